@@ -1,0 +1,122 @@
+"""The one error currency: a diagnostic with a stable code, a span, what is wrong, why, and what to do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Severity(StrEnum):
+    """How much a diagnostic matters: errors stop, warnings do not, information explains."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+class Span(msgspec.Struct, frozen=True, order=True):
+    """A half-open range of character offsets, `start <= offset < end`.
+
+    Inside a syntax item offsets count from the item's start; in a `Diagnostic` that has
+    left its item (`path` set, see `Diagnostic.placed`) they count from the file's start.
+    """
+
+    start: int
+    end: int
+
+    def shifted(self, by: int) -> Span:
+        """The same range counted from a place `by` characters earlier."""
+        return Span(self.start + by, self.end + by)
+
+    def to(self, other: Span) -> Span:
+        """The smallest span that holds both."""
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A further remark; with a span it points at text (of `path`, or of the diagnostic's own file)."""
+
+    message: str
+    span: Span | None = None
+    path: str | None = None
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """An edit that would mend the fault: replace `span` by `text`."""
+
+    title: str
+    span: Span
+    text: str
+
+
+class Diagnostic(msgspec.Struct, frozen=True):
+    """One finding. `code` is stable (`MS` and three digits) and has a page (`mslang explain CODE`).
+
+    `message` says what is wrong in one line, `why` the reason or the condition that failed,
+    `help` what to do about it.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    severity: Severity = Severity.ERROR
+    why: str | None = None
+    help: str | None = None
+    notes: tuple[Note, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    path: str | None = None
+
+    def placed(self, path: str | None, start: int) -> Diagnostic:
+        """The diagnostic with item-relative spans turned into offsets in the file `path`.
+
+        A diagnostic that already names a path is returned as it is.
+        """
+        if self.path is not None:
+            return self
+        notes = tuple(
+            msgspec.structs.replace(n, span=n.span.shifted(start)) if n.span is not None and n.path is None else n
+            for n in self.notes
+        )
+        fixes = tuple(msgspec.structs.replace(f, span=f.span.shifted(start)) for f in self.fixes)
+        span = self.span.shifted(start) if self.span is not None else None
+        return msgspec.structs.replace(self, path=path, span=span, notes=notes, fixes=fixes)
+
+    def at(self, span: Span) -> Diagnostic:
+        """The diagnostic pointing at `span`, unless it already points somewhere."""
+        return self if self.span is not None else msgspec.structs.replace(self, span=span)
+
+
+class MsError(Exception):
+    """The one exception family: it carries the diagnostics that explain it."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("; ".join(d.message for d in diagnostics))
+        self.diagnostics = diagnostics
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The first of the diagnostics."""
+        return self.diagnostics[0]
+
+
+class SyntaxProblem(MsError):
+    """Text that cannot be read."""
+
+
+class ScheduleError(MsError):
+    """A primitive or a sampling statement that is refused; the program is unchanged."""
+
+
+class RequireFailed(ScheduleError):
+    """A `require` that does not hold for the decisions drawn."""
+
+
+class TargetError(MsError):
+    """A target, compiler or device that is absent or cannot do what is asked (exit status 3)."""
+
+
+def problem(code: str, message: str, *, why: str | None = None, help: str | None = None, span: Span | None = None,
+            notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+    """An error diagnostic, shortly."""
+    return Diagnostic(code, message, span, Severity.ERROR, why, help, notes, fixes)

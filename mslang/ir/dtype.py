@@ -1,0 +1,64 @@
+"""Element types: short strings such as "f32", "i8", "bool", "bf16", and vectors of them, "f32x16"."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+INTS = ("i8", "i16", "i32", "i64")
+UINTS = ("u8", "u16", "u32", "u64")
+FLOATS = ("f16", "bf16", "f32", "f64")
+SCALARS = ("bool", *INTS, *UINTS, *FLOATS)
+INDEX = "i64"
+"""The type of loop variables, axes and sizes."""
+
+_BITS = {"bool": 8, "bf16": 16} | {t: int(t[1:]) for t in (*INTS, *UINTS, "f16", "f32", "f64")}
+
+
+class Parts(NamedTuple):
+    """An element type taken apart: scalar type and number of lanes."""
+
+    scalar: str
+    lanes: int
+
+
+@lru_cache(maxsize=256)
+def parts(dtype: str) -> Parts | None:
+    """The scalar type and lanes of `dtype`, or None if it is no element type. `parts("f32x16") == ("f32", 16)`."""
+    if dtype in SCALARS:
+        return Parts(dtype, 1)
+    scalar, x, lanes = dtype.rpartition("x")
+    if x and scalar in SCALARS and lanes.isdigit() and int(lanes) > 0:
+        return Parts(scalar, int(lanes))
+    return None
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of one element (a bool takes one)."""
+    found = parts(dtype)
+    if found is None:
+        raise ValueError(f"no element type: {dtype}")
+    return _BITS[found.scalar] // 8 * found.lanes
+
+
+def is_float(dtype: str) -> bool:
+    """Whether the scalar type is a floating one."""
+    return dtype.startswith(("f", "bf"))
+
+
+def is_unsigned(dtype: str) -> bool:
+    """Whether the scalar type is an unsigned integer."""
+    return dtype.startswith("u")
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether the scalar type is a signed or unsigned integer (bool is not)."""
+    return dtype.startswith(("i", "u"))
+
+
+def bits(dtype: str) -> int:
+    """Bits of the scalar type (1 for bool)."""
+    found = parts(dtype)
+    if found is None:
+        raise ValueError(f"no element type: {dtype}")
+    return 1 if found.scalar == "bool" else _BITS[found.scalar]

@@ -1,0 +1,213 @@
+"""Expressions: immutable values with a cached structural hash.
+
+Index arithmetic has type `i64`. `//` and `%` are floor division and its remainder. A `Var` is a loop
+variable, a block axis or a `let`; a `Symbol` is a size that is not a number yet: a dynamic shape or a
+sampled decision, with all that is known of it in its `domain`. What is known of a decision comes from its
+distribution only, never from a value drawn for it (`ARCHITECTURE.md`, "One replay path").
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.ir.dtype import INDEX
+
+
+class Expr(msgspec.Struct, frozen=True, cache_hash=True):
+    """Any expression."""
+
+
+class Const(Expr, frozen=True, cache_hash=True):
+    """A literal: int, float (inf and nan too) or bool according to `dtype`."""
+
+    value: int | float | bool
+    dtype: str = INDEX
+
+
+class Var(Expr, frozen=True, cache_hash=True):
+    """A loop variable, block axis or let-bound name."""
+
+    name: str
+    dtype: str = INDEX
+
+
+class Binary(Expr, frozen=True, cache_hash=True):
+    """`left op right`; op is one of BINARY_OPS. Both sides have one type; comparisons and and/or give bool."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+class Unary(Expr, frozen=True, cache_hash=True):
+    """`-x` (op "-") or `not x` (op "not")."""
+
+    op: str
+    operand: Expr
+
+
+class Select(Expr, frozen=True, cache_hash=True):
+    """`select(condition, then, otherwise)`; only the side chosen is evaluated (guards out-of-bounds loads)."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+
+class Cast(Expr, frozen=True, cache_hash=True):
+    """Conversion to `dtype`, by C's rules; float to int truncates."""
+
+    dtype: str
+    operand: Expr
+
+
+class Call(Expr, frozen=True, cache_hash=True):
+    """A math function (`FUNCTIONS`) or an external one; `dtype` is the result's."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: str
+
+
+class Load(Expr, frozen=True, cache_hash=True):
+    """`buffer[indices]`; `dtype` is the buffer's element type."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    dtype: str
+
+
+ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%", "min", "max"})
+SHIFTS = frozenset({"<<", ">>"})
+BITS = frozenset({"&", "|", "^"})
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+LOGICAL = frozenset({"and", "or"})
+BINARY_OPS = ARITHMETIC | SHIFTS | BITS | COMPARISONS | LOGICAL
+
+FUNCTIONS = {
+    "exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "erf": 1, "sqrt": 1, "rsqrt": 1, "pow": 2,
+    "floor": 1, "ceil": 1, "round": 1, "abs": 1,
+}
+"""Math functions of `Call` and their arity (`min`, `max` and shifts are binary operators, `select` is `Select`)."""
+
+
+# ------------------------------------------------------------------ symbols and their domains
+class Domain(msgspec.Struct, frozen=True, cache_hash=True):
+    """What is known of a symbol."""
+
+
+class DynamicRange(Domain, frozen=True, cache_hash=True):
+    """A shape known only when the kernel is called: `lo <= value <= hi`, a multiple of `multiple`."""
+
+    lo: int
+    hi: int
+    multiple: int = 1
+
+
+class PerfectTile(Domain, frozen=True, cache_hash=True):
+    """All `n` factors of one decision multiply to `extent`; the innermost is at most `max_inner` (None: no cap)."""
+
+    extent: Expr
+    n: int
+    max_inner: int | None = None
+
+
+class PartitionedTile(Domain, frozen=True, cache_hash=True):
+    """A perfect tile whose factors from position `at` on multiply to a multiple of `factor`."""
+
+    extent: Expr
+    n: int
+    at: int
+    factor: int
+
+
+class FreeTile(Domain, frozen=True, cache_hash=True):
+    """Any sizes: factor 0 is `ceildiv(extent, product of the others)`; the others are free, innermost at most `max_inner`."""
+
+    extent: Expr
+    n: int
+    max_inner: int | None = None
+
+
+class Choice(Domain, frozen=True, cache_hash=True):
+    """One of finitely many integers."""
+
+    values: tuple[int, ...]
+    weights: tuple[float, ...] | None = None
+
+
+class Uniform(Domain, frozen=True, cache_hash=True):
+    """An integer, `lo <= value < hi`."""
+
+    lo: int
+    hi: int
+
+
+class Symbol(Expr, frozen=True, cache_hash=True):
+    """A size that is not a number yet. `name` is the decision's address or the size's name; `position` counts
+    the factors of a tile (None for a scalar decision). All factors of one tile share one `domain`."""
+
+    name: str
+    domain: Domain
+    position: int | None = None
+
+    @property
+    def text(self) -> str:
+        """How it is written: `M`, `ti[2]`."""
+        return self.name if self.position is None else f"{self.name}[{self.position}]"
+
+
+TRUE = Const(True, "bool")
+FALSE = Const(False, "bool")
+ZERO = Const(0)
+ONE = Const(1)
+
+
+def dtype_of(e: Expr) -> str:
+    """The type of an expression's value."""
+    match e:
+        case Const(dtype=d) | Var(dtype=d) | Call(dtype=d) | Load(dtype=d) | Cast(dtype=d):
+            return d
+        case Symbol():
+            return INDEX
+        case Binary(op=op, left=left):
+            return "bool" if op in COMPARISONS or op in LOGICAL else dtype_of(left)
+        case Unary(op=op, operand=x):
+            return "bool" if op == "not" else dtype_of(x)
+        case Select(then=t):
+            return dtype_of(t)
+    raise TypeError(f"not an expression: {e!r}")
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct operands of an expression (a symbol's domain is not one)."""
+    match e:
+        case Binary(left=a, right=b):
+            return (a, b)
+        case Unary(operand=x) | Cast(operand=x):
+            return (x,)
+        case Select(condition=c, then=t, otherwise=o):
+            return (c, t, o)
+        case Call(args=xs) | Load(indices=xs):
+            return xs
+    return ()
+
+
+def with_children(e: Expr, xs: tuple[Expr, ...]) -> Expr:
+    """The same node over other operands; the node itself if they are the same objects."""
+    if all(a is b for a, b in zip(children(e), xs, strict=True)):
+        return e
+    match e:
+        case Binary(op=op):
+            return Binary(op, xs[0], xs[1])
+        case Unary(op=op):
+            return Unary(op, xs[0])
+        case Cast(dtype=d):
+            return Cast(d, xs[0])
+        case Select():
+            return Select(xs[0], xs[1], xs[2])
+        case Call(name=n, dtype=d):
+            return Call(n, xs, d)
+        case Load(buffer=b, dtype=d):
+            return Load(b, xs, d)
+    return e

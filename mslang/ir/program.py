@@ -1,0 +1,165 @@
+"""Statements, blocks and programs: TensorIR's semantics as immutable values.
+
+Names are identities, kept unique in a program: no two loops, no two blocks, no two buffers share a name
+(`verify` says so), so a handle is a name and a primitive's forward map is a map of names. Axis names and
+`let` names are local to their block. A block's body sees its own axes (and lets) only, never the loops
+around it; bindings and the predicate see the loops and the axes of enclosing blocks. The predicate may
+also name the block's own axes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.ir.expr import TRUE, ZERO, Expr
+
+LOOP_KINDS = frozenset(
+    {"serial", "parallel", "vectorized", "unrolled", "vthread"}
+    | {f"{a}.{d}" for a in ("blockIdx", "threadIdx", "vthread") for d in "xyz"}
+)
+AXIS_KINDS = frozenset({"spatial", "reduce", "scan", "opaque"})
+SCOPES = frozenset({
+    "global", "shared", "shared.dyn", "local", "warp",
+    "wmma.a", "wmma.b", "wmma.acc", "mma.a", "mma.b", "mma.acc",
+})
+
+AttrValue = bool | int | float | str | Expr | tuple["AttrValue", ...]
+"""What an annotation may hold; an `Expr` may mention symbols only."""
+
+Annotations = tuple[tuple[str, AttrValue], ...]
+"""Annotations in the order they were made; a key stands once."""
+
+
+class Buffer(msgspec.Struct, frozen=True, cache_hash=True):
+    """An n-dimensional array. Without `strides` it is row-major and compact; they and `offset` count elements,
+    `align` counts bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    scope: str = "global"
+    strides: tuple[Expr, ...] | None = None
+    offset: Expr | None = None
+    align: int | None = None
+
+
+class Range(msgspec.Struct, frozen=True, cache_hash=True):
+    """`extent` integers from `start`."""
+
+    start: Expr
+    extent: Expr
+
+
+class Region(msgspec.Struct, frozen=True, cache_hash=True):
+    """A box of a buffer, one range a dimension."""
+
+    buffer: str
+    ranges: tuple[Range, ...]
+
+
+class View(msgspec.Struct, frozen=True, cache_hash=True):
+    """`buffer` stands for the region `source` (TVM's match_buffer); dimensions of extent 1 in front may be dropped."""
+
+    buffer: Buffer
+    source: Region
+
+
+class Axis(msgspec.Struct, frozen=True, cache_hash=True):
+    """A block axis: `0 <= name < extent`, its kind, and its value in terms of the loops around."""
+
+    name: str
+    extent: Expr
+    kind: str
+    binding: Expr
+
+
+class Stmt(msgspec.Struct, frozen=True, cache_hash=True):
+    """Any statement."""
+
+
+class Store(Stmt, frozen=True, cache_hash=True):
+    """`buffer[indices] = value`."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+class Let(Stmt, frozen=True, cache_hash=True):
+    """`let name = value`, in scope in `body`."""
+
+    name: str
+    value: Expr
+    body: tuple[Stmt, ...]
+
+
+class If(Stmt, frozen=True, cache_hash=True):
+    """`if condition { then } else { otherwise }`."""
+
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+class While(Stmt, frozen=True, cache_hash=True):
+    """`while condition { body }`."""
+
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+class Evaluate(Stmt, frozen=True, cache_hash=True):
+    """A call for its effect."""
+
+    value: Expr
+
+
+class For(Stmt, frozen=True, cache_hash=True):
+    """`extent` iterations of `body`, `var` from `start`."""
+
+    var: str
+    extent: Expr
+    body: tuple[Stmt, ...]
+    kind: str = "serial"
+    start: Expr = ZERO
+    annotations: Annotations = ()
+
+
+class Block(Stmt, frozen=True, cache_hash=True):
+    """The unit of scheduling: an isolated computation over its axes.
+
+    `init` (None: there is none) runs before the body for the iterations in which every reduction axis is 0.
+    `allocs` live as long as one iteration of the block. Nothing runs where `predicate` is false.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
+    body: tuple[Stmt, ...]
+    init: tuple[Stmt, ...] | None = None
+    predicate: Expr = TRUE
+    allocs: tuple[Buffer, ...] = ()
+    views: tuple[View, ...] = ()
+    annotations: Annotations = ()
+
+
+class Param(msgspec.Struct, frozen=True, cache_hash=True):
+    """A parameter; `direction` is "in", "out" or "inout"."""
+
+    buffer: Buffer
+    direction: str = "in"
+
+
+class Program(msgspec.Struct, frozen=True, cache_hash=True):
+    """A program: parameters, buffers it allocates, and its statements (loops and blocks).
+
+    `dynamic` are the sizes known only at the call, as `Symbol`s in the order they were declared.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    body: tuple[Stmt, ...]
+    allocs: tuple[Buffer, ...] = ()
+    dynamic: tuple[Expr, ...] = ()
+    annotations: Annotations = ()

@@ -1,0 +1,282 @@
+"""Walking and rebuilding programs: the few traversals that everything above is written with.
+
+All rebuilds share what does not change: a subtree that comes back the same is the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from mslang.ir.expr import TRUE, Binary, Expr, Load, Var, children, with_children
+from mslang.ir.program import (
+    Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt, Store, View, While,
+)
+
+Path = tuple[Stmt, ...]
+"""The statements from a top-level one down to (and including) the one meant."""
+
+
+# ------------------------------------------------------------------ expressions
+def map_expr(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuild bottom-up: `f` gets each node (operands already rebuilt) and returns another or None to keep it."""
+    xs = children(e)
+    if xs:
+        e = with_children(e, tuple(map_expr(x, f) for x in xs))
+    changed = f(e)
+    return e if changed is None else changed
+
+
+def walk_expr(e: Expr) -> Iterator[Expr]:
+    """Every node of an expression, outermost first."""
+    yield e
+    for x in children(e):
+        yield from walk_expr(x)
+
+
+def free_vars(e: Expr) -> frozenset[str]:
+    """The names of the `Var`s in an expression."""
+    return frozenset(x.name for x in walk_expr(e) if isinstance(x, Var))
+
+
+def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """Replace `Var`s by name, without simplifying anything."""
+    if not values:
+        return e
+    return map_expr(e, lambda x: values.get(x.name) if isinstance(x, Var) else None)
+
+
+def loads_of(e: Expr) -> Iterator[Load]:
+    """Every load in an expression, inner ones too."""
+    return (x for x in walk_expr(e) if isinstance(x, Load))
+
+
+# ------------------------------------------------------------------ statements
+def bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The statement lists directly inside a statement (a block's init first)."""
+    match s:
+        case For(body=b) | While(body=b) | Let(body=b):
+            return (b,)
+        case If(then=t, otherwise=o):
+            return (t, o)
+        case Block(init=i, body=b):
+            return (b,) if i is None else (i, b)
+    return ()
+
+
+def walk(body: tuple[Stmt, ...], into_blocks: bool = True) -> Iterator[Stmt]:
+    """Every statement in program order, outer before inner; `into_blocks=False` stays outside block bodies."""
+    for s in body:
+        yield s
+        if isinstance(s, Block) and not into_blocks:
+            continue
+        for b in bodies(s):
+            yield from walk(b, into_blocks)
+
+
+def walk_paths(body: tuple[Stmt, ...], above: Path = ()) -> Iterator[Path]:
+    """The path of every statement, in program order, block bodies included."""
+    for s in body:
+        path = (*above, s)
+        yield path
+        for b in bodies(s):
+            yield from walk_paths(b, path)
+
+
+def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions written directly in a statement (for a block: bindings, extents, predicate, regions)."""
+    match s:
+        case Store(indices=xs, value=v):
+            return (*xs, v)
+        case Let(value=v) | Evaluate(value=v):
+            return (v,)
+        case If(condition=c) | While(condition=c):
+            return (c,)
+        case For(start=a, extent=e):
+            return (a, e)
+        case Block(axes=axes, reads=r, writes=w, predicate=p):
+            regions = tuple(x for g in (*r, *w) for d in g.ranges for x in (d.start, d.extent))
+            return (*(x for a in axes for x in (a.extent, a.binding)), p, *regions)
+    return ()
+
+
+def map_region(r: Region, f: Callable[[Expr], Expr]) -> Region:
+    """A region with each expression rebuilt by `f`."""
+    return Region(r.buffer, tuple(Range(f(d.start), f(d.extent)) for d in r.ranges))
+
+
+def map_buffer(b: Buffer, f: Callable[[Expr], Expr]) -> Buffer:
+    """A buffer with its shape, strides and offset rebuilt by `f`."""
+    return replace(
+        b,
+        shape=tuple(f(x) for x in b.shape),
+        strides=None if b.strides is None else tuple(f(x) for x in b.strides),
+        offset=None if b.offset is None else f(b.offset),
+    )
+
+
+def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """A statement with every expression in it, at any depth, rebuilt by `f` (annotations too, where they are expressions)."""
+    def several(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map_stmt_exprs(x, f) for x in body)
+
+    def notes(pairs: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
+        return tuple((k, f(v) if isinstance(v, Expr) else v) for k, v in pairs)
+
+    match s:
+        case Store(buffer=b, indices=xs, value=v):
+            return Store(b, tuple(f(x) for x in xs), f(v))
+        case Let(name=n, value=v, body=b):
+            return Let(n, f(v), several(b))
+        case If(condition=c, then=t, otherwise=o):
+            return If(f(c), several(t), several(o))
+        case While(condition=c, body=b):
+            return While(f(c), several(b))
+        case Evaluate(value=v):
+            return Evaluate(f(v))
+        case For():
+            return replace(s, start=f(s.start), extent=f(s.extent), body=several(s.body), annotations=notes(s.annotations))
+        case Block():
+            return replace(
+                s,
+                axes=tuple(Axis(a.name, f(a.extent), a.kind, f(a.binding)) for a in s.axes),
+                reads=tuple(map_region(r, f) for r in s.reads),
+                writes=tuple(map_region(r, f) for r in s.writes),
+                init=None if s.init is None else several(s.init),
+                predicate=f(s.predicate),
+                allocs=tuple(map_buffer(b, f) for b in s.allocs),
+                views=tuple(View(map_buffer(v.buffer, f), map_region(v.source, f)) for v in s.views),
+                annotations=notes(s.annotations),
+                body=several(s.body),
+            )
+    raise TypeError(f"not a statement: {s!r}")
+
+
+def map_program_exprs(p: Program, f: Callable[[Expr], Expr]) -> Program:
+    """A program with every expression in it rebuilt by `f`."""
+    return replace(
+        p,
+        params=tuple(replace(q, buffer=map_buffer(q.buffer, f)) for q in p.params),
+        allocs=tuple(map_buffer(b, f) for b in p.allocs),
+        body=tuple(map_stmt_exprs(s, f) for s in p.body),
+    )
+
+
+def replace_at(body: tuple[Stmt, ...], path: Path, new: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """`body` with the last statement of `path` replaced by the statements `new`, copying only along the path.
+
+    Statements are found by identity. A loop or `if` whose body becomes empty is left empty: `prune` takes it away.
+    """
+    first, *rest = path
+    out: list[Stmt] = []
+    for s in body:
+        if s is not first:
+            out.append(s)
+        elif not rest:
+            out.extend(new)
+        else:
+            out.append(_with_child(s, tuple(rest), new))
+    return tuple(out)
+
+
+def _with_child(s: Stmt, path: Path, new: tuple[Stmt, ...]) -> Stmt:
+    def inside(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return replace_at(body, path, new) if any(x is path[0] for x in body) else body
+
+    match s:
+        case For() | While() | Let():
+            return replace(s, body=inside(s.body))
+        case If():
+            return replace(s, then=inside(s.then), otherwise=inside(s.otherwise))
+        case Block():
+            return replace(s, body=inside(s.body), init=None if s.init is None else inside(s.init))
+    raise TypeError(f"no body: {s!r}")
+
+
+def prune(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """`body` without loops, lets and ifs that hold nothing."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For(body=b) | Let(body=b):
+                inner = prune(b)
+                if inner:
+                    out.append(s if inner == b else replace(s, body=inner))
+            case If(then=t, otherwise=o):
+                then, otherwise = prune(t), prune(o)
+                if then or otherwise:
+                    out.append(s if (then, otherwise) == (t, o) else replace(s, then=then, otherwise=otherwise))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+# ------------------------------------------------------------------ finding things by name
+def path_to_loop(p: Program, var: str) -> Path | None:
+    """The path to the loop `var`, or None."""
+    return next((q for q in walk_paths(p.body) if isinstance(q[-1], For) and q[-1].var == var), None)
+
+
+def path_to_block(p: Program, name: str) -> Path | None:
+    """The path to the block `name`, or None."""
+    return next((q for q in walk_paths(p.body) if isinstance(q[-1], Block) and q[-1].name == name), None)
+
+
+def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, ...]:
+    """The blocks in program order."""
+    return tuple(s for s in walk(body, into_blocks) if isinstance(s, Block))
+
+
+def loops_of(path: Path) -> tuple[For, ...]:
+    """The loops of a path below the innermost enclosing block (outermost first)."""
+    start = max((k + 1 for k, s in enumerate(path[:-1]) if isinstance(s, Block)), default=0)
+    return tuple(s for s in path[start:-1] if isinstance(s, For))
+
+
+def all_buffers(p: Program) -> dict[str, Buffer]:
+    """Every buffer by name: parameters, allocations at any depth, views."""
+    found = {q.buffer.name: q.buffer for q in p.params} | {b.name: b for b in p.allocs}
+    for b in blocks_of(p.body):
+        found |= {x.name: x for x in b.allocs} | {v.buffer.name: v.buffer for v in b.views}
+    return found
+
+
+def used_names(p: Program) -> frozenset[str]:
+    """Every name that a new loop, block, buffer or axis must not take."""
+    names = set(all_buffers(p))
+    for s in walk(p.body):
+        match s:
+            case For(var=v):
+                names.add(v)
+            case Block(name=n, axes=axes):
+                names.add(n)
+                names.update(a.name for a in axes)
+            case Let(name=n):
+                names.add(n)
+    return frozenset(names)
+
+
+def fresh(name: str, taken: frozenset[str] | set[str]) -> str:
+    """`name` if it is free, else `name_1`, `name_2`, …"""
+    if name not in taken:
+        return name
+    k = 1
+    while f"{name}_{k}" in taken:
+        k += 1
+    return f"{name}_{k}"
+
+
+def conjuncts(e: Expr) -> tuple[Expr, ...]:
+    """The parts of a predicate joined by `and`; none for `true`."""
+    if isinstance(e, Binary) and e.op == "and":
+        return (*conjuncts(e.left), *conjuncts(e.right))
+    return () if e == TRUE else (e,)
+
+
+def conjunction(parts: tuple[Expr, ...]) -> Expr:
+    """The parts joined by `and`, duplicates dropped; `true` for none."""
+    result: Expr | None = None
+    for x in dict.fromkeys(parts):
+        result = x if result is None else Binary("and", result, x)
+    return TRUE if result is None else result

@@ -1,0 +1,117 @@
+"""What an operation is called, takes, gives and consumes: the one table that checker, interpreter, Python API,
+completion and documentation read.
+
+The meaning of a primitive is documented where it is implemented (`mslang.transform`); here stand only signatures.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Kind(StrEnum):
+    """Kinds of values in schedules."""
+
+    LOOP = "loop"
+    BLOCK = "block"
+    LOOP_OR_BLOCK = "loop or block"
+    BUFFER = "buffer"
+    SIZE = "size"
+    FACTORS = "factors"
+    """A list of sizes, in which one may be `_`; or a sampled tile."""
+    SIZES = "sizes"
+    VALUES = "values"
+    """A list of literals to choose from."""
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    STR = "str"
+    SCOPE = "scope"
+    AXIS = "thread axis"
+    LOCATION = "location"
+    """A loop, or what `compute_location` drew."""
+    VALUE = "value"
+    """Anything an annotation may hold."""
+    LOOPS = "loops"
+    BLOCKS = "blocks"
+    INTRIN = "intrin"
+    INDEX_MAP = "index map"
+    PROGRAM = "program"
+    RULE = "rule"
+    SPACE = "space"
+    TILE = "tile"
+    """The sizes that a tile sampler draws."""
+    TAIL = "tail"
+    """One of guard, pad, peel, shift."""
+    NOTHING = "nothing"
+    ANY = "any"
+
+
+class Group(StrEnum):
+    """What an operation does to a trace."""
+
+    PRIMITIVE = "primitive"
+    SAMPLER = "sampler"
+    GETTER = "getter"
+    FUNCTION = "function"
+
+
+class Required(msgspec.Struct, frozen=True):
+    """The default of a parameter that has none."""
+
+
+REQUIRED = Required()
+
+
+class Param(msgspec.Struct, frozen=True):
+    """One parameter; `variadic` takes all remaining positional arguments, `keyword` must be named."""
+
+    name: str
+    kind: Kind
+    default: object = REQUIRED
+    variadic: bool = False
+    keyword: bool = False
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """One operation. The first parameter is the receiver in `x.f(a)`.
+
+    `results` are the kinds given back; `many` says that the last of them repeats. `consumes` names the
+    parameters whose handles are dead afterwards.
+    """
+
+    name: str
+    group: Group
+    params: tuple[Param, ...]
+    results: tuple[Kind, ...] = ()
+    many: bool = False
+    consumes: tuple[str, ...] = ()
+    family: str = ""
+
+    @property
+    def receiver(self) -> Kind | None:
+        """The kind before the dot, if the operation takes anything."""
+        return self.params[0].kind if self.params else None
+
+    @property
+    def text(self) -> str:
+        """The signature as a person writes it: `loop.split(factors, tail = guard) -> loop…`."""
+        shown = []
+        for p in self.params[1:] if self.group is not Group.FUNCTION else self.params:
+            star = "*" if p.variadic else ""
+            default = "" if isinstance(p.default, Required) else f" = {_text(p.default)}"
+            shown.append(f"{star}{p.name}{default}")
+        head = self.name if self.group is Group.FUNCTION or not self.params else f"{self.params[0].kind}.{self.name}"
+        kinds = ", ".join(k.value for k in self.results) + ("…" if self.many else "")
+        return f"{head}({', '.join(shown)})" + (f" -> {kinds}" if kinds else "")
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+    return str(value)
