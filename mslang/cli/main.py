@@ -1,0 +1,120 @@
+"""The `mslang` command: finds the verb, runs it, and turns every outcome into one exit status.
+
+0 done; 1 findings, failed tests, or nothing valid found; 2 wrong use; 3 the target or a needed component is
+not available; 4 an internal error; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import NoReturn, Protocol, cast
+
+from mslang import __version__
+from mslang.diagnostics import MsError, TargetError, problem
+
+DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+VERBS = {
+    "check": "all diagnostics of files",
+    "fmt": "the one layout",
+    "expand": "a program in its long form",
+    "show": "the program or trace after a schedule, or after each step",
+    "run": "compile, verify against the reference, time",
+    "test": "the tests of files, and generated equivalence tests",
+    "tune": "search for the fastest schedule",
+    "explain": "the long explanation of a code or a primitive",
+    "env": "machine, target guessed, back ends and their state",
+    "db": "the record store",
+    "lsp": "the language server, on standard input and output",
+}
+"""The verbs and one line on each; `mslang/cli/<verb>.py` implements it and is imported only when it is asked for."""
+
+
+class Verb(Protocol):
+    """What a verb's module offers."""
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit status."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a wrong use is one diagnostic like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and how it is used; exit status 2."""
+        print(f"error[MS701]: {message}\n  = help: {self.prog} --help", file=sys.stderr)
+        raise SystemExit(USAGE)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line `argv` (default: the process's); returns the exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _main(words)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`mslang show … | head`): keep Python from complaining again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def _main(words: list[str]) -> int:
+    verb = next((w for w in words if not w.startswith("-")), None)
+    parser = Parser(prog="mslang", description="A language, a tuner and an editor for making tensor programs fast.")
+    parser.add_argument("--version", action="version", version=f"mslang {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    module: Verb | None = None
+    for name, summary in VERBS.items():
+        sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == verb:
+            module = cast("Verb", importlib.import_module(f"mslang.cli.{name}"))
+            module.arguments(sub)
+            sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
+    args = parser.parse_args(words)
+    assert module is not None  # argparse has refused every other verb
+    try:
+        return module.run(args)
+    except MsError as error:
+        return _report(error, as_json=getattr(args, "json", False))
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        return _report(MsError(problem("MS702", f"cannot use{where}: {error.strerror or error}")), as_json=args.json)
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it was, the user gets one message and status 4
+        return _internal(error)
+
+
+def _report(error: MsError, as_json: bool) -> int:
+    from mslang.cli.render import print_diagnostics
+
+    print_diagnostics(error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
+    return UNAVAILABLE if isinstance(error, TargetError) else FINDINGS
+
+
+def _internal(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="mslang-", suffix=".log", delete=False) as log:
+        log.write(f"mslang {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
+        traceback.print_exception(error, file=log)
+    print(
+        f"internal error[MS999]: {type(error).__name__}: {error}\n"
+        f"  = note: this is a fault of mslang, not of your file; the details are in {log.name}\n"
+        "  = help: please report it with that file",
+        file=sys.stderr,
+    )
+    return INTERNAL
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

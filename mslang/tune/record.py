@@ -1,0 +1,103 @@
+"""What became of a candidate, as a value: the unit that measuring gives back and the database keeps."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """What happened to a candidate; every candidate ends as exactly one of these."""
+
+    MEASURED = "measured"
+    """Verified and timed."""
+    CUT_OFF = "cut off"
+    """Verified; so much slower than the best that timing stopped: its time is a lower bound."""
+    CONSTRAINT = "rejected by constraint"
+    ILLEGAL = "illegal"
+    COMPILE_ERROR = "compile error"
+    WRONG_RESULT = "wrong result"
+    CRASH = "crash"
+    TIME_OUT = "time-out"
+    DUPLICATE = "duplicate"
+    """The same program as an earlier candidate; not measured again."""
+
+
+TRIED = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT, Outcome.CRASH,
+                   Outcome.TIME_OUT})
+"""Outcomes that used up a trial; the others cost no measurement."""
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """Times of one kernel call, in seconds. `seconds` are the repeats (each the mean of `calls` calls);
+    a censored timing is a lower bound."""
+
+    seconds: tuple[float, ...]
+    calls: int = 1
+    censored: bool = False
+
+    @property
+    def median(self) -> float:
+        """The median repeat, in seconds."""
+        xs = sorted(self.seconds)
+        mid = len(xs) // 2
+        return xs[mid] if len(xs) % 2 else (xs[mid - 1] + xs[mid]) / 2
+
+    @property
+    def mad(self) -> float:
+        """The median absolute deviation from the median, in seconds."""
+        centre = self.median
+        return Timing(tuple(abs(x - centre) for x in self.seconds)).median
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """How a result was checked: on which inputs, and the largest error found there."""
+
+    inputs: str
+    """"sparse integers" (exact comparison) or "dense" (within a tolerance)."""
+    max_error: float
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What measuring one candidate gave: the outcome, why, its times, how it was verified, and where the time went."""
+
+    outcome: Outcome
+    reason: str = ""
+    timing: Timing | None = None
+    verified: tuple[Verification, ...] = ()
+    stages: dict[str, float] = msgspec.field(default_factory=dict)
+    """Seconds spent in each stage (lower, compile, verify, time)."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A candidate and its result as the database keeps it.
+
+    `workload` is the structural hash of the unscheduled program, `candidate` that of the scheduled one; `schedule`
+    is the pinned schedule as `.ms` text and `trace` the flat one; `sources` are hashes of space, rules and library.
+    """
+
+    workload: str
+    program: str
+    target: str
+    device: str
+    compiler: str
+    candidate: str
+    schedule: str
+    trace: str
+    decisions: str
+    result: Result
+    run: str
+    trial: int
+    seed: int
+    version: str
+    sources: str = ""
+    created: str = ""
+    id: int | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The median time of one call, or None if it was not measured (a cut-off time is not a measurement)."""
+        if self.result.outcome is not Outcome.MEASURED or self.result.timing is None:
+            return None
+        return self.result.timing.median

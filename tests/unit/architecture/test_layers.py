@@ -1,0 +1,82 @@
+"""Imports point down the layers of ARCHITECTURE.md, and nothing heavy is on the start-up path."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "mslang"
+
+LAYERS = ("cli", "ide", "interop", "tune", "backend", "lower", "schedule", "transform", "ops", "sema", "runtime",
+          "target", "ir", "syntax")
+"""Top to bottom; a module may import its own layer and those below."""
+
+BOTTOM = {"diagnostics", "resources", ""}
+"""Modules directly in `mslang` that every layer may use."""
+
+FRONT = {"__init__", "__main__", "api"}
+"""Modules directly in `mslang` that stand above all layers."""
+
+
+def layer_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                found |= {n.name for n in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {f"{module}.{n.name}" for n in names} | {module}
+    return {m for m in found if m.split(".")[0] in ("mslang", "mslang_lsp")}
+
+
+def sources() -> list[Path]:
+    return sorted(p for p in PACKAGE.rglob("*.py") if "_data" not in p.parts)
+
+
+def test_every_folder_is_a_layer() -> None:
+    folders = {p.parent.relative_to(PACKAGE).parts[0] for p in sources() if p.parent != PACKAGE}
+    assert folders <= set(LAYERS)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    relative = path.relative_to(PACKAGE)
+    if len(relative.parts) == 1:
+        return
+    own = LAYERS.index(relative.parts[0])
+    for module in imports(path):
+        assert not module.startswith("mslang_lsp"), f"{relative} imports the server"
+        layer = layer_of(module)
+        if layer in BOTTOM or layer == "__version__":
+            continue
+        assert layer in LAYERS, f"{relative} imports {module}, which is above all layers"
+        assert LAYERS.index(layer) >= own, f"{relative} imports {module}: upward"
+
+
+def loaded(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(' '.join(sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+HEAVY = {"numpy", "lark", "llvmlite", "xgboost", "pygls", "lsprotocol", "rich", "pebble", "hypothesis", "sqlite3"}
+
+
+@pytest.mark.parametrize("statement", [
+    "import mslang",
+    "from mslang.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\nimport io",
+])
+def test_start_up_loads_nothing_heavy(statement: str) -> None:
+    assert not loaded(statement) & HEAVY
+
+
+def test_only_the_server_knows_the_protocol() -> None:
+    for path in sources():
+        text = path.read_text()
+        assert "import pygls" not in text and "from pygls" not in text, path
