@@ -1,0 +1,123 @@
+"""`mslang db`: look into the record store."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from mslang.cli.common import emit, seconds_text, table
+from mslang.cli.main import DONE, FINDINGS
+from mslang.cli.render import print_diagnostics
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.tune.database import Database
+from mslang.tune.record import Outcome, Record
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What to look at, and where."""
+    parser.add_argument("what", choices=("ls", "show", "top", "export"),
+                        help="ls: programs and runs; show ID: one record; top: the fastest; export: JSON lines")
+    parser.add_argument("id", nargs="?", type=int, metavar="ID", help="a record's number, for show")
+    parser.add_argument("--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE",
+                        help="the store (default: .mslang/records.db)")
+    parser.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
+    parser.add_argument("--outcome", choices=[o.value for o in Outcome], help="only records that ended so")
+    parser.add_argument("-k", type=int, default=10, metavar="N", help="how many, for top (default 10)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what was asked for."""
+    with Database(args.db, read_only=True) as database:
+        match args.what:
+            case "ls":
+                return _list(database, args)
+            case "show":
+                return _show(database, args)
+            case "top":
+                records = [r for h in _hashes(database, args.program) for r in database.top(args.k, workload=h)]
+                records.sort(key=lambda r: r.seconds or 0.0)
+                return _print_records(records[: args.k], args.json)
+            case _:
+                return _export(database, args)
+
+
+def _list(database: Database, args: argparse.Namespace) -> int:
+    rows = [(w.name, w.hash[:12], count, best) for w, count, best in database.workloads()]
+    if args.json:
+        for name, hash, count, best in rows:
+            emit({"kind": "workload", "name": name, "hash": hash, "records": count, "best_seconds": best})
+        for r in database.runs():
+            emit({"kind": "run", **msgspec.to_builtins(r)})
+        return DONE
+    print(table(("program", "hash", "records", "best"),
+                [(n, h, c, seconds_text(b) if b is not None else "–") for n, h, c, b in rows]))
+    runs = database.runs()
+    if runs:
+        print()
+        print(table(("run", "file", "space", "seed", "made"), [(r.id, r.file, r.space, r.seed, r.created) for r in runs]))
+    return DONE
+
+
+def _show(database: Database, args: argparse.Namespace) -> int:
+    if args.id is None:
+        raise MsError(problem("MS701", "`db show` needs a record's number", help="`mslang db ls`, `mslang db top`"))
+    r = database.record(args.id)
+    if args.json:
+        emit(_plain(r))
+        return DONE
+    print(f"record {r.id}: {r.program}, trial {r.trial} of run {r.run}, seed {r.seed}, mslang {r.version}, {r.created}")
+    print(f"target {r.target}; device {r.device}; compiler {r.compiler}")
+    timing = r.result.timing
+    if timing is not None:
+        bound = "at least " if timing.censored else ""
+        print(f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
+              f"({len(timing.seconds)} × {timing.calls} calls)")
+    else:
+        print(f"{r.result.outcome.value}: {r.result.reason}")
+    for v in r.result.verified:
+        print(f"verified on {v.inputs}, largest error {v.max_error:g}")
+    print(f"\n{r.schedule}")
+    return DONE
+
+
+def _export(database: Database, args: argparse.Namespace) -> int:
+    wanted = Outcome(args.outcome) if args.outcome else None
+    bad: list[Diagnostic] = []
+    for h in _hashes(database, args.program):
+        for r in database.records(workload=h, outcome=wanted):
+            bad.append(r) if isinstance(r, Diagnostic) else emit(_plain(r))
+    if bad:
+
+        print_diagnostics(bad, stream=sys.stderr)
+    return DONE
+
+
+def _print_records(records: Iterable[Record], as_json: bool) -> int:
+    found = list(records)
+    if as_json:
+        for r in found:
+            emit(_plain(r))
+    else:
+        print(table(("record", "program", "time", "target", "decisions"),
+                    [(r.id, r.program, seconds_text(r.seconds or 0.0), r.target, r.decisions) for r in found]))
+    return DONE if found else FINDINGS
+
+
+def _hashes(database: Database, program: str | None) -> list[str | None]:
+    """The workloads meant by a name or the beginning of a hash; [None] stands for all."""
+    if program is None:
+        return [None]
+    known = [w for w, _, _ in database.workloads()]
+    found: list[str | None] = [w.hash for w in known if w.name == program or w.hash.startswith(program)]
+    if not found:
+        names = ", ".join(sorted({w.name for w in known})) or "none at all"
+        raise MsError(problem("MS703", f"no records of '{program}' in {database.path}", help=f"there are: {names}"))
+    return found
+
+
+def _plain(r: Record) -> dict[str, object]:
+    return {"kind": "record", **msgspec.to_builtins(r)}

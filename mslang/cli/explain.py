@@ -1,0 +1,36 @@
+"""`mslang explain`: the long explanation of a diagnostic's code or of an operation."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+
+from mslang.cli.common import emit
+from mslang.cli.main import DONE
+from mslang.diagnostics import MsError, problem
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What to explain."""
+    parser.add_argument("what", nargs="?", metavar="CODE|PRIMITIVE", help="e.g. MS012 or split; without it, a list of all")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the page."""
+    from mslang.ide.pages import code_pages, operation_page
+    from mslang.ops.table import OPERATIONS
+
+    pages = code_pages()
+    if args.what is None:
+        for name, title in [(c, p.title) for c, p in pages.items()] + [(n, s.text) for n, s in OPERATIONS.items()]:
+            emit({"kind": "page", "name": name, "title": title}) if args.json else print(f"{name:24} {title}")
+        return DONE
+    page = pages.get(args.what.upper()) or operation_page(args.what)
+    if page is None:
+        near = difflib.get_close_matches(args.what, [*pages, *OPERATIONS], 3, 0.5)
+        raise MsError(problem(
+            "MS703", f"nothing to explain under '{args.what}'",
+            help=f"did you mean {', '.join(near)}?" if near else "`mslang explain` lists all codes and operations",
+        ))
+    emit({"kind": "page", "name": page.name, "title": page.title, "text": page.text}) if args.json else print(page.text)
+    return DONE

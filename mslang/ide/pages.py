@@ -1,0 +1,50 @@
+"""Explanations: one page a diagnostic code, one page an operation, from where each is documented."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import resources
+
+import msgspec
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page to read: what it is about, one line, and the whole as Markdown."""
+
+    name: str
+    title: str
+    text: str
+
+
+def code_pages() -> dict[str, Page]:
+    """Every code's page, in order."""
+    folder = resources.files("mslang") / "codes"
+    found = {}
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".md"):
+            code, text = entry.name.removesuffix(".md"), entry.read_text(encoding="utf-8").strip()
+            found[code] = Page(code, text.splitlines()[0].removeprefix("# ").partition(": ")[2], text)
+    return found
+
+
+def operation_page(name: str) -> Page | None:
+    """The page of a primitive, sampler or getter: its signature, then the text where it is implemented."""
+    from mslang.ops.table import OPERATIONS
+
+    signature = OPERATIONS.get(name)
+    if signature is None:
+        return None
+    text = operation_doc(name)
+    return Page(name, text.partition("\n")[0], f"# {name}\n\n`{signature.text}`\n\n{text}")
+
+
+def operation_doc(name: str) -> str:
+    """The docstring of an operation, as written where it is implemented ("" if it has none)."""
+    from mslang.schedule.distribution import SAMPLER_DOCS
+    from mslang.transform.getters import GETTERS
+    from mslang.transform.registry import IMPLEMENTATIONS
+
+    if name in SAMPLER_DOCS:
+        return inspect.cleandoc(SAMPLER_DOCS[name])
+    implementation = IMPLEMENTATIONS.get(name) or GETTERS.get(name)
+    return inspect.getdoc(implementation) or "" if implementation is not None else ""
