@@ -1,0 +1,204 @@
+"""Region cover: does a producer surely write, in the same iteration of the loops around both, what a consumer reads?
+
+What a block *surely writes* is a box only where its indices run over it without gaps, each loop serving one
+dimension, and where its predicate does no more than cut off what lies outside its axes.
+"""
+
+from __future__ import annotations
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Unary, Var
+from mslang.ir.program import Block, Buffer, For, Program, Range, Region
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk_paths
+from mslang.transform.dependence import storage_of, writers
+from mslang.transform.position import (
+    axis_ranges,
+    bindings,
+    block_at,
+    common_path,
+    loop_ranges,
+    loops_between,
+    ranges_above,
+    region_outside,
+    scope_body,
+    whole_box,
+    within_scope,
+)
+
+Box = tuple[Range, ...]
+
+
+def consumed_box(path: Path, region: Region, above: Path) -> Box:
+    """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`."""
+    box = region_outside(block_at(path), region)
+    return arith.relax(box, loop_ranges(loops_between(path, above)))
+
+
+def produced_box(path: Path, region: Region, above: Path) -> Box | None:
+    """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`;
+    None if it is not known to be a box."""
+    block = block_at(path)
+    if any(not isinstance(s, For | Block) for s in within_scope(path)) or not cuts_only_outside(path):
+        return None
+    box = region_outside(block, region)
+    inner = loop_ranges(loops_between(path, above))
+    outer = {v: r for v, r in ranges_above(path).items() if v not in inner}
+    if _fills(box, inner, outer):
+        return arith.relax(box, inner)
+    if set(inner) >= set().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
+        axes = axis_ranges(block)
+        if _fills(region.ranges, axes, {}):
+            return arith.relax(region.ranges, axes)
+    return None
+
+
+def cuts_only_outside(path: Path) -> bool:
+    """Is the predicate of the block at the end of a path false only where an axis would leave its extent?"""
+    block = block_at(path)
+    ranges, values = ranges_above(path), bindings(block)
+    left = [c for c in conjuncts(block.predicate) if not _is_guard(substitute(c, values), block, ranges)]
+    return not left or _bijective(path)
+
+
+def _is_guard(condition: Expr, block: Block, ranges: dict[str, Range]) -> bool:
+    if arith.proved(condition, ranges):
+        return True
+    match condition:
+        case Binary("<", value, bound):
+            return any(arith.equal(a.extent, bound, ranges) and arith.equal(a.binding, value, ranges)
+                       for a in block.axes)
+        case Binary("<=", low, value):
+            return arith.equal(low, ZERO) and any(arith.equal(a.binding, value, ranges) for a in block.axes)
+        case Binary(">=", value, low):
+            return arith.equal(low, ZERO) and any(arith.equal(a.binding, value, ranges) for a in block.axes)
+    return False
+
+
+def _bijective(path: Path) -> bool:
+    block = block_at(path)
+    found = arith.detect([a.binding for a in block.axes], ranges_above(path), block.predicate)
+    return isinstance(found, arith.IterMap) and found.level == "bijective"
+
+
+# ------------------------------------------------------------------ does a box of indices have gaps?
+def _fills(box: Box, inner: dict[str, Range], outer: dict[str, Range]) -> bool:
+    seen: set[str] = set()
+    tangled: list[Expr] = []
+    for r in box:
+        used = free_vars(r.start) & set(inner)
+        if free_vars(r.extent) & set(inner):
+            return False
+        if used & seen or not _contiguous(r, inner, outer):
+            tangled.append(r.start)
+        seen |= used
+    return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
+
+
+def _contiguous(r: Range, inner: dict[str, Range], outer: dict[str, Range]) -> bool:
+    terms = linear_terms(r.start, frozenset(inner))
+    if terms is None:
+        return False
+    ranges = outer | inner
+    span, left = r.extent, terms
+    while left:
+        found = next((v for v, c in left.items() if arith.proved(Binary("<=", c, span), ranges)
+                      and arith.proved(Binary("<=", ZERO, c), ranges)), None)
+        if found is None:
+            return False
+        span = arith.add(span, arith.mul(left[found], arith.sub(inner[found].extent, ONE)))
+        left = {v: c for v, c in left.items() if v != found}
+    return True
+
+
+def _fills_together(box: list[Range], inner: dict[str, Range]) -> bool:
+    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
+    if any(not arith.equal(r.extent, ONE) for r in box):
+        return False
+    parts = [_inner_part(r.start, frozenset(inner)) for r in box]
+    used = {v for e in parts if e is not None for v in free_vars(e)}
+    if None in parts:
+        return False
+    found = arith.detect([e for e in parts if e is not None], {v: r for v, r in inner.items() if v in used}, TRUE)
+    return isinstance(found, arith.IterMap) and found.level == "bijective"
+
+
+def _inner_part(e: Expr, inner: frozenset[str]) -> Expr | None:
+    """The summands of an index over inner loops only; None if a summand mixes inner and outer variables."""
+    free = free_vars(e)
+    if not free & inner:
+        return ZERO
+    if free <= inner:
+        return e
+    if isinstance(e, Binary) and e.op in "+-":
+        a, b = _inner_part(e.left, inner), _inner_part(e.right, inner)
+        return None if a is None or b is None else Binary(e.op, a, b)
+    return None
+
+
+def linear_terms(e: Expr, inner: frozenset[str]) -> dict[str, Expr] | None:
+    """The coefficients of an index that is linear in the variables `inner`; None if it is not."""
+    if not free_vars(e) & inner:
+        return {}
+    match e:
+        case Var(name=n):
+            return {n: ONE}
+        case Unary("-", x):
+            return _scaled(linear_terms(x, inner), arith.sub(ZERO, ONE))
+        case Binary("+" | "-" as op, left, right):
+            a, b = linear_terms(left, inner), linear_terms(right, inner)
+            if a is None or b is None:
+                return None
+            combine = arith.add if op == "+" else arith.sub
+            return {v: combine(a.get(v, ZERO), b.get(v, ZERO)) for v in dict.fromkeys((*a, *b))}
+        case Binary("*", left, right) if not free_vars(right) & inner:
+            return _scaled(linear_terms(left, inner), right)
+        case Binary("*", left, right) if not free_vars(left) & inner:
+            return _scaled(linear_terms(right, inner), left)
+    return None
+
+
+def _scaled(terms: dict[str, Expr] | None, by: Expr) -> dict[str, Expr] | None:
+    return None if terms is None else {v: arith.mul(c, by) for v, c in terms.items()}
+
+
+# ------------------------------------------------------------------ cover
+def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Range]) -> bool:
+    """Does a box surely hold the part of another that lies in the buffer?"""
+    if outer is None:
+        return False
+    if arith.covers(outer, inner, ranges) is arith.Verdict.PROVED:
+        return True
+    clipped = arith.intersect_box(inner, whole_box(buffer), ranges)
+    return arith.covers(outer, clipped, ranges) is arith.Verdict.PROVED
+
+
+def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
+    """Does one producer surely write, in each iteration of the loops around both, all that a consumer reads of a
+    buffer?"""
+    above = common_path(producer[:-1], consumer[:-1])
+    ranges = {v: r for v, r in ranges_above(consumer).items()
+              if v not in loop_ranges(loops_between(consumer, above))}
+    written = [r for r in block_at(producer).writes if r.buffer == buffer]
+    read = [r for r in block_at(consumer).reads if r.buffer == buffer]
+    shape = all_buffers(program)[buffer]
+    return all(
+        any(covers(produced_box(producer, w, above), consumed_box(consumer, r, above), shape, ranges) for w in written)
+        for r in read
+    )
+
+
+def why_not_covered(program: Program, path: Path) -> str | None:
+    """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
+    them has surely written all that is read."""
+    block, body = block_at(path), scope_body(program, path)
+    paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
+    order = list(paths)
+    for region in block.reads:
+        storage = storage_of(program, region.buffer)
+        before = [b for b in writers(program, body, storage)
+                  if b is not block and order.index(b.name) < order.index(block.name)]
+        if before and not any(produces_for(program, paths[b.name], path, region.buffer) for b in before):
+            names = ", ".join(f"`{b.name}`" for b in before)
+            return (f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
+                    "in the same iteration of the loops around both")
+    return None
