@@ -1,0 +1,167 @@
+"""Whether a candidate computes what the unscheduled program computes.
+
+Inputs of sparse small integers make every reordering of sums exact, so results are compared bit for bit where the
+program only adds, multiplies, compares and selects; dense random inputs are compared within a tolerance that fits
+the element type and the number of terms summed. Outputs start poisoned, so that a skipped write shows. (The trick is
+tinygrad's BEAM_VALIDATE.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.ir.dtype import bits, is_float
+from mslang.ir.expr import Binary, Call, Const, Expr
+from mslang.ir.program import Buffer, For, Program
+from mslang.ir.visit import stmt_exprs, walk, walk_expr
+from mslang.tune.record import Verification
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = dict[str, np.ndarray]
+
+SPARSE, DENSE = "sparse integers", "dense"
+
+_EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A result that is not the expected one: which buffer, where, and the two values."""
+
+    text: str
+
+
+def reorders_exactly(program: Program) -> bool:
+    """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction."""
+    def inexact(e: Expr) -> bool:
+        match e:
+            case Call():
+                return True
+            case Binary(op="/"):
+                return True
+            case Const(value=float(v)):
+                return v == v and abs(v) != float("inf") and not v.is_integer()
+        return False
+
+    return not any(inexact(x) for s in walk(program.body) for e in stmt_exprs(s) for x in walk_expr(e))
+
+
+def tolerance(program: Program, buffer: Buffer) -> float:
+    """The relative error allowed on dense inputs: a few roundings for each doubling of the terms summed."""
+    if not is_float(buffer.dtype):
+        return 0.0
+    terms = 1
+    for s in walk(program.body):
+        if isinstance(s, For) and isinstance(s.extent, Const):
+            terms = max(terms, int(s.extent.value))
+    epsilon = max(_EPSILON[b.dtype] for b in _float_buffers(program)) if _float_buffers(program) else _EPSILON["f32"]
+    return float(epsilon * 64 * max(1, terms.bit_length()))
+
+
+def _float_buffers(program: Program) -> list[Buffer]:
+    return [p.buffer for p in program.params if p.buffer.dtype in _EPSILON] + [
+        b for b in program.allocs if b.dtype in _EPSILON
+    ]
+
+
+def shape_of(buffer: Buffer) -> tuple[int, ...]:
+    """The buffer's shape as numbers; every size must be one by now."""
+    return tuple(int(x.value) for x in buffer.shape if isinstance(x, Const))
+
+
+def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
+    """Arrays for `in` and `inout` parameters, the same in every process for one seed."""
+    import numpy as np
+
+    from mslang.runtime.arrays import aligned_empty, numpy_dtype
+
+    arrays: Arrays = {}
+    for position, param in enumerate(program.params):
+        if param.direction == "out":
+            continue
+        random = np.random.default_rng([seed, position, 0 if kind == SPARSE else 1])
+        buffer = param.buffer
+        shape = shape_of(buffer)
+        array = aligned_empty(shape, buffer.dtype)
+        array[...] = (_sparse if kind == SPARSE else _dense)(random, shape, buffer.dtype).astype(numpy_dtype(buffer.dtype))
+        arrays[buffer.name] = array
+    return arrays
+
+
+def _sparse(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    import numpy as np
+
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    low = 0 if dtype.startswith("u") else -2
+    # Half of the entries are zero, so that sums of thousands of products stay far below 2^11, exact even in f16.
+    return np.where(random.random(shape) < 0.5, 0, random.integers(low, 3, shape))
+
+
+def _dense(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "bool":
+        return random.random(shape) < 0.5
+    if is_float(dtype):
+        return random.uniform(-1.0, 1.0, shape)
+    reach = min(2 ** (bits(dtype) - 1) - 1, 100)
+    return random.integers(0 if dtype.startswith("u") else -reach, reach + 1, shape)
+
+
+def make_outputs(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
+    """All arguments of a call: fresh copies of `inout` arrays and poisoned `out` arrays beside the `in` arrays."""
+    from mslang.runtime.arrays import aligned_copy, poisoned
+
+    arrays: Arrays = {}
+    for param in program.params:
+        buffer = param.buffer
+        match param.direction:
+            case "in":
+                arrays[buffer.name] = inputs[buffer.name]
+            case "inout":
+                arrays[buffer.name] = aligned_copy(inputs[buffer.name])
+            case _:
+                arrays[buffer.name] = poisoned(shape_of(buffer), buffer.dtype)
+    return arrays
+
+
+def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray],
+            kind: str) -> Verification | Difference:
+    """Hold the outputs against the expected ones: exactly for sparse integers where that is meaningful, else within tolerance."""
+    import numpy as np
+
+    exact = kind == SPARSE and reorders_exactly(program)
+    worst = 0.0
+    for param in program.params:
+        if param.direction == "in":
+            continue
+        name, buffer = param.buffer.name, param.buffer
+        want, got = np.asarray(expected[name]), np.asarray(actual[name])
+        floating = is_float(buffer.dtype)
+        if not floating or exact:
+            same = (want == got) | ((want != want) & (got != got)) if floating else want == got
+        else:
+            a, b = want.astype(np.float64), got.astype(np.float64)
+            allowed = tolerance(program, buffer)
+            with np.errstate(invalid="ignore", over="ignore"):
+                error = np.abs(a - b) / np.maximum(np.abs(a), _scale(a))
+            same = (error <= allowed) | (a == b) | ((a != a) & (b != b))
+            finite = error[np.isfinite(error)]
+            worst = max(worst, float(finite.max()) if finite.size else 0.0)
+        if not same.all():
+            at = tuple(int(k) for k in np.argwhere(~same)[0])
+            wrong = int((~same).sum())
+            place = ", ".join(map(str, at))
+            return Difference(f"{name}[{place}] is {got[at]} instead of {want[at]} ({wrong} of {same.size} elements differ)")
+    return Verification(kind, worst)
+
+
+def _scale(a: np.ndarray) -> float:
+    """The size below which an error counts absolutely: sums that cancel are judged against their terms."""
+    import numpy as np
+
+    finite = np.abs(a[np.isfinite(a)])
+    return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
