@@ -1,0 +1,100 @@
+"""Reductions: which stores update, with what operator, and what they start from."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from mslang.ir.dtype import bits, is_float, is_unsigned
+from mslang.ir.expr import FALSE, Binary, Const, Expr, Load
+from mslang.ir.program import Axis, Let, Stmt, Store
+from mslang.ir.visit import free_vars
+
+OPERATORS = frozenset({"+", "*", "min", "max"})
+"""The operators whose identity is known."""
+
+
+class Update(msgspec.Struct, frozen=True):
+    """`x[..] = x[..] op value`."""
+
+    op: str
+    value: Expr
+    dtype: str
+
+
+def update_of(s: Store) -> Update | None:
+    """How a store updates what it writes: `x = x op e` (or `e op x` where `op` commutes), else None."""
+    match s.value:
+        case Binary(op=op, left=left, right=right) if op in OPERATORS:
+            for target, value in ((left, right), (right, left)):
+                if isinstance(target, Load) and (target.buffer, target.indices) == (s.buffer, s.indices):
+                    return Update(op, value, target.dtype)
+    return None
+
+
+def lowest(dtype: str) -> Const:
+    """The least value of a type (`-inf` for a floating one)."""
+    if is_float(dtype):
+        return Const(-math.inf, dtype)
+    if dtype == "bool":
+        return FALSE
+    return Const(0 if is_unsigned(dtype) else -(1 << (bits(dtype) - 1)), dtype)
+
+
+def highest(dtype: str) -> Const:
+    """The greatest value of a type (`inf` for a floating one)."""
+    if is_float(dtype):
+        return Const(math.inf, dtype)
+    if dtype == "bool":
+        return Const(True, "bool")
+    return Const((1 << (bits(dtype) - (0 if is_unsigned(dtype) else 1))) - 1, dtype)
+
+
+def identity(op: str, dtype: str) -> Const:
+    """What `op` leaves as it is: 0 for `+`, 1 for `*`, the highest for `min`, the lowest for `max`."""
+    match op:
+        case "+":
+            return Const(0.0 if is_float(dtype) else 0, dtype)
+        case "*":
+            return Const(1.0 if is_float(dtype) else 1, dtype)
+        case "min":
+            return highest(dtype)
+        case "max":
+            return lowest(dtype)
+    raise ValueError(f"no identity is known for {op}")
+
+
+def inferred_init(body: tuple[Stmt, ...], axes: tuple[Axis, ...], started: frozenset[str]) -> tuple[Stmt, ...] | None:
+    """The init of a block that does not say one: the identity for each store that updates over a reduction axis.
+
+    Args:
+        body: the block's statements; stores in `let`s count, stores in loops and branches do not.
+        axes: its axes.
+        started: the buffers that already have a value (`in`, `inout`, or written by an earlier block).
+
+    Returns:
+        The init's stores, or None where nothing is to be initialised.
+    """
+    reduced = {a.name for a in axes if a.kind == "reduce"}
+    if not reduced:
+        return None
+    found: dict[tuple[str, tuple[Expr, ...]], Stmt] = {}
+    for s in _stores(body):
+        update = update_of(s)
+        free = frozenset[str]().union(*(free_vars(x) for x in s.indices))
+        if update is None or s.buffer in started or free & reduced or not free <= {a.name for a in axes}:
+            continue
+        found.setdefault((s.buffer, s.indices), Store(s.buffer, s.indices, identity(update.op, update.dtype)))
+    return tuple(found.values()) or None
+
+
+def _stores(body: tuple[Stmt, ...]) -> tuple[Store, ...]:
+    found: tuple[Store, ...] = ()
+    for s in body:
+        match s:
+            case Store():
+                found = (*found, s)
+            case Let(body=inner):
+                found = (*found, *_stores(inner))
+    return found

@@ -1,0 +1,193 @@
+"""Regions: what a block reads and writes, told from its body, and how a region is written as `a..b`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load
+from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
+from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
+
+Box = tuple[Range, ...]
+Regions = tuple[Region, ...]
+
+NO_BUFFERS: Mapping[str, Buffer] = MappingProxyType({})
+
+
+# ------------------------------------------------------------------ a..b
+def stop_of(r: Range) -> Expr:
+    """The end of a range as it is written: `start..stop`. `range_between` takes it apart again."""
+    match r:
+        case Range(start=Const(value=0), extent=extent):
+            return extent
+        case Range(start=Const(value=a), extent=Const(value=n)):
+            return Const(a + n)
+    return Binary("+", r.start, r.extent)
+
+
+def range_between(start: Expr, stop: Expr) -> Range:
+    """The range written `start..stop`; the exact inverse of `stop_of` on what that gives."""
+    match start, stop:
+        case Const(value=0), _:
+            return Range(start, stop)
+        case Const(value=a), Const(value=b):
+            return Range(start, Const(b - a))
+        case _, Binary(op="+", left=left, right=extent) if left == start:
+            return Range(start, extent)
+    from mslang.ir.arith import simplify
+
+    return Range(start, simplify(Binary("-", stop, start)))
+
+
+def point(index: Expr) -> Range:
+    """The range that holds `index` alone."""
+    return Range(index, ONE)
+
+
+def whole(buffer: Buffer) -> Box:
+    """The box of all of a buffer."""
+    return tuple(Range(ZERO, n) for n in buffer.shape)
+
+
+# ------------------------------------------------------------------ inference
+class _Access(msgspec.Struct, frozen=True):
+    """A box touched, in terms of the block's axes and of `loops`, the inner loops it is still to run over."""
+
+    buffer: str
+    box: Box
+    write: bool
+    loops: tuple[tuple[str, Range], ...]
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """What the names inside a block's body stand for: lets, loops (outermost first) and views."""
+
+    lets: Mapping[str, Expr] = MappingProxyType({})
+    loops: tuple[tuple[str, Range], ...] = ()
+    views: Mapping[str, Region] = MappingProxyType({})
+    updated: frozenset[tuple[str, tuple[Expr, ...]]] = frozenset()
+
+    def touch(self, buffer: str, box: Box, write: bool) -> _Access:
+        """The access to `box`, in the buffer that is viewed where `buffer` is a view."""
+        box = _substituted(box, self.lets)
+        while buffer in self.views:
+            source = self.views[buffer]
+            dropped = len(source.ranges) - len(box)
+            kept = zip(source.ranges[dropped:], box, strict=True)
+            buffer, box = source.buffer, (*source.ranges[:dropped],
+                                          *(Range(_plus(s.start, r.start), r.extent) for s, r in kept))
+        return _Access(buffer, box, write, self.loops)
+
+    def reads(self, e: Expr) -> Iterator[_Access]:
+        """The accesses of the loads in `e`, but for those by which a reduction reads what it updates."""
+        for x in loads_of(e):
+            if (x.buffer, x.indices) not in self.updated:
+                yield self.touch(x.buffer, tuple(point(i) for i in x.indices), False)
+
+
+def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> tuple[Regions, Regions]:
+    """The regions that a block reads and writes by its body and init, in terms of its axes.
+
+    One region a buffer, in the order of first use: the smallest provable box around its accesses. Loops
+    inside the body are run over; a nested block counts as its declared regions; an access to a view counts
+    as one to what is viewed; what the block allocates is not listed. In a block with `init`, the loads by
+    which the body updates what `init` started are not reads.
+
+    Args:
+        block: the block; what it declares to read and write is not looked at.
+        buffers: the buffers by name, for accesses that depend on data or have no provable hull, which widen
+            to whole dimensions. Without its shape, boxes of a buffer that cannot be joined are listed apart.
+
+    Returns:
+        The reads and the writes.
+    """
+    started = {s.buffer for s in walk(block.init or ()) if isinstance(s, Store)}
+    updated = frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
+    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated)
+    local = {b.name for b in block.allocs}
+    ranges = {a.name: Range(ZERO, a.extent) for a in block.axes}
+    boxes: dict[tuple[bool, str], list[Box]] = {}
+    for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
+        if a.buffer in local:
+            continue
+        box = _relaxed(_resolved(a.box, buffers.get(a.buffer)), a.loops)
+        known = boxes.setdefault((a.write, a.buffer), [])
+        if box not in known:
+            known.append(box)
+    joined = [(write, Region(b, box)) for (write, b), found in boxes.items()
+              for box in _joined(found, buffers.get(b), ranges)]
+    return tuple(r for write, r in joined if not write), tuple(r for write, r in joined if write)
+
+
+def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
+    for s in body:
+        match s:
+            case Store(buffer=b, indices=xs, value=v):
+                for e in (v, *xs):
+                    yield from scope.reads(e)
+                yield scope.touch(b, tuple(point(x) for x in xs), True)
+            case Let(name=n, value=v, body=inner):
+                yield from scope.reads(v)
+                yield from _accesses(inner, replace(scope, lets={**scope.lets, n: substitute(v, scope.lets)}))
+            case For(var=n, start=a, extent=e, body=inner):
+                over = Range(substitute(a, scope.lets), substitute(e, scope.lets))
+                yield from _accesses(inner, replace(scope, loops=(*scope.loops, (n, over))))
+            case If(condition=c, then=t, otherwise=o):
+                yield from scope.reads(c)
+                yield from _accesses((*t, *o), scope)
+            case While(condition=c, body=inner):
+                yield from scope.reads(c)
+                yield from _accesses(inner, scope)
+            case Evaluate(value=v):
+                yield from scope.reads(v)
+            case Block(axes=axes, predicate=p):
+                bound = {a.name: a.binding for a in axes}
+                for e in (*bound.values(), substitute(p, bound)):
+                    yield from scope.reads(e)
+                for write, regions in ((False, s.reads), (True, s.writes)):
+                    for r in regions:
+                        yield scope.touch(r.buffer, _substituted(r.ranges, bound), write)
+
+
+def _plus(a: Expr, b: Expr) -> Expr:
+    return b if a == ZERO else a if b == ZERO else Binary("+", a, b)
+
+
+def _substituted(box: Box, values: Mapping[str, Expr]) -> Box:
+    return tuple(Range(substitute(r.start, values), substitute(r.extent, values)) for r in box) if values else box
+
+
+def _depends_on_data(e: Expr) -> bool:
+    return any(isinstance(x, Load) for x in walk_expr(e))
+
+
+def _resolved(box: Box, buffer: Buffer | None) -> Box:
+    """The box with dimensions that depend on data widened to the whole dimension."""
+    if buffer is None or len(buffer.shape) != len(box):
+        return box
+    return tuple(Range(ZERO, n) if _depends_on_data(r.start) or _depends_on_data(r.extent) else r
+                 for r, n in zip(box, buffer.shape, strict=True))
+
+
+def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...]) -> Box:
+    from mslang.ir.arith import relax
+
+    for name, over in reversed(loops):
+        if any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
+            box = relax(box, {name: over})
+    return box
+
+
+def _joined(boxes: list[Box], buffer: Buffer | None, ranges: Mapping[str, Range]) -> list[Box]:
+    first, *others = boxes
+    if not others or buffer is None:
+        return boxes
+    from mslang.ir.arith import union_box
+
+    for box in others:
+        first = union_box(first, box, whole(buffer), ranges)
+    return [first]
