@@ -1,0 +1,79 @@
+"""The lexer: one regular expression made from the grammar's terminals. It never fails and loses no character."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from mslang.syntax.tables import load_tables
+
+WHITESPACE = "WS"
+COMMENT = "COMMENT"
+DOC = "DOC"
+TRIVIA = frozenset({WHITESPACE, COMMENT, DOC})
+COMMENTS = frozenset({COMMENT, DOC})
+ERROR = "ERROR"
+
+# A token that breaks a layout rule gets one of these kinds, which the grammar does not know.
+DANGLING_DOT = "DANGLING_DOT"
+STRAY_OPENER = "STRAY_OPENER"
+
+
+class Token(NamedTuple):
+    """A piece of text: `kind` is a terminal of the grammar, the offsets are half open."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    return re.compile(load_tables().lexer.pattern)
+
+
+def scan(text: str, start: int = 0) -> Iterator[Token]:
+    """The tokens of `text` from `start` on, trivia included, without gap or overlap."""
+    keywords = load_tables().lexer.keywords
+    for match in _pattern().finditer(text, start):
+        kind = match.lastgroup or ERROR
+        word = match.group()
+        if kind == "NAME":
+            kind = keywords.get(word, kind)
+        yield Token(kind, word, match.start(), match.end())
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """All tokens of `text`, trivia included; their texts joined give `text` again."""
+    return tuple(scan(text))
+
+
+_CALLEE_ENDS = frozenset({"NAME", "RPAR", "RSQB"})
+
+
+def significant(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens that the parser sees: no trivia, and the two layout rules enforced.
+
+    The name after `.` is on the same line, and `(` or `[` is on the line of what it calls or indexes: otherwise a
+    half-typed line would swallow the next one. A token that breaks a rule is changed in kind, so that it cannot fit.
+    """
+    found: list[Token] = []
+    newline = False
+    for token in tokens:
+        kind = token.kind
+        if kind in TRIVIA:
+            newline = newline or "\n" in token.text
+            continue
+        if newline:
+            newline = False
+            if found:
+                last = found[-1]
+                if last.kind == "DOT":
+                    found[-1] = last._replace(kind=DANGLING_DOT)
+                elif kind in ("LPAR", "LSQB") and last.kind in _CALLEE_ENDS:
+                    token = token._replace(kind=STRAY_OPENER)
+        found.append(token)
+    return found

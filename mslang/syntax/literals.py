@@ -1,0 +1,40 @@
+"""The values of literals."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_ESCAPE = re.compile(r"\\(.)")
+LONG_QUOTE = '"""'
+
+
+def number_value(text: str) -> int | float:
+    """The value of `12`, `1_000`, `0xff`, `1.5` or `1e-4`."""
+    if text.startswith("0x"):
+        return int(text[2:], 16)
+    digits = text.replace("_", "")
+    if digits.isdecimal():
+        return int(digits)
+    return float(digits)
+
+
+def size_value(text: str) -> int:
+    """The bytes of `164KiB`."""
+    return int(text[:-3]) * _UNITS[text[-3:]]
+
+
+def string_value(text: str) -> str:
+    r"""The text of a string literal. In `"…"` the escapes are `\n`, `\t`, `\r`, `\0`, and any other character stands for itself."""
+    if text.startswith(LONG_QUOTE) and len(text) >= 2 * len(LONG_QUOTE):
+        return text[3:-3]
+    return _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), text[1:-1])
+
+
+def quote(value: str) -> str:
+    """A short string literal with that value."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    for letter, character in _ESCAPES.items():
+        escaped = escaped.replace(character, "\\" + letter)
+    return f'"{escaped}"'

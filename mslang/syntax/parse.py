@@ -1,0 +1,79 @@
+"""Reading `.ms` text: a file is split into items, each parsed alone and remembered by its text; parsing never fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from mslang.diagnostics import SyntaxProblem, problem
+from mslang.syntax.docs import with_doc
+from mslang.syntax.lexer import ERROR, Token, scan, significant, tokenize
+from mslang.syntax.machine import Machine
+from mslang.syntax.recovery import recover_expression, recover_items
+from mslang.syntax.split import Splitter
+from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
+
+
+def parse_file(path: str, text: str) -> File:
+    """The tree of a whole file. Items whose text was seen before are not parsed again."""
+    splitter = Splitter()
+    for token in scan(text):
+        splitter.take(token)
+    starts = splitter.starts
+    ends = [*starts[1:], len(text)]
+    items = [item for start, end in zip(starts, ends) for item in _place(text[start:end], start)]
+    return File(path, text, text[: starts[0]] if starts else text, tuple(items))
+
+
+def reparse(old: File, text: str) -> File:
+    """The tree of the changed text of a file; equal to `parse_file(old.path, text)`."""
+    return parse_file(old.path, text)
+
+
+def parse_item(text: str) -> ParsedItem:
+    """The one item that `text` holds, with its diagnostics.
+
+    Raises `SyntaxProblem` if it holds none or several.
+    """
+    file = parse_file("", text)
+    if len(file.items) == 1:
+        return file.items[0].parsed
+    found = "none" if not file.items else f"{len(file.items)}"
+    raise SyntaxProblem(*file.diagnostics, problem("MS009", f"expected one item, found {found}"))
+
+
+def parse_expression(text: str) -> Expr:
+    """The expression that `text` is.
+
+    Raises `SyntaxProblem` if it is not one.
+    """
+    visible = significant(tokenize(text))
+    expression = _parse(visible, "expr")
+    if expression is None:
+        raise SyntaxProblem(recover_expression(text, visible))
+    return expression  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=4096)
+def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
+    """The items in a piece of a file that the splitter left whole, each with its offset; one, unless it is broken."""
+    tokens = tokenize(text)
+    visible = significant(tokens)
+    item = _parse(visible, "item")
+    if item is None:
+        return recover_items(text, tokens, visible)
+    return ((0, ParsedItem(text, with_doc(item, tokens))),)
+
+
+def _place(text: str, start: int) -> list[PlacedItem]:
+    return [PlacedItem(start + offset, parsed) for offset, parsed in parse_piece(text)]
+
+
+def _parse(visible: Sequence[Token], start: str) -> Any:
+    """The value of faultless tokens, or None."""
+    machine = Machine(start)
+    for token in visible:
+        if token.kind == ERROR or not machine.feed(token):
+            return None
+    return machine.finish()
