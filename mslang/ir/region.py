@@ -174,10 +174,10 @@ def _resolved(box: Box, buffer: Buffer | None) -> Box:
 
 
 def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...]) -> Box:
-    from mslang.ir.arith import relax
-
     for name, over in reversed(loops):
         if any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
+            from mslang.ir.arith import relax
+
             box = relax(box, {name: over})
     return box
 

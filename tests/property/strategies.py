@@ -1,0 +1,428 @@
+"""Random valid programs, inputs for them, and comparison of results.
+
+All data are small integers, in floating types too, and every program keeps its values small enough for
+`f32` to hold them exactly; so a reordering of any reduction gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from mslang.ir.build import AxisSpec, ProgramBuilder, Tensor, Value, call, maximum, minimum, reduce, select, spatial
+from mslang.ir.dtype import is_unsigned
+from mslang.ir.expr import Const, Expr
+from mslang.ir.program import Program
+
+EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
+DTYPES = ("f32", "f32", "f32", "f64", "i32", "i8", "u8", "i64")
+INPUT_BOUND = 3
+EXACT = 1 << 22
+"""No value of a drawn program exceeds this in magnitude (of the integer types none needs the bound: they wrap)."""
+
+NUMPY = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+         "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": np.float32, "f32": np.float32,
+         "f64": np.float64}
+
+
+# ------------------------------------------------------------------ a program being drawn
+class _Known:
+    """A tensor of the program, with the greatest magnitude that its elements can have."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], bound: int, is_input: bool) -> None:
+        self.name, self.shape, self.bound, self.is_input = name, shape, bound, is_input
+        self.read = False
+
+
+class _Maker:
+    """Draws block after block; the tensors nobody reads become the outputs."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], dtype: str, max_extent: int) -> None:
+        self.draw, self.dtype = draw, dtype
+        self.extents = [n for n in EXTENTS if n <= max_extent]
+        self.known: list[_Known] = []
+        self.steps: list[Callable[[ProgramBuilder, list[Tensor]], None]] = []
+
+    # Buffers are declared last (who is an output shows at the end): a step names them by number.
+    def buffer(self, name: str, shape: Sequence[int], bound: int, is_input: bool = False) -> int:
+        self.known.append(_Known(name, tuple(shape), bound, is_input))
+        return len(self.known) - 1
+
+    def pick(self, accept: Callable[[_Known], bool] = lambda k: True) -> int | None:
+        numbers = [n for n, k in enumerate(self.known) if accept(k)]
+        if not numbers:
+            return None
+        found: int = self.draw(st.sampled_from(numbers))
+        return found
+
+    def coin(self) -> bool:
+        answer: bool = self.draw(st.booleans())
+        return answer
+
+    def small(self, lo: int, hi: int) -> int:
+        answer: int = self.draw(st.integers(lo, hi))
+        return answer
+
+
+def _spatial(shape: Sequence[int], names: str = "ijlm") -> tuple[AxisSpec, ...]:
+    return tuple(spatial(names[d], n) for d, n in enumerate(shape))
+
+
+# ------------------------------------------------------------------ the kinds of blocks
+def _elementwise(m: _Maker, name: str) -> bool:
+    src = m.pick(lambda k: 2 * k.bound + 3 <= EXACT)
+    if src is None:
+        return False
+    k = m.known[src]
+    signed = not is_unsigned(m.dtype)
+    kinds = ["affine", "relu", "cap", "select", "index", *(["negate", "abs"] if signed else [])]
+    which = m.draw(st.sampled_from(kinds))
+    out = m.buffer(name, k.shape, 2 * k.bound + 3 + sum(k.shape))
+    k.read = True
+
+    def body(x: Value, at: tuple[Value, ...]) -> Value:
+        match which:
+            case "affine":
+                return x * 2 + 3
+            case "relu":
+                return maximum(x, 0)
+            case "cap":
+                return minimum(x, 5)
+            case "select":
+                return select(x > 1, x - 1, x + 2)
+            case "index" if at:
+                return x + at[-1].cast(m.dtype)
+            case "negate":
+                return -x
+            case "abs":
+                return call("abs", x)
+        return x + 1
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(k.shape)) as at:
+            t[out][at] = body(t[src][at], at)
+
+    m.steps.append(step)
+    return True
+
+
+def _combine(m: _Maker, name: str) -> bool:
+    """Two tensors, the second broadcast along the leading dimensions that it lacks, or of its extent 1."""
+    a = m.pick(lambda k: len(k.shape) > 0)
+    if a is None:
+        return False
+    ka = m.known[a]
+
+    def fits(k: _Known) -> bool:
+        tail = ka.shape[len(ka.shape) - len(k.shape):] if len(k.shape) <= len(ka.shape) else ()
+        return len(k.shape) <= len(ka.shape) and all(x in (1, y) for x, y in zip(k.shape, tail, strict=True))
+
+    c = m.pick(fits)
+    assert c is not None
+    kc = m.known[c]
+    op = m.draw(st.sampled_from(["+", "-", "*", "max"]))
+    if op == "*" and ka.bound * kc.bound > EXACT:
+        op = "max"
+    if op in "+-" and ka.bound + kc.bound > EXACT:
+        op = "max"
+    bound = {"*": ka.bound * kc.bound, "max": max(ka.bound, kc.bound)}.get(op, ka.bound + kc.bound)
+    out = m.buffer(name, ka.shape, bound)
+    ka.read = kc.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(ka.shape)) as at:
+            tail = at[len(at) - len(kc.shape):]
+            index = tuple(0 if n == 1 and full != 1 else v
+                          for v, n, full in zip(tail, kc.shape, ka.shape[len(ka.shape) - len(kc.shape):], strict=True))
+            x, y = t[a][at], t[c][index]
+            t[out][at] = x + y if op == "+" else x - y if op == "-" else x * y if op == "*" else maximum(x, y)
+
+    m.steps.append(step)
+    return True
+
+
+def _transpose(m: _Maker, name: str) -> bool:
+    src = m.pick(lambda k: len(k.shape) >= 2)
+    if src is None:
+        return False
+    k = m.known[src]
+    order = m.draw(st.permutations(range(len(k.shape))))
+    out = m.buffer(name, [k.shape[d] for d in order], k.bound)
+    k.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(k.shape)) as at:
+            t[out][tuple(at[d] for d in order)] = t[src][at]
+
+    m.steps.append(step)
+    return True
+
+
+def _reshape(m: _Maker, name: str) -> bool:
+    """Two dimensions become one, or one becomes two: indices with `*` and `+`, or `//` and `%`."""
+    src = m.pick(lambda k: 1 <= len(k.shape) <= 3)
+    if src is None:
+        return False
+    k = m.known[src]
+    *front, last = k.shape
+    if len(k.shape) >= 2 and m.coin():
+        shape = (*front[:-1], front[-1] * last)
+        flat = True
+    else:
+        inner = m.draw(st.sampled_from([d for d in range(1, last + 1) if last % d == 0]))
+        shape = (*front, last // inner, inner)
+        flat = False
+    if len(shape) > 4:
+        return False
+    out = m.buffer(name, shape, k.bound)
+    k.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(shape)) as at:
+            if flat:
+                t[out][at] = t[src][(*at[:-1], at[-1] // last, at[-1] % last)]
+            else:
+                t[out][at] = t[src][(*at[:-2], at[-2] * shape[-1] + at[-1])]
+
+    m.steps.append(step)
+    return True
+
+
+def _stencil(m: _Maker, name: str) -> bool:
+    """A valid window sum along the last dimension or the last two, with a stride, with or without a reduction axis."""
+    src = m.pick(lambda k: len(k.shape) >= 1 and k.shape[-1] >= 2 and k.bound * 9 <= EXACT)
+    if src is None:
+        return False
+    k = m.known[src]
+    dims = 2 if len(k.shape) >= 2 and k.shape[-2] >= 2 and m.coin() else 1
+    window = [m.small(2, min(3, n)) for n in k.shape[-dims:]]
+    stride = [m.small(1, 2) for _ in window]
+    shape = (*k.shape[:-dims], *((n - w) // s + 1 for n, w, s in zip(k.shape[-dims:], window, stride, strict=True)))
+    out = m.buffer(name, shape, k.bound * 9)
+    k.read = True
+    explicit = dims == 1 and m.coin()
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        axes = _spatial(shape)
+        if explicit:
+            with b.block(f"b_{name}", *axes) as at:
+                values = [t[src][(*at[:-1], at[-1] * stride[0] + d)] for d in range(window[0])]
+                total = values[0]
+                for v in values[1:]:
+                    total = total + v
+                t[out][at] = total
+            return
+        over = tuple(reduce("rs"[d], n) for d, n in enumerate(window))
+        with b.block(f"b_{name}", *axes, *over) as all_axes:
+            at, r = all_axes[: len(shape)], all_axes[len(shape):]
+            moved = zip(at[len(at) - dims:], stride, r, strict=True)
+            t[out][at] += t[src][(*at[: len(at) - dims], *(x * s + d for x, s, d in moved))]
+
+    m.steps.append(step)
+    return True
+
+
+def _reduction(m: _Maker, name: str) -> bool:
+    """A sum, maximum or minimum over one dimension or two; the reduction axes come first or last."""
+    src = m.pick(lambda k: len(k.shape) >= 1 and k.bound * 256 <= EXACT)
+    if src is None:
+        return False
+    k = m.known[src]
+    over = sorted(m.draw(st.sets(st.sampled_from(range(len(k.shape))), min_size=1, max_size=2)))
+    op = m.draw(st.sampled_from(["sum", "sum", "max", "min"]))
+    first = m.coin()
+    shape = tuple(n for d, n in enumerate(k.shape) if d not in over)
+    size = int(np.prod([k.shape[d] for d in over]))
+    out = m.buffer(name, shape, k.bound * (size if op == "sum" else 1))
+    k.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        kept, reduced = _spatial(shape), tuple(reduce(f"r{d}", k.shape[d]) for d in over)
+        with b.block(f"b_{name}", *((*reduced, *kept) if first else (*kept, *reduced))) as axes:
+            at, r = (axes[len(reduced):], axes[: len(reduced)]) if first else (axes[: len(kept)], axes[len(kept):])
+            left, right = list(at), list(r)
+            x = t[src][tuple(right.pop(0) if d in over else left.pop(0) for d in range(len(k.shape)))]
+            if op == "sum":
+                t[out][at] += x
+            else:
+                t[out][at] = (maximum if op == "max" else minimum)(t[out][at], x)
+
+    m.steps.append(step)
+    return True
+
+
+def _contraction(m: _Maker, name: str) -> bool:
+    """`out[i, j] += a[i, k] * b[k, j]`, where a fitting pair exists (a tensor with itself transposed counts)."""
+    a = m.pick(lambda k: len(k.shape) == 2 and k.bound <= 1 << 10)
+    if a is None:
+        return False
+    ka = m.known[a]
+    c = m.pick(lambda k: len(k.shape) == 2 and k.shape[0] == ka.shape[1] and k.bound * ka.bound * k.shape[0] <= EXACT)
+    transposed = c is None
+    if c is None:
+        if ka.bound * ka.bound * ka.shape[1] > EXACT:
+            return False
+        c = a
+    kc = m.known[c]
+    shape = (ka.shape[0], kc.shape[0] if transposed else kc.shape[1])
+    depth = ka.shape[1]
+    out = m.buffer(name, shape, ka.bound * kc.bound * depth)
+    ka.read = kc.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", spatial("i", shape[0]), spatial("j", shape[1]), reduce("k", depth)) as (i, j, k):
+            t[out][i, j] += t[a][i, k] * (t[c][j, k] if transposed else t[c][k, j])
+
+    m.steps.append(step)
+    return True
+
+
+def _padding(m: _Maker, name: str) -> bool:
+    src = m.pick(lambda k: len(k.shape) >= 1)
+    if src is None:
+        return False
+    k = m.known[src]
+    before, after = m.small(0, 2), m.small(0, 2)
+    shape = (*k.shape[:-1], k.shape[-1] + before + after)
+    out = m.buffer(name, shape, k.bound)
+    k.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(shape)) as at:
+            inside = (at[-1] >= before) & (at[-1] < before + k.shape[-1])
+            t[out][at] = select(inside, t[src][(*at[:-1], at[-1] - before)], 0)
+
+    m.steps.append(step)
+    return True
+
+
+def _broadcast(m: _Maker, name: str) -> bool:
+    src = m.pick(lambda k: len(k.shape) <= 2)
+    if src is None:
+        return False
+    k = m.known[src]
+    shape = (m.draw(st.sampled_from(m.extents)), *k.shape)
+    out = m.buffer(name, shape, k.bound)
+    k.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(shape)) as at:
+            t[out][at] = t[src][at[1:]]
+
+    m.steps.append(step)
+    return True
+
+
+def _second_writer(m: _Maker, name: str) -> bool:
+    """A block that updates what another has written: in place, or as a reduction that goes on from what is there."""
+    dst = m.pick(lambda k: not k.is_input and not k.read and len(k.shape) >= 1 and k.bound * 64 <= EXACT)
+    if dst is None:
+        return False
+    kd = m.known[dst]
+    src = m.pick(lambda k: k.shape[: len(kd.shape)] == kd.shape and len(k.shape) <= len(kd.shape) + 1 and k is not kd
+                 and k.bound * 64 <= EXACT)
+    if src is None:
+        return False
+    ks = m.known[src]
+    kd.bound, ks.read = kd.bound + 16 * ks.bound, True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        if len(ks.shape) > len(kd.shape):
+            with b.block(f"b_{name}", *_spatial(kd.shape), reduce("r", ks.shape[-1]), init=()) as axes:
+                t[dst][axes[:-1]] += t[src][axes]
+        else:
+            with b.block(f"b_{name}", *_spatial(kd.shape)) as at:
+                t[dst][at] = t[dst][at] + t[src][at]
+
+    m.steps.append(step)
+    return True
+
+
+KINDS: tuple[Callable[[_Maker, str], bool], ...] = (
+    _elementwise, _elementwise, _combine, _combine, _transpose, _reshape, _stencil, _stencil, _reduction, _reduction,
+    _contraction, _contraction, _padding, _broadcast, _second_writer,
+)
+
+
+@st.composite
+def programs(draw: Callable[[st.SearchStrategy[Any]], Any], max_blocks: int = 4, max_extent: int = 8,
+             dtypes: Sequence[str] = DTYPES) -> Program:
+    """A random valid program of up to `max_blocks` blocks, without schedule: each block under its own loops."""
+    m = _Maker(draw, draw(st.sampled_from(dtypes)), max_extent)
+    for name in ("x", "y")[: draw(st.integers(1, 2))]:
+        shape = draw(st.lists(st.sampled_from(m.extents), min_size=1, max_size=3))
+        m.buffer(name, shape, INPUT_BOUND, is_input=True)
+    inputs = len(m.known)
+    for number in range(draw(st.integers(1, max_blocks))):
+        name = f"t{number}"
+        if not draw(st.sampled_from(KINDS))(m, name) and not _elementwise(m, name):
+            _transpose(m, name)
+    if len(m.known) == inputs:
+        _padding(m, "t")
+    b = ProgramBuilder("drawn")
+    tensors: list[Tensor] = []
+    for k in m.known:
+        declare = b.input if k.is_input else b.alloc if k.read else b.output
+        tensors.append(declare(k.name, k.shape, m.dtype))
+    for step in m.steps:
+        step(b, tensors)
+    return b.finish()
+
+
+# ------------------------------------------------------------------ inputs and results
+def concrete_shape(shape: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """A buffer's shape as numbers, dynamic sizes taken from `sizes`."""
+    def number(e: Expr) -> int:
+        if isinstance(e, Const):
+            return int(e.value)
+        from mslang.ir.arith import substitute_symbols
+
+        found = substitute_symbols(e, sizes)
+        assert isinstance(found, Const)
+        return int(found.value)
+
+    return tuple(number(e) for e in shape)
+
+
+def random_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """Small integers for every `in` and `inout` parameter, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for p in program.params:
+        if p.direction == "out":
+            continue
+        shape = concrete_shape(p.buffer.shape, sizes or {})
+        low = 0 if is_unsigned(p.buffer.dtype) else -2
+        values = rng.integers(0, 2, shape) if p.buffer.dtype == "bool" else rng.integers(low, INPUT_BOUND + 1, shape)
+        found[p.buffer.name] = np.asarray(values).astype(NUMPY[p.buffer.dtype])
+    return found
+
+
+def outputs_equal(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> bool:
+    """Whether two runs gave the same arrays, bit for bit but for the sign of zero (nan equals nan)."""
+    if expected.keys() != found.keys():
+        return False
+    return all(
+        a.shape == found[name].shape and a.dtype == found[name].dtype
+        and np.array_equal(a, found[name], equal_nan=a.dtype.kind == "f")
+        for name, a in expected.items()
+    )
+
+
+def difference(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> str:
+    """Where two runs differ first, for messages."""
+    for name, a in expected.items():
+        b = found.get(name)
+        if b is None or a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name}: {a.dtype}{list(a.shape)} expected"
+        same = (a == b) | ((a != a) & (b != b))
+        if not same.all():
+            at = tuple(int(x) for x in np.argwhere(~same)[0])
+            return f"{name}[{', '.join(map(str, at))}]: {a[at]} expected, {b[at]} found"
+    return "nothing"
+
+
+__all__ = ["NUMPY", "concrete_shape", "difference", "outputs_equal", "programs", "random_inputs"]
