@@ -1,0 +1,457 @@
+"""From the statements of a program to IR: blocks with their loops, axes, regions and init."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.diagnostics import Diagnostic, MsError, Note, Span
+from mslang.ir.expr import TRUE, Expr, Var, dtype_of
+from mslang.ir.program import (
+    AXIS_KINDS, Annotations, AttrValue, Axis, Block, Buffer, Evaluate, For, If, Let, Region, Stmt, Store, View, While,
+)
+from mslang.ir.reduction import inferred_init, update_of
+from mslang.ir.region import Regions, infer_regions
+from mslang.ir.visit import blocks_of, conjuncts, conjunction, fresh, walk
+from mslang.sema import buffers as parts
+from mslang.sema.expressions import access, adapted, buffer_names, condition, index, infer, typed
+from mslang.sema.report import fail, fault, unknown, warning
+from mslang.sema.scope import Broken, BufferName, Meaning, Scope, SizeName, Variable
+from mslang.syntax import tree
+
+FOREIGN = {
+    tree.Sample: ("`~`", "a program says what is computed; decisions are drawn in schedules"),
+    tree.Fork: ("`fork`", "structures are chosen in schedules"),
+    tree.Require: ("`require`", "constraints on draws stand in schedules"),
+    tree.Check: ("`check`", "checks stand in tests"),
+    tree.Snapshot: ("`snapshot`", "snapshots stand in tests"),
+    tree.Return: ("`return`", "a program gives its results in `out` parameters"),
+}
+
+
+CLAUSES = (tree.Init, tree.Reads, tree.Writes, tree.Where)
+
+
+class Part(msgspec.Struct):
+    """What the declarations among the statements of a block (or of the program) say about it.
+
+    `own` are the statements that stand in it directly: only among them may a clause (`init`, `reads`, …) be.
+    """
+
+    own: tuple[tree.Stmt, ...] = ()
+    allocs: list[Buffer] = []
+    views: list[View] = []
+    attrs: list[tuple[str, AttrValue]] = []
+    declared: list[tuple[tree.Name, Meaning]] = []
+    seen: dict[str, Span] = {}
+
+    @property
+    def annotations(self) -> Annotations:
+        """The annotations in their order."""
+        return tuple(self.attrs)
+
+    def scope_of_clauses(self, scope: Scope) -> Scope:
+        """The scope of the block's clauses: its axes and its buffers, no `let`."""
+        for name, meaning in self.declared:
+            scope = scope.with_name(name.text, meaning, name.span)
+        return scope
+
+
+class Clauses(msgspec.Struct):
+    """What a block's clauses say; None where the text is silent."""
+
+    init: tuple[Stmt, ...] | None = None
+    reads: Regions | None = None
+    writes: Regions | None = None
+
+
+class Elaborator:
+    """Builds one program. `exact` reads a long form: nothing is named anew, folded into sizes, or warned about."""
+
+    def __init__(self, exact: bool, reserved: Iterable[str] = ()) -> None:
+        self.exact = exact
+        self.diagnostics: list[Diagnostic] = []
+        self.names: dict[str, Span | None] = dict.fromkeys(reserved)
+        self.blocks: dict[str, Span] = {}
+        self.loops: dict[str, Span] = {}
+        self.buffers: dict[str, Span] = {}
+        self.axes: dict[tuple[str, str], Span] = {}
+        self.types: dict[str, Buffer] = {}
+        self.written: dict[str, Span] = {}
+        self.reducing: list[str] = []
+
+    # -------------------------------------------------------------- declarations
+    def declare_buffer(self, name: tree.Name, type: tree.Type, scope: Scope, direction: str,
+                       root: str | None = None, default_scope: str = "global") -> tuple[Scope, Buffer | None]:
+        """The scope with the buffer in it, and the buffer (None if its declaration is faulty, which is reported)."""
+        meaning: Meaning = Broken()
+        made = None
+        try:
+            made = parts.buffer(name, type, scope, default_scope)
+            self._claim(name, scope)
+            meaning = BufferName(made, direction, root or made.name)
+            self.types[made.name] = made
+            self.buffers[made.name] = name.span
+        except MsError as e:
+            self.diagnostics.extend(e.diagnostics)
+        return scope.with_name(name.text, meaning, name.span), made
+
+    def _claim(self, name: tree.Name, scope: Scope) -> None:
+        """Refuse a name that another block or buffer of the program has, or that has a meaning here."""
+        before = self.buffers.get(name.text) or self.blocks.get(name.text)
+        if before is not None:
+            fail("MS102", name, f"`{name.text}` is declared twice", notes=(Note("first declared here", before),),
+                 why="names of buffers and blocks are unique in a program")
+        self._refuse_shadow(name, scope)
+        self.names[name.text] = name.span
+
+    def _refuse_shadow(self, name: tree.Name, scope: Scope, allowed: tuple[str, ...] = ()) -> None:
+        declared = scope.names.get(name.text)
+        if declared is None or (isinstance(declared.meaning, Variable) and declared.meaning.role in allowed):
+            return
+        match declared.meaning:
+            case Variable(role=role):
+                what = f"a {role}" if role != "axis" else "an axis"
+            case BufferName():
+                what = "a buffer"
+            case Broken():
+                return
+            case SizeName():
+                what = "a size"
+            case _:
+                return
+        notes = () if declared.span is None else (Note("declared here", declared.span),)
+        fail("MS103", name, f"`{name.text}` is already {what} here", notes=notes, help="choose another name")
+
+    # -------------------------------------------------------------- statements
+    def statements(self, body: tuple[tree.Stmt, ...], scope: Scope, part: Part) -> tuple[Stmt, ...]:
+        """The IR of some statements; what they declare for their block is put into `part`."""
+        out: list[Stmt] = []
+        for k, s in enumerate(body):
+            try:
+                match s:
+                    case tree.Let():
+                        made, inner = self._let(s, scope)
+                        rest = self.statements(body[k + 1:], inner, part)
+                        return (*out, *((Let(made.name, made.value, rest),) if made is not None else rest))
+                    case tree.Alloc():
+                        scope = self._alloc(s, scope, part)
+                    case tree.View():
+                        scope = self._view(s, scope, part)
+                    case _:
+                        out.extend(self._statement(s, scope, part))
+            except MsError as e:
+                self.diagnostics.extend(e.diagnostics)
+        return tuple(out)
+
+    def _statement(self, s: tree.Stmt, scope: Scope, part: Part) -> tuple[Stmt, ...]:
+        match s:
+            case tree.Block():
+                return self.block(s, scope)
+            case tree.For():
+                return self._for(s, scope, part)
+            case tree.Assign():
+                return (self._assign(s, scope),)
+            case tree.If(condition=c, body=then, otherwise=otherwise):
+                when = condition(c, scope)
+                other = () if otherwise is None else self.statements(otherwise.statements, scope, part)
+                return (If(when, self.statements(then.statements, scope, part), other),)
+            case tree.While(condition=c, body=b):
+                return (While(condition(c, scope), self.statements(b.statements, scope, part)),)
+            case tree.CallStmt(call=call, pins=pins):
+                if pins is not None:
+                    fail("MS110", s, "`with` pins stand in schedules only")
+                return (Evaluate(typed(call, scope)),)
+            case tree.AttrSet(key=key, value=value):
+                self._once(part, f"attr {key}", s)
+                part.attrs.append((key, parts.attribute(value, scope)))
+            case tree.Init() | tree.Reads() | tree.Writes() | tree.Where():
+                if scope.block is None or not any(s is x for x in part.own):
+                    fail("MS110", s, f"`{type(s).__name__.lower()}` stands directly in a block only")
+            case tree.Bad():
+                raise MsError
+            case _:
+                what, why = FOREIGN.get(type(s), ("this statement", None))
+                fail("MS110", s, f"{what} has no place in a program", why=why)
+        return ()
+
+    def _once(self, part: Part, key: str, s: tree.Stmt) -> None:
+        if key in part.seen:
+            fail("MS102", s, f"`{key}` is said twice", notes=(Note("first said here", part.seen[key]),))
+        part.seen[key] = s.span
+
+    def _let(self, s: tree.Let, scope: Scope) -> tuple[Let | None, Scope]:
+        match s.binders:
+            case (tree.Binder(name=tree.Name() as name, star=False),):
+                pass
+            case _:
+                fail("MS110", s, "a `let` of a program binds one name",
+                     why="several names, `_` and `*name` take apart what a primitive gives, in schedules")
+        try:
+            self._refuse_shadow(name, scope)
+            value = infer(s.value, scope)
+            if value.size and scope.block is None and not self.exact:
+                return None, scope.with_name(name.text, SizeName(value.expr), name.span)
+            expr = typed(s.value, scope)
+        except MsError as e:
+            self.diagnostics.extend(e.diagnostics)
+            return None, scope.with_name(name.text, Broken(), name.span)
+        var = Var(name.text, dtype_of(expr))
+        return Let(name.text, expr, ()), scope.with_name(name.text, Variable(var, "let"), name.span)
+
+    def _alloc(self, s: tree.Alloc, scope: Scope, part: Part) -> Scope:
+        if s.value is not None:
+            self.diagnostics.append(fault("MS110", s.value, "an `alloc` has no initial value",
+                                          help="write the value in a block of its own"))
+        scope, made = self.declare_buffer(s.name, s.type, scope, "alloc")
+        part.declared.append((s.name, scope.names[s.name.text].meaning))
+        if made is not None:
+            part.allocs.append(made)
+        return scope
+
+    def _view(self, s: tree.View, scope: Scope, part: Part) -> Scope:
+        if scope.block is None:
+            fail("MS110", s, "a `view` stands in a block only")
+        try:
+            source = parts.region(s.source, scope)
+        except MsError:
+            self.diagnostics.append(fault("MS127", s.source, "a view is of a region of a buffer: `A[i .. i + 16, j]`"))
+            return scope.with_name(s.name.text, Broken(), s.name.span)
+        of = scope.get(source.buffer)
+        assert isinstance(of, BufferName)
+        scope, made = self.declare_buffer(s.name, s.type, scope, of.direction, of.root, of.buffer.scope)
+        part.declared.append((s.name, scope.names[s.name.text].meaning))
+        if made is not None:
+            if made.dtype != of.buffer.dtype:
+                fail("MS104", s.type, f"a view of `{of.buffer.dtype}` elements as `{made.dtype}`")
+            part.views.append(View(made, source))
+        return scope
+
+    def _for(self, s: tree.For, scope: Scope, part: Part) -> tuple[Stmt, ...]:
+        headers: list[For] = []
+        for loop in s.loops:
+            found = parts.domain(loop.domain, scope)
+            kind, notes = parts.loop_place(loop.place, scope)
+            self._refuse_shadow(loop.name, scope)
+            var = self._loop_name(loop.name.text, loop.name.span)
+            headers.append(For(var, found.extent, (), kind, found.start, notes))
+            scope = scope.with_name(loop.name.text, Variable(Var(var), "loop"), loop.name.span)
+        body = self.statements(s.body.statements, scope, part)
+        if s.where is not None:
+            body = _guarded(body, condition(s.where, scope))
+        return _nested(headers, body)
+
+    def _loop_name(self, name: str, span: Span) -> str:
+        var = fresh(name, self.names.keys())
+        self.names[var] = span
+        self.loops[var] = span
+        return var
+
+    def _assign(self, s: tree.Assign, scope: Scope) -> Stmt:
+        if scope.block is None and not self.exact:
+            fail("MS110", s, "an assignment stands in a block only",
+                 help="write `block name[i: N] { … }` around it, with the indices as axes")
+        target = s.target
+        if not isinstance(target, tree.Index) or not isinstance(target.base, tree.Ref):
+            self._refuse_target(target, scope)
+        name = target.base.name
+        meaning = scope.get(name.text)
+        if not isinstance(meaning, BufferName):
+            if isinstance(meaning, Broken):
+                raise MsError
+            if meaning is None:
+                raise MsError(unknown("MS101", name, "buffer", name.text, buffer_names(scope)))
+            fail("MS125", name, f"`{name.text}` is not a buffer")
+        if meaning.direction == "in":
+            fail("MS111", target, f"`{meaning.root}` is an input and cannot be written", help=f"declare it `inout {meaning.root}`")
+        indices = access(target, scope)
+        dtype = meaning.buffer.dtype
+        if s.op == "=":
+            return Store(name.text, indices, adapted(infer(s.value, scope), dtype, s.value))
+        operation = tree.Binary(s.span, s.op[:-1], target, s.value)
+        return Store(name.text, indices, adapted(infer(operation, scope), dtype, s.value))
+
+    def _refuse_target(self, target: tree.Expr, scope: Scope) -> None:
+        if isinstance(target, tree.Ref) and isinstance(scope.get(target.name.text), BufferName):
+            infer(target, scope)
+        fail("MS125", target, "only an element of a buffer can be assigned to",
+             help="name a value by `let x = …`; it cannot change")
+
+    # -------------------------------------------------------------- blocks
+    def block(self, s: tree.Block, scope: Scope) -> tuple[Stmt, ...]:
+        """A block within the loops of those of its axes that have no binding."""
+        try:
+            self._claim(s.name, scope)
+        except MsError as e:
+            self.diagnostics.extend(e.diagnostics)
+        self.blocks[s.name.text] = s.name.span
+        headers: list[For] = []
+        axes: list[Axis] = []
+        inner = scope.inside(s.name.text)
+        where = scope
+        for a in s.axes or ():
+            made, loop = self._axis(a, scope, s)
+            meaning: Meaning = Broken() if made is None else Variable(Var(a.name.text), "axis")
+            if any(x.name.text == a.name.text for x in (s.axes or ())[: len(axes)]):
+                self.diagnostics.append(fault("MS102", a.name, f"axis `{a.name.text}` is declared twice"))
+            inner = inner.with_name(a.name.text, meaning, a.name.span)
+            where = where.with_name(a.name.text, meaning, a.name.span)
+            self.axes[s.name.text, a.name.text] = a.name.span
+            if made is not None:
+                axes.append(made)
+            if loop is not None:
+                headers.append(loop)
+        part = Part(own=s.body.statements)
+        body = self._body(s, inner, part, axes)
+        clauses = self._clauses(s, part.scope_of_clauses(inner), part)
+        made_block = Block(s.name.text, tuple(axes), (), (), body, clauses.init or None, self._predicate(s, where),
+                           tuple(part.allocs), tuple(part.views), part.annotations)
+        return _nested(headers, (self._finished(made_block, clauses, s, inner),))
+
+    def _body(self, s: tree.Block, scope: Scope, part: Part, axes: list[Axis]) -> tuple[Stmt, ...]:
+        for name in _written_by_init(s):
+            self.written.setdefault(self._root(name, scope), s.name.span)
+        reduces = any(a.kind == "reduce" for a in axes)
+        if reduces:
+            self.reducing.append(s.name.text)
+        body = self.statements(s.body.statements, scope, part)
+        if reduces:
+            self.reducing.pop()
+        return body
+
+    def _clauses(self, s: tree.Block, scope: Scope, part: Part) -> Clauses:
+        said = Clauses()
+        for c in s.body.statements:
+            try:
+                match c:
+                    case tree.Init(body=b):
+                        self._once(part, "init", c)
+                        said.init = self.statements(b.statements, scope, Part())
+                    case tree.Reads(regions=rs):
+                        self._once(part, "reads", c)
+                        said.reads = tuple(parts.region(r, scope) for r in rs)
+                    case tree.Writes(regions=rs):
+                        self._once(part, "writes", c)
+                        said.writes = tuple(parts.region(r, scope) for r in rs)
+            except MsError as e:
+                self.diagnostics.extend(e.diagnostics)
+        return said
+
+    def _axis(self, a: tree.Axis, scope: Scope, s: tree.Block) -> tuple[Axis | None, For | None]:
+        try:
+            if not self.exact:
+                self._refuse_shadow(a.name, scope, allowed=("loop", "axis", "let"))
+            extent = index(a.extent, scope)
+            kind = "reduce" if a.reduce else "spatial"
+            if a.place is not None:
+                if a.place.text not in AXIS_KINDS:
+                    raise MsError(unknown("MS116", a.place, "axis kind", a.place.text, AXIS_KINDS,
+                                          help="axes are `spatial`, `reduce`, `scan` or `opaque`"))
+                kind = a.place.text
+            if a.binding is not None:
+                return Axis(a.name.text, extent, kind, index(a.binding, scope)), None
+            var = self._loop_name(a.name.text, a.name.span)
+            return Axis(a.name.text, extent, kind, Var(var)), For(var, extent, ())
+        except MsError as e:
+            self.diagnostics.extend(e.diagnostics)
+            return None, None
+
+    def _predicate(self, s: tree.Block, scope: Scope) -> Expr:
+        found: list[Expr] = []
+        for w in s.body.statements:
+            if isinstance(w, tree.Where):
+                try:
+                    found.append(condition(w.condition, scope))
+                except MsError as e:
+                    self.diagnostics.extend(e.diagnostics)
+        return found[0] if len(found) == 1 else conjunction(tuple(x for p in found for x in conjuncts(p)))
+
+    def _finished(self, b: Block, said: Clauses, s: tree.Block, scope: Scope) -> Block:
+        """The block with init and regions inferred where the text does not say them."""
+        if said.init is None:
+            b = replace(b, init=self._inferred_init(b, s, scope))
+        reads, writes = infer_regions(b, self.types)
+        b = replace(b, reads=reads if said.reads is None else said.reads,
+                    writes=writes if said.writes is None else said.writes)
+        for r in b.writes:
+            self.written.setdefault(self._root(r.buffer, scope), s.name.span)
+        return b
+
+    def _root(self, name: str, scope: Scope) -> str:
+        meaning = scope.get(name)
+        return meaning.root if isinstance(meaning, BufferName) else name
+
+    def _started(self, name: str, scope: Scope) -> bool:
+        meaning = scope.get(name)
+        given = isinstance(meaning, BufferName) and meaning.direction in ("in", "inout")
+        return given or self._root(name, scope) in self.written
+
+    def _inferred_init(self, b: Block, s: tree.Block, scope: Scope) -> tuple[Stmt, ...] | None:
+        stored = {x.buffer for x in walk(b.body) if isinstance(x, Store)}
+        started = frozenset(n for n in stored if self._started(n, scope))
+        made = inferred_init(b.body, b.axes, started)
+        if not self.exact and any(a.kind == "reduce" for a in b.axes):
+            self._check_init(b, made, s, scope)
+        return made
+
+    def _check_init(self, b: Block, made: tuple[Stmt, ...] | None, s: tree.Block, scope: Scope) -> None:
+        """Report a reduction whose init the text must say."""
+        inferred = {x.buffer for x in made or () if isinstance(x, Store)}
+        for x in walk(b.body, into_blocks=False):
+            if not isinstance(x, Store) or update_of(x) is None:
+                continue
+            meaning = scope.get(x.buffer)
+            if x.buffer in inferred:
+                if self.reducing:
+                    self.diagnostics.append(fault(
+                        "MS114", s.name, f"the init of block `{b.name}` cannot be inferred",
+                        why=f"it would run anew for each reduction step of block `{self.reducing[-1]}` around it",
+                        help=f"write the `init {{ … }}` in `{self.reducing[-1]}` and `init {{}}` here"))
+                return
+            if isinstance(meaning, BufferName) and meaning.direction == "inout":
+                continue
+            before = self.written.get(self._root(x.buffer, scope))
+            if before is not None:
+                self.diagnostics.append(fault(
+                    "MS114", s.name, f"block `{b.name}` updates `{x.buffer}`, which is already written, and has no `init`",
+                    why="only the first writer of a buffer gets an inferred init", notes=(Note("written here", before),),
+                    help="write `init {}` to go on from what is there, or `init { … }` to start anew"))
+            else:
+                self.diagnostics.append(fault(
+                    "MS114", s.name, f"the init of block `{b.name}` cannot be inferred",
+                    why=f"the update of `{x.buffer}` stands in a branch or a loop, or is not indexed by axes alone",
+                    help="write `init { … }`, or `init {}` for none"))
+            return
+
+
+def _written_by_init(s: tree.Block) -> tuple[str, ...]:
+    """The buffers that a block's `init` stores to, read off its text."""
+    stored = (x for c in s.body.statements if isinstance(c, tree.Init) for x in c.body.statements)
+    return tuple(x.target.base.name.text for x in stored if isinstance(x, tree.Assign)
+                 and isinstance(x.target, tree.Index) and isinstance(x.target.base, tree.Ref))
+
+
+def _nested(headers: list[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    for h in reversed(headers):
+        body = (replace(h, body=body),)
+    return body
+
+
+def _guarded(body: tuple[Stmt, ...], when: Expr) -> tuple[Stmt, ...]:
+    """The body with `when` added to the predicate of its blocks; without blocks, under an `if`."""
+    if not blocks_of(body):
+        return (If(when, body),)
+
+    def add(s: Stmt) -> Stmt:
+        match s:
+            case Block(predicate=p):
+                return replace(s, predicate=conjunction((*conjuncts(when), *conjuncts(p))))
+            case For(body=b) | While(body=b) | Let(body=b):
+                return replace(s, body=tuple(add(x) for x in b))
+            case If(then=t, otherwise=o):
+                return replace(s, then=tuple(add(x) for x in t), otherwise=tuple(add(x) for x in o))
+        return s
+
+    return tuple(add(s) for s in body)

@@ -1,0 +1,124 @@
+"""Programs from their items: instantiation with sizes, and long-form text read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span
+from mslang.ir.expr import DynamicRange, Expr, Symbol
+from mslang.ir.program import Param, Program
+from mslang.sema.elaborate import Elaborator, Part
+from mslang.sema.report import fault, unknown
+from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
+from mslang.sema.sizes import Sizes, declared
+from mslang.syntax import tree
+
+NO_SIZES: Sizes = MappingProxyType({})
+
+Consts = tuple[tuple[str, int | float | bool], ...]
+"""The consts that a program refers to, by the names it uses for them."""
+
+
+class SourceMap(msgspec.Struct, frozen=True):
+    """Where in the item each block, loop, buffer and axis (by block and name) of a program is declared."""
+
+    blocks: Mapping[str, Span] = MappingProxyType({})
+    loops: Mapping[str, Span] = MappingProxyType({})
+    buffers: Mapping[str, Span] = MappingProxyType({})
+    axes: Mapping[tuple[str, str], Span] = MappingProxyType({})
+
+
+class Elaborated(msgspec.Struct, frozen=True):
+    """A program as far as it could be made, what was found, and its source map; spans count from the item's start."""
+
+    program: Program
+    source: SourceMap
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+
+def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), *, exact: bool = False,
+              open_sizes: bool = False) -> Elaborated:
+    """The IR of a program item.
+
+    Args:
+        item: the item.
+        sizes: values of its size parameters; those absent take their default.
+        consts: the consts that it may name.
+        exact: read a long form as it stands: no `let` becomes a size, and nothing is warned about.
+        open_sizes: sizes without a value stand for any size instead of being an error.
+    """
+    known = {s.name.text for s in item.sizes}
+    made = Elaborator(exact, reserved=known)
+    for name in sizes:
+        if name not in known:
+            made.diagnostics.append(unknown("MS112", item.name, f"size of program `{item.name.text}`:", name, known))
+    scope, dynamic = _sizes(item, sizes, consts, made, open_sizes)
+    params: list[Param] = []
+    for p in item.params:
+        if p.default is not None:
+            made.diagnostics.append(fault("MS110", p.default, "a parameter of a program has no default"))
+        scope, buffer = made.declare_buffer(p.name, p.type, scope, p.direction)
+        if buffer is not None:
+            params.append(Param(buffer, p.direction))
+    part = Part()
+    body = made.statements(item.body.statements, scope, part)
+    program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)
+    source = SourceMap(made.blocks, made.loops, made.buffers, made.axes)
+    return Elaborated(program, source, tuple(made.diagnostics))
+
+
+def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
+           open_sizes: bool) -> tuple[Scope, tuple[Expr, ...]]:
+    scope = Scope(MappingProxyType({n: Declared(ConstName(v)) for n, v in consts}))
+    seen: dict[str, Span] = {}
+    dynamic: list[Expr] = []
+    for s in item.sizes:
+        name = s.name.text
+        meaning: Meaning = Broken()
+        try:
+            if name in seen:
+                made.diagnostics.append(fault("MS102", s.name, f"size `{name}` is declared twice"))
+            meaning = declared(s, sizes.get(name), scope, open_sizes)
+        except MsError as e:
+            made.diagnostics.extend(e.diagnostics)
+        seen[name] = s.name.span
+        scope = scope.with_name(name, meaning, s.name.span)
+        if isinstance(meaning, SizeName) and isinstance(meaning.value, Symbol) \
+                and isinstance(meaning.value.domain, DynamicRange) and meaning.value not in dynamic:
+            dynamic.append(meaning.value)
+    return scope, tuple(dynamic)
+
+
+@lru_cache(maxsize=512)
+def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], consts: Consts,
+               open_sizes: bool = False) -> Elaborated:
+    """`elaborate`, remembered."""
+    return elaborate(item, dict(sizes), consts, open_sizes=open_sizes)
+
+
+def parse_program(text: str) -> Program:
+    """The program that the text of one `program` item describes: the inverse of `mslang.ir.print.print_program`.
+
+    Raises:
+        MsError: the text is no program, or has faults; spans count from the start of `text`.
+    """
+    from mslang.syntax.parse import parse_item
+
+    parsed = parse_item(text)
+    if parsed.diagnostics:
+        raise MsError(*parsed.diagnostics)
+    if not isinstance(parsed.item, tree.Program):
+        raise MsError(fault("MS128", Span(0, len(text)), "one `program` item is needed here"))
+    found = elaborate(parsed.item, exact=True)
+    if found.errors:
+        raise MsError(*found.errors)
+    return found.program

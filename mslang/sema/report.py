@@ -1,0 +1,52 @@
+"""How this layer reports: raising a diagnostic at a node, and finding the name that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NoReturn
+
+from mslang.diagnostics import Diagnostic, Fix, MsError, Note, Severity, Span
+from mslang.syntax.tree import Node
+
+
+def fault(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
+          notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+    """An error diagnostic pointing at a node (or span)."""
+    return Diagnostic(code, message, _span(at), Severity.ERROR, why, help, notes, fixes)
+
+
+def warning(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
+            notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+    """A warning pointing at a node (or span)."""
+    return Diagnostic(code, message, _span(at), Severity.WARNING, why, help, notes, fixes)
+
+
+def fail(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
+         notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> NoReturn:
+    """Raise `MsError` with one error diagnostic."""
+    raise MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` was probably meant to be, or None. Case is forgiven first."""
+    known = sorted(set(candidates))
+    folded = [c for c in known if c.lower() == name.lower()]
+    if folded:
+        return folded[0]
+    found = get_close_matches(name, known, n=1, cutoff=0.6 if len(name) > 3 else 0.5)
+    return found[0] if found else None
+
+
+def unknown(code: str, at: Node | Span, what: str, name: str, candidates: Iterable[str], *, help: str | None = None,
+            why: str | None = None) -> Diagnostic:
+    """An "unknown …" diagnostic with the nearest known name as help and as fix."""
+    close = nearest(name, candidates)
+    if close is None:
+        return fault(code, at, f"unknown {what} `{name}`", help=help, why=why)
+    fixes = (Fix(f"change to `{close}`", _span(at), close),)
+    return fault(code, at, f"unknown {what} `{name}`", help=f"did you mean `{close}`?", why=why, fixes=fixes)
+
+
+def _span(at: Node | Span) -> Span:
+    return at if isinstance(at, Span) else at.span

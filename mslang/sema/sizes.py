@@ -1,0 +1,166 @@
+"""The size parameters of a program: numbers, dynamic sizes, and the decisions of a printed parametric program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mslang.diagnostics import MsError, Span
+from mslang.ir.expr import (
+    Choice, Const, Domain, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform,
+)
+from mslang.sema.expressions import index, infer
+from mslang.sema.report import fail, unknown
+from mslang.sema.scope import Meaning, Scope, SizeName, TileName
+from mslang.syntax import tree
+
+GREATEST = 2**31 - 1
+"""The greatest dynamic size, where none is said."""
+
+Sizes = Mapping[str, int | Symbol]
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "dyn": ("range", "multiple"),
+    "perfect_tile": ("extent", "n", "max_inner"),
+    "tile": ("extent", "n", "max_inner"),
+    "partitioned_tile": ("extent", "n", "at", "factor"),
+    "choose": ("values", "weights"),
+    "uniform": ("lo", "hi"),
+}
+"""The kinds of sizes and the names of their arguments. Those after `dyn` are decisions, in printed programs."""
+
+
+def declared(s: tree.SizeParam, given: int | Symbol | None, scope: Scope, open_sizes: bool) -> Meaning:
+    """What a size parameter means, given what the caller asked for.
+
+    Args:
+        s: the parameter.
+        given: the value asked for, if any.
+        scope: the sizes before it.
+        open_sizes: a size without a value stands for any size, instead of being refused.
+    """
+    domain = None if s.kind is None else size_domain(s.kind, scope)
+    if isinstance(given, Symbol):
+        return SizeName(given)
+    if given is not None:
+        return SizeName(_checked(given, domain, s))
+    match domain:
+        case None:
+            pass
+        case PerfectTile(n=n) | FreeTile(n=n) | PartitionedTile(n=n):
+            return TileName(domain, n)
+        case _ if s.default is None or not isinstance(domain, DynamicRange):
+            return SizeName(Symbol(s.name.text, domain))
+    if s.default is not None:
+        return SizeName(_default(s, s.default, domain, scope))
+    if open_sizes:
+        return SizeName(Symbol(s.name.text, DynamicRange(1, GREATEST)))
+    fail("MS112", s.name, f"size `{s.name.text}` has no value",
+         help=f"give one (`--set {s.name.text}=128`, `p[128]`), or a default: `{s.name.text} = 128`")
+
+
+def _default(s: tree.SizeParam, e: tree.Expr, domain: Domain | None, scope: Scope) -> Expr:
+    value = index(e, scope)
+    return _checked(int(value.value), domain, s) if isinstance(value, Const) else value
+
+
+def _checked(value: int, domain: Domain | None, s: tree.SizeParam) -> Const:
+    at = s.default if s.default is not None else s.name
+    if value < 1:
+        fail("MS112", at, f"size `{s.name.text}` is {value}", why="a size is at least 1")
+    match domain:
+        case DynamicRange(lo=lo, hi=hi) if not lo <= value <= hi:
+            fail("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared to be from {lo} to {hi}")
+        case DynamicRange(multiple=m) if value % m:
+            fail("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared to be a multiple of {m}")
+    return Const(value)
+
+
+# ------------------------------------------------------------------ kinds of sizes
+def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
+    """The domain that `dyn(1..4096, multiple = 8)` and the like describe."""
+    match kind:
+        case tree.Ref(name=tree.Name(text="dyn")):
+            return DynamicRange(1, GREATEST)
+        case tree.Call(callee=tree.Ref(name=name)) if name.text in KINDS:
+            return _domain(name.text, _arguments(kind, KINDS[name.text]), kind, scope)
+        case tree.Ref(name=name) | tree.Call(callee=tree.Ref(name=name)):
+            raise MsError(unknown("MS112", name, "kind of size", name.text, KINDS,
+                                  help="a size known only at the call is `dyn(1..4096, multiple = 8)`"))
+    fail("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
+
+
+def _arguments(call: tree.Call, names: tuple[str, ...]) -> dict[str, tree.Expr]:
+    found: dict[str, tree.Expr] = {}
+    for k, a in enumerate(call.args):
+        name = a.name.text if a.name is not None else names[k] if k < len(names) and not a.splat else None
+        if name not in names or name in found:
+            fail("MS107", a, f"this takes {', '.join(f'`{n}`' for n in names)}")
+        found[name] = a.value
+    return found
+
+
+def _domain(kind: str, args: dict[str, tree.Expr], at: tree.Call, scope: Scope) -> Domain:
+    def number(name: str, default: int | None = None) -> int:
+        if name not in args:
+            if default is None:
+                fail("MS107", at, f"`{kind}` needs `{name}`")
+            return default
+        return constant_int(args[name], scope)
+
+    match kind:
+        case "dyn":
+            return _dynamic(args, at.span, scope, number("multiple", 1))
+        case "perfect_tile":
+            return PerfectTile(_extent(args, at, scope), number("n"), number("max_inner") if "max_inner" in args else None)
+        case "tile":
+            return FreeTile(_extent(args, at, scope), number("n"), number("max_inner") if "max_inner" in args else None)
+        case "partitioned_tile":
+            return PartitionedTile(_extent(args, at, scope), number("n"), number("at"), number("factor"))
+        case "uniform":
+            return Uniform(number("lo"), number("hi"))
+    values = _numbers(args.get("values"), at, scope)
+    weights = _numbers(args["weights"], at, scope) if "weights" in args else None
+    return Choice(tuple(int(v) for v in values), None if weights is None else tuple(float(w) for w in weights))
+
+
+def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) -> DynamicRange:
+    match args.get("range"):
+        case None:
+            return DynamicRange(multiple, GREATEST, multiple)
+        case tree.Binary(op="..", left=left, right=right):
+            lo, hi = constant_int(left, scope), constant_int(right, scope)
+        case other:
+            fail("MS112", other, "the range of a dynamic size is `least..greatest`")
+    if not 1 <= lo <= hi:
+        fail("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
+    if multiple < 1 or lo + (-lo) % multiple > hi:
+        fail("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
+    return DynamicRange(lo, hi, multiple)
+
+
+def _extent(args: dict[str, tree.Expr], at: tree.Call, scope: Scope) -> Expr:
+    if "extent" not in args:
+        fail("MS107", at, "a tile needs the `extent` that it divides")
+    return index(args["extent"], scope)
+
+
+def _numbers(e: tree.Expr | None, at: tree.Call, scope: Scope) -> tuple[int | float, ...]:
+    if not isinstance(e, tree.List):
+        fail("MS107", at, "a list of numbers is needed")
+    found = []
+    for x in e.items:
+        value = infer(x, scope).expr
+        if not isinstance(value, Const):
+            fail("MS113", x, "a number is needed that is known here")
+        found.append(value.value)
+    return tuple(found)
+
+
+def constant_int(e: tree.Expr, scope: Scope) -> int:
+    """The integer that an expression over sizes is, known here."""
+    match infer(e, scope).expr:
+        case Const(value=bool()):
+            pass
+        case Const(value=int() as v):
+            return v
+    fail("MS113", e, "a number is needed that is known here")
