@@ -1,0 +1,212 @@
+"""Operators and conversions on values, scalar or vector, with the language's meaning of integers.
+
+Integers wrap; `//` and `%` floor, and give 0 for a divisor of 0; a shift by the width or more gives what shifting
+step by step would. bf16 is computed in f32 and rounded after each operation, as hardware that has it does.
+"""
+
+from __future__ import annotations
+
+from mslang.backend.llvm.function import FunctionWriter
+from mslang.backend.llvm.types import Value, constant, type_of
+from mslang.ir.dtype import bits, is_float, is_unsigned
+
+FAST = "contract "
+"""Flags of floating operations: a product and a sum may become one fused operation, nothing else may change."""
+
+_FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+_INT_OPS = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "and": "and", "or": "or"}
+_ORDER = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+def widen(fn: FunctionWriter, v: Value, lanes: int) -> Value:
+    """A scalar in every lane."""
+    if v.lanes == lanes:
+        return v
+    if not v.ref.startswith("%"):
+        return Value(f"splat ({v.typed})", v.dtype, lanes)
+    target = type_of(v.dtype, lanes)
+    first = fn.pure(f"insertelement {target} poison, {v.typed}, i64 0")
+    ref = fn.pure(f"shufflevector {target} {first}, {target} poison, <{lanes} x i32> zeroinitializer")
+    return Value(ref, v.dtype, lanes)
+
+
+def level(fn: FunctionWriter, *values: Value) -> tuple[Value, ...]:
+    """The values, all with as many lanes as the widest."""
+    lanes = max(v.lanes for v in values)
+    return tuple(widen(fn, v, lanes) for v in values)
+
+
+def instruction(fn: FunctionWriter, text: str, v: Value) -> Value:
+    """The result of `text`, which has the type of `v`."""
+    return Value(fn.pure(text), v.dtype, v.lanes)
+
+
+# ------------------------------------------------------------------ operators
+def binary(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    """`left op right`."""
+    left, right = level(fn, left, right)
+    if left.dtype == "bf16":
+        wide = binary(fn, op, cast(fn, left, "f32"), cast(fn, right, "f32"))
+        return wide if wide.dtype == "bool" else cast(fn, wide, "bf16")
+    if op in ("<", "<=", ">", ">=", "==", "!="):
+        return compare(fn, op, left, right)
+    if op in ("min", "max"):
+        return choose(fn, compare(fn, "<" if op == "min" else ">", left, right), left, right)
+    if is_float(left.dtype):
+        if op in ("//", "%"):
+            return _float_modulo(fn, op, left, right)
+        return instruction(fn, f"{_FLOAT_OPS[op]} {FAST}{left.typed}, {right.ref}", left)
+    match op:
+        case "//" | "%":
+            return _divide(fn, op, left, right)
+        case "<<" | ">>":
+            return _shift(fn, op, left, right)
+    return instruction(fn, f"{_INT_OPS[op]} {left.typed}, {right.ref}", left)
+
+
+def compare(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    """A comparison; with a NaN only `!=` holds."""
+    if is_float(left.dtype):
+        code = {"==": "oeq", "!=": "une"}.get(op) or "o" + _ORDER[op]
+        text = f"fcmp {code} {left.typed}, {right.ref}"
+    else:
+        sign = "u" if is_unsigned(left.dtype) or left.dtype == "bool" else "s"
+        code = {"==": "eq", "!=": "ne"}.get(op) or sign + _ORDER[op]
+        text = f"icmp {code} {left.typed}, {right.ref}"
+    return Value(fn.pure(text), "bool", left.lanes)
+
+
+def choose(fn: FunctionWriter, condition: Value, then: Value, otherwise: Value) -> Value:
+    """`then` where the condition holds, else `otherwise`; both are values already."""
+    then, otherwise = level(fn, then, otherwise)
+    if condition.lanes > then.lanes:
+        then, otherwise = widen(fn, then, condition.lanes), widen(fn, otherwise, condition.lanes)
+    if condition.ref in ("true", "false"):
+        return then if condition.ref == "true" else otherwise
+    return instruction(fn, f"select {condition.typed}, {then.typed}, {otherwise.typed}", then)
+
+
+def negate(fn: FunctionWriter, v: Value) -> Value:
+    """`-v`."""
+    if v.dtype == "bf16":
+        return cast(fn, negate(fn, cast(fn, v, "f32")), "bf16")
+    if is_float(v.dtype):
+        return instruction(fn, f"fneg {v.typed}", v)
+    return instruction(fn, f"sub {v.type} {constant(0, v.dtype, v.lanes).ref}, {v.ref}", v)
+
+
+def invert(fn: FunctionWriter, v: Value) -> Value:
+    """`not v` of a bool."""
+    return instruction(fn, f"xor {v.typed}, {constant(True, 'bool', v.lanes).ref}", v)
+
+
+def _divide(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    zero = constant(0, left.dtype, left.lanes)
+    one = constant(1, left.dtype, left.lanes)
+    literal = not right.ref.startswith("%")
+    if literal and right.ref == zero.ref:
+        return zero
+    code = "div" if op == "//" else "rem"
+    if is_unsigned(left.dtype):
+        safe = right if literal else choose(fn, compare(fn, "==", right, zero), one, right)
+        plain = instruction(fn, f"u{code} {left.typed}, {safe.ref}", left)
+        return plain if literal else choose(fn, compare(fn, "==", right, zero), zero, plain)
+    safe = right
+    if not literal:
+        # The smallest integer by -1 traps: -1 is divided by as 1, and the quotient negated.
+        minus = constant(-1, left.dtype, left.lanes)
+        odd = compare(fn, "==", right, minus)
+        none = compare(fn, "==", right, zero)
+        safe = choose(fn, none, one, choose(fn, odd, one, right))
+    quotient = instruction(fn, f"sdiv {left.typed}, {safe.ref}", left)
+    remainder = instruction(fn, f"srem {left.typed}, {safe.ref}", left)
+    signs = instruction(fn, f"xor {remainder.typed}, {safe.ref}", left)
+    inexact = compare(fn, "!=", remainder, zero)
+    wrong = Value(
+        fn.pure(f"and {inexact.typed}, {compare(fn, '<', signs, zero).ref}"), "bool", left.lanes
+    )
+    if op == "//":
+        lowered = binary(fn, "-", quotient, one)
+        result = choose(fn, wrong, lowered, quotient)
+        if not literal:
+            result = choose(fn, odd, negate(fn, left), result)
+    else:
+        result = choose(fn, wrong, binary(fn, "+", remainder, safe), remainder)
+    return result if literal else choose(fn, none, zero, result)
+
+
+def _shift(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    width = bits(left.dtype)
+    last = constant(width - 1, left.dtype, left.lanes)
+    # A negative count is, unsigned, at least the width.
+    fits = Value(fn.pure(f"icmp ule {right.typed}, {last.ref}"), "bool", left.lanes)
+    inside = choose(fn, fits, right, last)
+    zero = constant(0, left.dtype, left.lanes)
+    if op == "<<":
+        return choose(fn, fits, instruction(fn, f"shl {left.typed}, {inside.ref}", left), zero)
+    if is_unsigned(left.dtype):
+        return choose(fn, fits, instruction(fn, f"lshr {left.typed}, {inside.ref}", left), zero)
+    return instruction(fn, f"ashr {left.typed}, {inside.ref}", left)
+
+
+def _float_modulo(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    quotient = instruction(fn, f"fdiv {left.typed}, {right.ref}", left)
+    floored = fn.intrinsic("floor", left.dtype, left.lanes, (quotient,))
+    if op == "//":
+        return floored
+    product = instruction(fn, f"fmul {floored.typed}, {right.ref}", left)
+    return instruction(fn, f"fsub {left.typed}, {product.ref}", left)
+
+
+# ------------------------------------------------------------------ conversions
+def cast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
+    """`v` as another element type, by C's rules."""
+    source = v.dtype
+    if source == dtype:
+        return v
+    if source == "bf16":
+        return cast(fn, _from_bfloat(fn, v), dtype)
+    if dtype == "bf16":
+        return _to_bfloat(fn, cast(fn, v, "f32"))
+    if dtype == "bool":
+        return compare(fn, "!=", v, constant(0, source, v.lanes))
+    return Value(fn.pure(f"{_conversion(source, dtype)} {v.typed} to {type_of(dtype, v.lanes)}"), dtype, v.lanes)
+
+
+def _conversion(source: str, dtype: str) -> str:
+    match is_float(source), is_float(dtype):
+        case True, True:
+            return "fpext" if bits(dtype) > bits(source) else "fptrunc"
+        case True, False:
+            return "fptoui" if is_unsigned(dtype) else "fptosi"
+        case False, True:
+            return "uitofp" if is_unsigned(source) or source == "bool" else "sitofp"
+    if bits(dtype) == bits(source):
+        return "bitcast"
+    if bits(dtype) < bits(source):
+        return "trunc"
+    return "zext" if is_unsigned(source) or source == "bool" else "sext"
+
+
+def bitcast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
+    """The same bits as another type of the same width."""
+    if v.dtype == dtype:
+        return v
+    return Value(fn.pure(f"bitcast {v.typed} to {type_of(dtype, v.lanes)}"), dtype, v.lanes)
+
+
+def _from_bfloat(fn: FunctionWriter, v: Value) -> Value:
+    word = cast(fn, bitcast(fn, v, "u16"), "u32")
+    return bitcast(fn, _shift(fn, "<<", word, constant(16, "u32", v.lanes)), "f32")
+
+
+def _to_bfloat(fn: FunctionWriter, v: Value) -> Value:
+    word = bitcast(fn, v, "u32")
+    high = Value(fn.pure(f"lshr {word.typed}, {constant(16, 'u32', v.lanes).ref}"), "u32", v.lanes)
+    odd = binary(fn, "&", high, constant(1, "u32", v.lanes))
+    rounded = binary(fn, "+", binary(fn, "+", word, constant(0x7FFF, "u32", v.lanes)), odd)
+    nan = Value(fn.pure(f"fcmp uno {v.typed}, {v.ref}"), "bool", v.lanes)
+    quiet = binary(fn, "|", word, constant(0x400000, "u32", v.lanes))
+    chosen = choose(fn, nan, quiet, rounded)
+    upper = Value(fn.pure(f"lshr {chosen.typed}, {constant(16, 'u32', v.lanes).ref}"), "u32", v.lanes)
+    return bitcast(fn, cast(fn, upper, "u16"), "bf16")

@@ -1,0 +1,109 @@
+"""Kernels to machine code through LLVM: text, a few passes chosen for what they cost, an object."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mslang.backend.llvm.module import ModuleWriter
+from mslang.diagnostics import MsError, TargetError, problem
+from mslang.lower.kernel import Kernel
+from mslang.runtime.signature import Parameter, Signature
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
+
+_ONE_AT_A_TIME = threading.RLock()
+"""LLVM's global context must not be used by two threads at once."""
+
+
+class Executable(msgspec.Struct, frozen=True):
+    """A compiled kernel: an object to link, how to call it, and the module it came from."""
+
+    object: bytes
+    llvm: str
+    signature: Signature
+    target: Target
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text."""
+        with _ONE_AT_A_TIME:
+            text: str = machine(self.target).emit_assembly(_optimised(self.llvm, self.target))
+        return text
+
+
+def compile(kernel: Kernel, target: Target, checked: bool = False) -> Executable:
+    """The kernel as machine code for the target; `checked` compares every index with its dimension.
+
+    Raises MsError MS401 when LLVM refuses the module (a fault of this compiler), TargetError MS402 when LLVM
+    cannot generate code for the target.
+    """
+    writer = ModuleWriter(kernel, target, checked)
+    text = writer.text()
+    signature = Signature(
+        kernel.name,
+        tuple(
+            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides)
+            for p in kernel.params
+        ),
+        kernel.dynamic, writer.workspace, writer.worker_workspace, writer.has_parallel,
+        () if writer.guard is None else tuple(writer.guard.buffers),
+    )
+    with _ONE_AT_A_TIME:
+        code: bytes = machine(target).emit_object(_optimised(text, target))
+    return Executable(code, text, signature, target)
+
+
+@lru_cache(maxsize=8)
+def machine(target: Target) -> TargetMachine:
+    """LLVM's code generator for a target."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = target.triple or llvm.get_default_triple()
+    try:
+        found = llvm.Target.from_triple(triple)
+        features = ",".join(f"+{f}" for f in target.features)
+        return found.create_target_machine(cpu=target.cpu, features=features, opt=3, reloc="pic", codemodel="small")
+    except RuntimeError as error:
+        raise TargetError(problem("MS402", f"LLVM has no code generator for {triple}", why=str(error))) from error
+
+
+def _optimised(text: str, target: Target) -> ModuleRef:
+    import llvmlite.binding as llvm
+
+    tm = machine(target)
+    header = f'target triple = "{tm.triple}"\ntarget datalayout = "{tm.target_data}"\n'
+    try:
+        module = llvm.parse_assembly(header + text)
+        module.verify()
+    except RuntimeError as error:
+        raise MsError(problem(
+            "MS401", "LLVM refuses the module that was made from this program", why=str(error),
+            help="this is a fault of mslang's code generator: please report it with the program",
+        )) from error
+    passes, builder = _passes(target)
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return module
+
+
+@lru_cache(maxsize=8)
+def _passes(target: Target) -> tuple[Any, Any]:
+    """Registers for local buffers, then cleaning up; nothing that unrolls or vectorises: schedules do that."""
+    import llvmlite.binding as llvm
+
+    builder = llvm.create_pass_builder(machine(target), llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    return passes, builder

@@ -1,0 +1,118 @@
+"""Writing one LLVM function as text: temporaries, blocks, and reuse of what is already computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mslang.backend.llvm.types import Value, mangled, type_of
+
+
+class Declarations:
+    """The external functions that a module mentions."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, None] = {}
+
+    def add(self, line: str) -> None:
+        """Declare a function; saying it again does nothing."""
+        self.lines[line] = None
+
+
+class FunctionWriter:
+    """One function under construction.
+
+    `pure` operations are remembered by their text, so that unrolled copies share addresses; what is remembered
+    inside a loop or branch is forgotten when `nested` ends.
+    """
+
+    def __init__(self, name: str, params: tuple[str, ...], declarations: Declarations, result: str = "i32") -> None:
+        self.name = name
+        self.params = params
+        self.result = result
+        self.declarations = declarations
+        self.block = "entry"
+        self._entry: list[str] = []
+        self._lines: list[str] = []
+        self._known: dict[str, str] = {}
+        self._count = 0
+
+    # -------------------------------------------------------------- names
+    def fresh(self, hint: str = "t") -> str:
+        """A new name without its sigil."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    # -------------------------------------------------------------- instructions
+    def op(self, text: str) -> str:
+        """Append an instruction that has a result; its reference."""
+        self._count += 1
+        name = f"%t{self._count}"
+        self._lines.append(f"  {name} = {text}")
+        return name
+
+    def pure(self, text: str) -> str:
+        """As `op`, but an equal instruction already made where this point is reached from is used again."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self.op(text)
+        return found
+
+    def do(self, text: str) -> None:
+        """Append an instruction without a result."""
+        self._lines.append("  " + text)
+
+    def alloca(self, text: str, name: str) -> str:
+        """Reserve stack in the entry block."""
+        ref = f"%{self.fresh(name)}"
+        self._entry.append(f"  {ref} = {text}")
+        return ref
+
+    def intrinsic(self, name: str, dtype: str, lanes: int, args: tuple[Value, ...], flags: str = "") -> Value:
+        """Call the overloaded intrinsic `llvm.<name>` whose result has the type of its overload."""
+        full = f"@llvm.{name}.{mangled(dtype, lanes)}"
+        result = type_of(dtype, lanes)
+        self.declarations.add(f"declare {result} {full}({', '.join(a.type for a in args)})")
+        operands = ", ".join(a.typed for a in args)
+        return Value(self.pure(f"call {flags}{result} {full}({operands})"), dtype, lanes)
+
+    # -------------------------------------------------------------- control
+    def start(self, label: str) -> None:
+        """Begin the block `label`."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """End the block by going to `label`."""
+        self._lines.append(f"  br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """End the block by going to `then` where the i1 `condition` holds, else to `otherwise`."""
+        self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def placeholder(self) -> int:
+        """A line to be filled in later."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, line: int, text: str) -> None:
+        """Fill a placeholder."""
+        self._lines[line] = "  " + text
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """A part of the function that not everything after it is reached through."""
+        outer = self._known
+        self._known = dict(outer)
+        yield
+        self._known = outer
+
+    @property
+    def text(self) -> str:
+        """The finished definition."""
+        head = f"define internal {self.name_and_params()} #0 {{\nentry:\n"
+        return head + "\n".join((*self._entry, *self._lines)) + "\n}\n"
+
+    def name_and_params(self) -> str:
+        """The signature without `define`."""
+        return f"{self.result} @{self.name}({', '.join(self.params)})"

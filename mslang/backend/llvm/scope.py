@@ -1,0 +1,44 @@
+"""What is visible where code is emitted: variables, buffers, the lanes and the mask in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mslang.backend.llvm.affine import Affine
+from mslang.backend.llvm.types import Value
+from mslang.ir.expr import Expr
+from mslang.ir.program import Buffer
+
+
+class Memory(NamedTuple):
+    """A buffer as a function sees it.
+
+    `row` is not 0 for stack that the function alone sees: so many elements of the last dimension may be
+    overwritten without touching the next row.
+    """
+
+    buffer: Buffer
+    pointer: str
+    strides: tuple[Expr, ...]
+    row: int = 0
+
+
+class Mask(NamedTuple):
+    """The lanes that act, a vector of bool. `tail`: they are the first ones, known while compiling."""
+
+    value: Value
+    tail: bool = False
+
+
+class Scope(NamedTuple):
+    """The surroundings of a statement."""
+
+    variables: Mapping[str, Affine | Value]
+    memory: Mapping[str, Memory]
+    lanes: int = 1
+    mask: Mask | None = None
+
+    def bind(self, name: str, value: Affine | Value) -> Scope:
+        """With one more variable."""
+        return self._replace(variables={**self.variables, name: value})

@@ -1,0 +1,62 @@
+"""What is known of a machine that programs are compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Target(msgspec.Struct, frozen=True, cache_hash=True):
+    """A machine. `features` and `cpu` are LLVM's names; cache sizes are bytes (l1 and l2 of one core).
+
+    `extra` holds fields that a target in a program adds.
+    """
+
+    name: str = "generic"
+    kind: str = "cpu"
+    triple: str = ""
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    vector_bits: int = 128
+    registers: int = 16
+    cores: int = 1
+    l1: int = 32 * KIB
+    l2: int = 256 * KIB
+    l3: int = 4 * MIB
+    extra: tuple[tuple[str, int | float | str | bool], ...] = ()
+
+    @property
+    def vector_lanes(self) -> int:
+        """How many f32 a vector register holds."""
+        return self.vector_bits // 32
+
+    def has(self, feature: str) -> bool:
+        """Whether the machine has a feature, by LLVM's name (`"avx512f"`)."""
+        return feature in self.features
+
+    @property
+    def fields(self) -> Mapping[str, int | float | str | bool]:
+        """What `machine.<field>` can say."""
+        own: dict[str, int | float | str | bool] = {
+            "name": self.name, "kind": self.kind, "triple": self.triple, "cpu": self.cpu,
+            "vector_lanes": self.vector_lanes, "vector_bits": self.vector_bits, "registers": self.registers,
+            "cores": self.cores, "l1": self.l1, "l2": self.l2, "l3": self.l3,
+        }
+        return own | dict(self.extra)
+
+
+GENERIC = Target()
+AVX2 = Target("avx2", cpu="haswell", features=("avx", "avx2", "f16c", "fma", "sse4.1"), vector_bits=256)
+AVX512 = Target(
+    "avx512", cpu="skylake-avx512",
+    features=("avx", "avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "f16c", "fma", "sse4.1"),
+    vector_bits=512, registers=32, l2=MIB,
+)
+CUDA = Target("cuda", "cuda", vector_bits=128, registers=255, cores=1)
+
+TARGETS: Mapping[str, Target] = {t.name: t for t in (GENERIC, AVX2, AVX512, CUDA)}
+"""Targets known by name; `mslang.target.detect.host` describes the machine it runs on."""
