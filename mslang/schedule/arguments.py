@@ -1,0 +1,145 @@
+"""Arguments of operations: bound to their parameters, checked by kind, lowered for a primitive, written in a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import Expr
+from mslang.ops.signature import Kind, Param, Required, Signature
+from mslang.schedule.handles import Handle
+from mslang.schedule.trace import Argument, Operand
+from mslang.schedule.values import HOLE, Hole, IndexMap, Location, describe, lift
+from mslang.transform.outcome import Handle as Ref
+
+Bound = dict[str, object]
+"""Arguments by parameter, defaults filled in."""
+
+_HANDLES = {
+    Kind.LOOP: ("loop",), Kind.BLOCK: ("block",), Kind.LOOP_OR_BLOCK: ("loop", "block"), Kind.BUFFER: ("buffer",),
+    Kind.LOCATION: ("loop",),
+}
+_ELEMENTS = {Kind.LOOPS: Kind.LOOP, Kind.BLOCKS: Kind.BLOCK, Kind.SIZES: Kind.SIZE}
+_SCALARS: Mapping[Kind, tuple[type, ...]] = {
+    Kind.INT: (int,), Kind.FLOAT: (int, float), Kind.BOOL: (bool,), Kind.STR: (str,), Kind.SCOPE: (str,),
+    Kind.AXIS: (str,), Kind.TAIL: (str,),
+}
+
+
+def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> Bound:
+    """Arguments by parameter.
+
+    Raises:
+        ScheduleError: MS253, one is missing, one too many, unknown or given twice.
+    """
+    positional = [p for p in signature.params if not p.keyword]
+    bound: Bound = {}
+    rest = list(args)
+    for p in positional:
+        if p.variadic:
+            bound[p.name], rest = tuple(rest), []
+        elif rest:
+            bound[p.name] = rest.pop(0)
+    if rest:
+        raise _misuse(signature, f"takes at most {len(positional)} positional arguments, {len(args)} are given")
+    names = {p.name for p in signature.params}
+    for name, value in kwargs.items():
+        if name not in names:
+            raise _misuse(signature, f"has no parameter `{name}`")
+        if name in bound and bound[name] != ():
+            raise _misuse(signature, f"`{name}` is given twice")
+        bound[name] = value
+    for p in signature.params:
+        if p.name not in bound:
+            if isinstance(p.default, Required):
+                raise _misuse(signature, f"`{p.name}` is missing")
+            bound[p.name] = p.default
+    return bound
+
+
+def _misuse(signature: Signature, message: str) -> ScheduleError:
+    return ScheduleError(problem("MS253", f"`{signature.name}` {message}", help=f"it is `{signature.text}`"))
+
+
+def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Ref]) -> object:
+    """An argument as a primitive takes it: handles as references, sizes as expressions.
+
+    Raises:
+        ScheduleError: MS253, the argument is of another kind; MS252, a handle in it is dead.
+    """
+    if param.variadic:
+        assert isinstance(value, tuple)
+        return tuple(_lowered(op, param, param.kind, x, resolve) for x in value)
+    if value is None and not isinstance(param.default, Required):
+        return None
+    return _lowered(op, param, param.kind, value, resolve)
+
+
+def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable[[Handle], Ref]) -> object:
+    match value:
+        case Handle(kind=k) if k in _HANDLES.get(kind, ()):
+            return resolve(value)
+        case Location(loop=Handle() as loop) if kind is Kind.LOCATION:
+            return resolve(loop)
+        case tuple() if kind in _ELEMENTS:
+            return tuple(_lowered(op, param, _ELEMENTS[kind], x, resolve) for x in value)
+        case tuple() if kind is Kind.FACTORS:
+            return tuple(None if isinstance(x, Hole) or x is None else _size(op, param, x) for x in value)
+        case IndexMap() if kind is Kind.INDEX_MAP:
+            return value
+        case tuple() if kind in (Kind.VALUES, Kind.VALUE):
+            return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
+        case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
+            return value
+        case bool() if kind is not Kind.BOOL:
+            raise _wrong(op, param, value)
+    if kind is Kind.SIZE:
+        return _size(op, param, value)
+    if kind in _SCALARS and isinstance(value, _SCALARS[kind]):
+        return value
+    raise _wrong(op, param, value)
+
+
+def _size(op: str, param: Param, value: object) -> Expr:
+    size = None if isinstance(value, bool) else lift(value)
+    if size is None:
+        raise _wrong(op, param, value)
+    return size
+
+
+def _wrong(op: str, param: Param, value: object) -> ScheduleError:
+    return ScheduleError(problem(
+        "MS253", f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
+    ))
+
+
+def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
+    """An argument as a trace holds it."""
+    match value:
+        case Handle():
+            return operand(value)
+        case Location(name=str() as name):
+            return Operand(name)
+        case Location(loop=Handle() as loop):
+            return operand(loop)
+        case Location(label=label):
+            return label
+        case Hole():
+            return None
+        case None | bool() | int() | float() | str() | Expr() | IndexMap():
+            return value
+        case tuple():
+            return tuple(written(x, operand) for x in value)
+    raise TypeError(f"no argument: {value!r}")
+
+
+def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], object]) -> object:
+    """The argument that a trace holds, as it was given: the inverse of `written`."""
+    match argument:
+        case Operand():
+            return resolve(argument)
+        case tuple():
+            return tuple(unwritten(x, kind, resolve) for x in argument)
+        case None if kind is Kind.FACTORS:
+            return HOLE
+    return argument

@@ -1,0 +1,257 @@
+"""Decisions, and who makes them: drawn from a seed, pinned, or forced while a space is enumerated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, permutations
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, ScheduleError, Severity, problem
+from mslang.ir.arith import substitute_symbols
+from mslang.ir.expr import Const, Domain, Expr
+from mslang.schedule import distribution
+from mslang.schedule.distribution import Number, Values
+from mslang.schedule.seeds import generator
+from mslang.schedule.trace import Label, Value
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """A numeric decision: its address, what it may be, and the value that its text pins it to, if any."""
+
+    address: str
+    domain: Domain
+    given: Number | None = None
+
+
+class Alternatives(msgspec.Struct, frozen=True):
+    """What a structural decision may be: `labels` with their weights, or every order of `orders` things."""
+
+    labels: tuple[Label, ...] = ()
+    weights: tuple[float, ...] | None = None
+    orders: int | None = None
+
+    def all(self) -> Iterator[Label]:
+        """Every alternative, in a fixed order."""
+        return iter(self.labels) if self.orders is None else permutations(range(self.orders))
+
+    def draw(self, rng: Random) -> Label:
+        """One of them."""
+        if self.orders is not None:
+            return tuple(rng.sample(range(self.orders), self.orders))
+        return rng.choices(self.labels, self.weights)[0]
+
+    def holds(self, label: object) -> bool:
+        """Whether `label` is one of them."""
+        if self.orders is not None:
+            return isinstance(label, tuple) and sorted(label) == list(range(self.orders))
+        return any(label == x and type(label) is type(x) for x in self.labels)
+
+    def text(self) -> str:
+        """The alternatives as messages list them."""
+        return ", ".join(str(x) for x in islice(self.all(), 12))
+
+
+class Structural(msgspec.Struct, frozen=True):
+    """A structural decision: its address, what it may be, and the outcome that its text pins it to, if any."""
+
+    address: str
+    alternatives: Alternatives
+    given: Label | None = None
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A condition on decisions that chooses a branch; which, is part of the structure."""
+
+    condition: Expr
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """A `require`: a condition on decisions, and why it stands there."""
+
+    condition: Expr
+    why: str
+
+
+class PinError(ScheduleError):
+    """A pin that cannot be kept: the fault of the pins, not of the structure that they were meant for."""
+
+
+class NoValue(ScheduleError):
+    """A distribution without any value for the decisions drawn so far."""
+
+
+class Decider(Protocol):
+    """Who makes the decisions of a replay."""
+
+    def number(self, decision: Decision, values: Values) -> Number | None:
+        """The value of a numeric decision, which nothing in the structure depends on; None: it need not be known."""
+
+    def structure(self, choice: Structural) -> Label:
+        """The outcome of a structural decision."""
+
+    def branch(self, question: Question, values: Values) -> bool:
+        """Whether a condition holds."""
+
+
+class Drawing:
+    """Decisions from pins where there are any, else from a seed.
+
+    `warnings` gathers the pins that had to be repaired; with `strict` such a pin is an error. `attempt` counts
+    the redraws of one sample.
+    """
+
+    def __init__(self, seed: int, *, attempt: int = 0, pins: Mapping[str, Value] | None = None, strict: bool = False,
+                 ) -> None:
+        self.seed, self.attempt, self.strict = seed, attempt, strict
+        self.pins: Mapping[str, Value] = pins or {}
+        self.warnings: dict[str, Diagnostic] = {}
+        self.met: set[str] = set()
+
+    def number(self, decision: Decision, values: Values) -> Number:
+        """A pinned value, repaired if it is stale, or a draw."""
+        self.met.add(decision.address)
+        wanted = self.pins.get(decision.address, decision.given)
+        if wanted is not None:
+            return self._kept(decision, wanted, values)
+        drawn = distribution.draw(decision.domain, generator(self.seed, self.attempt, decision.address), values)
+        if drawn is None:
+            raise NoValue(problem(
+                "MS258", f"`{decision.address}` has no value to draw", why="nothing satisfies its distribution's limits",
+            ))
+        return drawn
+
+    def structure(self, choice: Structural) -> Label:
+        """A pinned outcome, or a draw."""
+        self.met.add(choice.address)
+        wanted = self.pins.get(choice.address, choice.given)
+        if wanted is None:
+            return choice.alternatives.draw(generator(self.seed, self.attempt, choice.address))
+        if choice.alternatives.holds(wanted):
+            return wanted
+        nearest = _nearest_label(wanted, choice.alternatives)
+        why = f"it is none of: {choice.alternatives.text()}"
+        if nearest is None or self.strict:
+            raise PinError(_stale(choice.address, wanted, why, None))
+        self._warn(_stale(choice.address, wanted, why, nearest))
+        return nearest
+
+    def branch(self, question: Question, values: Values) -> bool:
+        """Whether the condition holds for the values drawn."""
+        return holds(question.condition, values)
+
+    def unused(self) -> tuple[str, ...]:
+        """The pins that no decision asked for."""
+        return tuple(a for a in self.pins if a not in self.met)
+
+    def _kept(self, decision: Decision, wanted: Value, values: Values) -> Number:
+        why = distribution.objection(decision.domain, wanted, values)
+        if why is None:
+            assert isinstance(wanted, int | tuple)
+            return wanted
+        mended = distribution.repair(decision.domain, wanted, values)
+        if mended is None or self.strict:
+            raise PinError(_stale(decision.address, wanted, why, None))
+        self._warn(_stale(decision.address, wanted, why, mended[0]))
+        return mended[0]
+
+    def _warn(self, diagnostic: Diagnostic) -> None:
+        self.warnings[diagnostic.message] = diagnostic
+
+
+class Forced:
+    """Structural decisions answered by a list, and by the first alternative where it ends; numbers are left open
+    unless the text pins them. For enumerating structures."""
+
+    def __init__(self, answers: Iterable[Label] = (), pins: Mapping[str, Value] | None = None) -> None:
+        self._answers = iter(answers)
+        self._pinned = Drawing(0, pins=pins)
+        self.asked: list[tuple[Alternatives, Label]] = []
+
+    def number(self, decision: Decision, values: Values) -> Number | None:
+        """The pinned value, if there is one and it does not depend on one left open."""
+        if decision.address not in self._pinned.pins and decision.given is None:
+            return None
+        return self._pinned.number(decision, values)
+
+    def structure(self, choice: Structural) -> Label:
+        """The next answer."""
+        pinned = choice.address in self._pinned.pins or choice.given is not None
+        options = Alternatives((self._pinned.structure(choice),)) if pinned else choice.alternatives
+        return self._answer(options)
+
+    def branch(self, question: Question, values: Values) -> bool:
+        """The next answer."""
+        known = substitute_symbols(question.condition, distribution.plain(values))
+        options = (bool(known.value),) if isinstance(known, Const) else (True, False)
+        return bool(self._answer(Alternatives(options)))
+
+    def _answer(self, options: Alternatives) -> Label:
+        answer = next(self._answers, None)
+        if answer is None:
+            answer = next(options.all())
+        self.asked.append((options, answer))
+        return answer
+
+    def following(self) -> tuple[Label, ...] | None:
+        """The answers that lead to the next structure; None if this was the last."""
+        asked = list(self.asked)
+        while asked:
+            options, answer = asked.pop()
+            later = _after(options.all(), answer)
+            if later is not None:
+                return (*(a for _, a in asked), later)
+        return None
+
+
+def _after(labels: Iterator[Label], answer: Label) -> Label | None:
+    for label in labels:
+        if label == answer and type(label) is type(answer):
+            return next(labels, None)
+    return None
+
+
+def holds(condition: Expr, values: Values) -> bool:
+    """Whether a condition on decisions holds for their values.
+
+    Raises:
+        ScheduleError: MS256, it depends on a size that is known only at the call.
+    """
+    found = substitute_symbols(condition, distribution.plain(values))
+    if isinstance(found, Const):
+        return bool(found.value)
+    raise ScheduleError(problem(
+        "MS256", "this condition depends on a size that is known only when the kernel is called",
+        help="write `specialize`-like alternatives as separate schedules, or give the size a number",
+    ))
+
+
+def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:
+    """Where a location does not exist any more the block stays where it is; other structure is not guessed."""
+    if isinstance(wanted, str) and wanted.startswith("at(") and "root" in alternatives.labels:
+        return "root"
+    return None
+
+
+def _stale(address: str, value: Value, why: str, mended: Value | None) -> Diagnostic:
+    if mended is None:
+        return problem("MS254", f"the pin `{address} = {shown(value)}` does not fit", why=why,
+                       help="delete the pin to draw the decision again")
+    return Diagnostic(
+        "MS254", f"the pin `{address} = {shown(value)}` is stale: {shown(mended)} is taken", severity=Severity.WARNING,
+        why=why, help="write the new value, or delete the pin to draw again",
+    )
+
+
+def shown(value: Value | None) -> str:
+    """A decision's value as `.ms` text."""
+    match value:
+        case None:
+            return "_"
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return "[" + ", ".join(shown(x) for x in value) + "]"
+    return str(value)

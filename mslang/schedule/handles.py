@@ -1,0 +1,140 @@
+"""Handles: what a schedule calls loops, blocks and buffers by, followed through every rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mslang.diagnostics import Note, ScheduleError, Span, problem
+from mslang.ir.program import Block, For, Program
+from mslang.ir.visit import all_buffers, walk
+from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
+from mslang.transform.outcome import Handle as Ref
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """An opaque handle. `kind` is "loop", "block" or "buffer"; `name` is what it was called when it was made."""
+
+    number: int
+    kind: str
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}>"
+
+
+class Site(msgspec.Struct, frozen=True):
+    """Where a statement stands: its text in short, and its place in a file if it has one (an offset in the file)."""
+
+    text: str
+    path: str | None = None
+    span: Span | None = None
+
+
+class Death(msgspec.Struct, frozen=True):
+    """Why a handle is dead: the statement that consumed it, and the names of what stands in its place."""
+
+    site: Site
+    into: tuple[str, ...] = ()
+
+
+class HandleTable:
+    """Which handles there are, what each stands for now, and how the dead ones died."""
+
+    def __init__(self) -> None:
+        self._state: dict[int, Ref | Death] = {}
+        self._of: dict[Ref, Handle] = {}
+        self._bound: dict[int, str] = {}
+
+    def copy(self) -> HandleTable:
+        """An independent copy; handles stay valid in both."""
+        other = HandleTable()
+        other._state, other._of, other._bound = dict(self._state), dict(self._of), dict(self._bound)
+        return other
+
+    def handle(self, ref: Ref) -> Handle:
+        """The handle of a thing of the current program, made if it has none yet."""
+        known = self._of.get(ref)
+        if known is not None:
+            return known
+        made = Handle(len(self._state), kind_of(ref), ref.name)
+        self._state[made.number] = ref
+        self._of[ref] = made
+        return made
+
+    def bind(self, handle: Handle, name: str) -> None:
+        """Note the name by which a trace refers to a handle."""
+        self._bound[handle.number] = name
+
+    def bound(self, handle: Handle) -> str | None:
+        """The name by which a trace refers to a handle, if it has one."""
+        return self._bound.get(handle.number)
+
+    def resolve(self, handle: Handle) -> Ref:
+        """What a handle stands for now.
+
+        Raises:
+            ScheduleError: MS252, it was consumed.
+        """
+        state = self._state[handle.number]
+        if not isinstance(state, Death):
+            return state
+        into = ", ".join(f"`{n}`" for n in state.into)
+        raise ScheduleError(problem(
+            "MS252", f"{handle.kind} `{handle.name}` does not exist any more",
+            why=f"it was consumed by `{state.site.text}`",
+            help=f"use what stands in its place: {into}" if into else None,
+            notes=(Note("consumed here", state.site.span, state.site.path),) if state.site.span is not None else (),
+        ))
+
+    def alive(self, handle: Handle) -> bool:
+        """Whether a handle still stands for something."""
+        return not isinstance(self._state[handle.number], Death)
+
+    def live(self) -> Iterator[tuple[Handle, Ref]]:
+        """Every handle that still stands for something."""
+        return ((h, r) for r, h in self._of.items())
+
+    def follow(self, forward: Forward, site: Site, program: Program) -> None:
+        """Carry every handle through a rewrite; one whose thing is not in `program` any more is dead."""
+        there = _refs(program)
+        moved: dict[Ref, Handle] = {}
+        for ref, handle in self._of.items():
+            to = forward.get(ref, ref)
+            if isinstance(to, Gone):
+                self._state[handle.number] = Death(site, tuple(r.name for r in to.into))
+            elif to not in there:
+                self._state[handle.number] = Death(site)
+            else:
+                self._state[handle.number] = to
+                moved[to] = handle if to not in moved else min(moved[to], handle, key=lambda h: h.number)
+        self._of = moved
+
+
+def kind_of(ref: Ref) -> str:
+    """What a reference is of, in a word."""
+    match ref:
+        case LoopRef():
+            return "loop"
+        case BlockRef():
+            return "block"
+        case BufferRef():
+            return "buffer"
+
+
+def _refs(program: Program) -> set[Ref]:
+    found: set[Ref] = {BufferRef(b) for b in all_buffers(program)}
+    for s in walk(program.body):
+        match s:
+            case For(var=v):
+                found.add(LoopRef(v))
+            case Block(name=n):
+                found.add(BlockRef(n))
+    return found
+
+
+def renamed(forward: Mapping[Ref, Ref | Gone], ref: Ref) -> Ref:
+    """Where a renaming moved a reference."""
+    to = forward.get(ref, ref)
+    return ref if isinstance(to, Gone) else to

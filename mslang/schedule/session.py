@@ -1,0 +1,452 @@
+"""A schedule while it runs: the program so far, its handles, and the trace.
+
+Decisions are symbols here, always; who makes them (`Decider`) gives a representative value that nothing in
+the program depends on. Structural decisions and branches are answered by the decider, too, and are logged
+as events, so that a space can remember which structure they lead to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
+from mslang.ir import arith
+from mslang.ir.expr import (
+    Choice, Const, Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform,
+)
+from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
+from mslang.ops.signature import Group
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.access import GETTERS, constant, loop_extent
+from mslang.schedule.arguments import Bound, bind, lowered, written
+from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, Question, Structural
+from mslang.schedule.distribution import Number
+from mslang.schedule.handles import Handle, HandleTable, Site
+from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
+from mslang.schedule.values import Location
+from mslang.transform.axes import axis_loop, axis_loops
+from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef, Outcome
+from mslang.transform.outcome import Handle as Ref
+from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.rename import rename
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A structural decision and its outcome."""
+
+    choice: Structural
+    label: Label
+
+
+class Branched(msgspec.Struct, frozen=True):
+    """A question and its answer."""
+
+    question: Question
+    answer: bool
+
+
+Event = Decision | Chosen | Branched | Constraint
+"""What a replay met, in order: numbers and constraints, and the answers that determine its structure."""
+
+
+class Session:
+    """The state of a running schedule. Every method either succeeds or leaves the state as it was."""
+
+    def __init__(self, program: Program, decider: Decider) -> None:
+        self.origin = program
+        self.program = program
+        self.decider = decider
+        self.handles = HandleTable()
+        self.instructions: list[Instruction] = []
+        self.events: list[Event] = []
+        self.values: dict[str, Value] = {}
+        self._answers: dict[Expr, bool] = {}
+        self._addresses: set[str] = set()
+        self._names: dict[str, object] = {}
+        for block in blocks_of(program.body):
+            self._bind(self.handles.handle(BlockRef(block.name)), block.name)
+        for buffer in all_buffers(program):
+            self._bind(self.handles.handle(BufferRef(buffer)), buffer)
+
+    # ------------------------------------------------------------------ names
+    def _bind(self, handle: Handle, name: str) -> None:
+        self._names[name] = handle
+        self.handles.bind(handle, name)
+
+    def named(self, name: str) -> object | None:
+        """What a name of the trace stands for: a bound result, or else a block or buffer of the current program."""
+        if name in self._names:
+            return self._names[name]
+        if path_to_block(self.program, name) is not None:
+            return self.handles.handle(BlockRef(name))
+        if name in all_buffers(self.program):
+            return self.handles.handle(BufferRef(name))
+        return None
+
+    def axis(self, block: Handle, axis: str) -> Handle:
+        """The loop `block.axis`."""
+        ref = self.handles.resolve(block)
+        if not isinstance(ref, BlockRef):
+            raise ScheduleError(problem("MS253", f"`{block.name}.{axis}`: {block.name} is no block"))
+        return self.handles.handle(axis_loop(self.program, ref, axis))
+
+    def operand(self, handle: Handle) -> Operand:
+        """How a trace refers to a live handle."""
+        ref = self.handles.resolve(handle)
+        bound = self.handles.bound(handle)
+        if bound is not None and self._names.get(bound) == handle:
+            return Operand(bound)
+        if not isinstance(ref, LoopRef):
+            return Operand(ref.name)
+        return self._loop_operand(ref)
+
+    def _loop_operand(self, loop: LoopRef) -> Operand:
+        path = path_to_loop(self.program, loop.name)
+        assert path is not None
+        block = next(iter(blocks_of((path[-1],), into_blocks=False)))
+        down = path_to_block(self.program, block.name)
+        assert down is not None
+        base = self.operand(self.handles.handle(BlockRef(block.name))).base
+        for axis in block.axes:
+            if [s.var for s in axis_loops(down, axis.name)] == [loop.name]:
+                return Operand(base, axis=axis.name)
+        return Operand(base, index=[s.var for s in loops_of(down)].index(loop.name))
+
+    def operand_value(self, operand: Operand) -> object:
+        """What an operand of a trace stands for now.
+
+        Raises:
+            ScheduleError: MS251, nothing has that name.
+        """
+        base = self.named(operand.base)
+        if base is None:
+            raise ScheduleError(problem("MS251", f"nothing is called `{operand.base}` at this point of the trace"))
+        if operand.axis is None and operand.index is None:
+            return base
+        assert isinstance(base, Handle)
+        if operand.axis is not None:
+            return self.axis(base, operand.axis)
+        loops = self.get("loops", {"block": base})
+        assert isinstance(loops, tuple) and operand.index is not None
+        if operand.index >= len(loops):
+            raise ScheduleError(problem(
+                "MS251", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops"))
+        found: object = loops[operand.index]
+        return found
+
+    # ------------------------------------------------------------------ primitives and getters
+    def call(self, op: str, args: Sequence[object], kwargs: Mapping[str, object], *, names: Sequence[str | None] = (),
+             site: Site | None = None) -> object:
+        """Apply a primitive or ask a getter by name, arguments as written."""
+        signature = OPERATIONS[op]
+        bound = bind(signature, args, kwargs)
+        if signature.group is Group.GETTER:
+            return self.get(op, bound)
+        return self.apply(op, bound, names=names, site=site)
+
+    def get(self, op: str, bound: Bound) -> object:
+        """The answer of a getter, references as handles."""
+        signature = OPERATIONS[op]
+        receiver = lowered(op, signature.params[0], bound[signature.params[0].name], self.handles.resolve)
+        assert isinstance(receiver, LoopRef | BlockRef | BufferRef)
+        answer = GETTERS[op](self.program, receiver)
+        match answer:
+            case tuple():
+                return tuple(self.handles.handle(r) for r in answer)
+            case Const(value=v):
+                return v
+        return answer
+
+    def apply(self, op: str, bound: Bound, *, names: Sequence[str | None] = (), site: Site | None = None,
+              ) -> tuple[Handle, ...]:
+        """Apply a primitive: the program, the handles and the trace move on.
+
+        Args:
+            op: the primitive's name.
+            bound: arguments by parameter (`arguments.bind`).
+            names: what to call the results, as far as given; the loop or block in the program gets that name, too,
+                made unique.
+            site: the statement, for messages about what it consumes.
+
+        Raises:
+            ScheduleError: the primitive refuses, or an argument is not what it takes.
+        """
+        signature = OPERATIONS[op]
+        args = {p.name: lowered(op, p, bound[p.name], self.handles.resolve) for p in signature.params
+                if not (p.kind.value == "location" and isinstance(bound[p.name], Location))}
+        recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
+        outcome = self._run(op, args, bound)
+        site = site or Site(f"{op}(…)")
+        handles = self.handles.copy()
+        handles.follow(outcome.forward, site, outcome.program)
+        outcome = self._renamed(outcome, names, handles, site)
+        self.handles, self.program = handles, outcome.program
+        results = tuple(handles.handle(r) for r in outcome.handles)
+        for handle, ref in zip(results, outcome.handles, strict=True):
+            self._bind(handle, ref.name)
+        self.instructions.append(Instruction(op, recorded, tuple(r.name for r in outcome.handles)))
+        return results
+
+    def _run(self, op: str, args: dict[str, object], bound: Bound) -> Outcome:
+        where = next((v for v in bound.values() if isinstance(v, Location)), None)
+        if where is not None and where.loop is None:
+            if where.label == "root":
+                return Outcome(self.program)
+            op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
+            return IMPLEMENTATIONS[op](self.program, args["block"])
+        if where is not None and where.loop is not None:
+            args = {**args, "loop": self.handles.resolve(where.loop)}
+        variadic = next((p.name for p in OPERATIONS[op].params if p.variadic), None)
+        return IMPLEMENTATIONS[op](self.program, **args) if variadic is None else self._variadic(op, args, variadic)
+
+    def _variadic(self, op: str, args: dict[str, object], variadic: str) -> Outcome:
+        rest = {n: v for n, v in args.items() if n != variadic}
+        return IMPLEMENTATIONS[op](self.program, args[variadic], **rest)
+
+    def _renamed(self, outcome: Outcome, names: Sequence[str | None], handles: HandleTable, site: Site) -> Outcome:
+        """Give results the names of their binders, and no result a name that the trace has used before."""
+        taken = set(used_names(outcome.program)) | set(self._names)
+        renaming: dict[Ref, str] = {}
+        for k, ref in enumerate(outcome.handles):
+            wanted = (names[k] if k < len(names) else None) or ref.name
+            if wanted == ref.name and ref.name not in self._names:
+                continue
+            renaming[ref] = fresh(wanted, taken)
+            taken.add(renaming[ref])
+        if not renaming:
+            return outcome
+        after = rename(outcome.program, renaming)
+        handles.follow(after.forward, site, after.program)
+        return Outcome(after.program, tuple(_moved(after.forward, r) for r in outcome.handles), outcome.forward)
+
+    # ------------------------------------------------------------------ sampling
+    def claim(self, address: str) -> None:
+        """Take an address for a decision.
+
+        Raises:
+            ScheduleError: MS257, another decision has it.
+        """
+        if address in self._addresses:
+            raise ScheduleError(problem(
+                "MS257", f"two decisions have the address `{address}`", why="an address names one decision",
+                help='rename the binder, or say the address: `let x as "name" ~ …`',
+            ))
+        self._addresses.add(address)
+
+    def sample(self, op: str, bound: Bound, *, address: str, name: str, given: Value | None = None) -> object:
+        """Draw a decision and give its value: symbols for a number, the thing itself for structure.
+
+        Args:
+            op: the sampler.
+            bound: its arguments by parameter.
+            address: the decision's address.
+            name: what the trace calls the result; made unique.
+            given: the value that the text pins it to.
+        """
+        signature = OPERATIONS[op]
+        args = {p.name: bound[p.name] if op in ("choose", "permute") and p.name == "values"
+                else lowered(op, p, bound[p.name], self.handles.resolve) for p in signature.params}
+        recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
+        domain = self._domain(op, args)
+        self.claim(address)
+        result = fresh(name, set(self._names))
+        value = (self._structural(op, args, address, result, given) if domain is None
+                 else self._number(address, domain, given))
+        self._names[result] = value
+        self.instructions.append(Instruction(op, recorded, (result,), address))
+        return value
+
+    def _number(self, address: str, domain: Domain, given: Value | None) -> object:
+        decision = Decision(address, domain, given if isinstance(given, int | tuple) else None)  # type: ignore[arg-type]
+        value = self.decider.number(decision, self.numbers)
+        if value is not None:
+            self.values[address] = value
+        self.events.append(decision)
+        return symbols(address, domain)
+
+    def _structural(self, op: str, args: dict[str, object], address: str, name: str, given: Value | None) -> object:
+        match op:
+            case "compute_location":
+                block = args["block"]
+                assert isinstance(block, BlockRef)
+                label = self.choose(address, Alternatives(self._locations(block)), given)
+                assert isinstance(label, str)
+                return self._location(label, name)
+            case "permute":
+                things = _list(args["values"], op)
+                order = self.choose(address, Alternatives(orders=len(things)), given)
+                assert isinstance(order, tuple)
+                return tuple(things[k] for k in order)
+        things = _list(args["values"], op)
+        weights = _weights(args["weights"], len(things))
+        plain = all(isinstance(x, bool | int | float | str) for x in things)
+        labels: tuple[Label, ...] = things if plain else tuple(range(len(things)))  # type: ignore[assignment]
+        label = self.choose(address, Alternatives(labels, weights), given)
+        return label if plain else things[int(label)]  # type: ignore[arg-type]
+
+    def choose(self, address: str, alternatives: Alternatives, given: Value | None = None) -> Label:
+        """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
+        choice = Structural(address, alternatives, given)  # type: ignore[arg-type]
+        label = self.decider.structure(choice)
+        self.values[address] = label
+        self.events.append(Chosen(choice, label))
+        return label
+
+    def _locations(self, block: BlockRef) -> tuple[str, ...]:
+        """Where a block may be computed: decided from the program alone, by trying each loop of its consumers."""
+        labels = ["root"]
+        if self._allowed("compute_inline", block=block):
+            labels.insert(0, "inline")
+        consumers = GETTERS["consumers"](self.program, block)
+        assert isinstance(consumers, tuple)
+        for consumer in consumers[:1]:
+            loops = GETTERS["loops"](self.program, consumer)
+            assert isinstance(loops, tuple)
+            labels += [f"at({r.name})" for r in loops if self._allowed("compute_at", block=block, loop=r)]
+        return tuple(labels)
+
+    def _allowed(self, op: str, **args: object) -> bool:
+        try:
+            IMPLEMENTATIONS[op](self.program, **args)
+        except ScheduleError:
+            return False
+        return True
+
+    def _location(self, label: str, name: str) -> Location:
+        loop = self.handles.handle(LoopRef(label[3:-1])) if label.startswith("at(") else None
+        return Location(label, loop, name)
+
+    def _domain(self, op: str, args: dict[str, object]) -> Domain | None:
+        """The domain of a numeric decision; None if the decision is structure."""
+        match op:
+            case "perfect_tile" | "tile" | "partitioned_tile":
+                loop = args["loop"]
+                assert isinstance(loop, LoopRef)
+                return _tile_domain(op, arith.simplify(loop_extent(self.program, loop)), args)
+            case "uniform":
+                lo, hi = args["lo"], args["hi"]
+                assert isinstance(lo, int) and isinstance(hi, int)
+                return _nonempty(Uniform(lo, hi), lo < hi, f"`uniform({lo}, {hi})` holds no number")
+            case "choose":
+                things = _list(args["values"], op)
+                if things and all(isinstance(x, int) and not isinstance(x, bool) for x in things):
+                    return Choice(things, _weights(args["weights"], len(things)))  # type: ignore[arg-type]
+        return None
+
+    # ------------------------------------------------------------------ conditions
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """The representative values of the numeric decisions so far, as far as they are known."""
+        numeric = {e.address for e in self.events if isinstance(e, Decision)}
+        return {a: v for a, v in self.values.items() if a in numeric}  # type: ignore[misc]
+
+    def branch(self, condition: Expr) -> bool:
+        """Whether a condition on decisions holds; unless the symbols settle it the answer is part of the structure."""
+        match arith.decide(condition):
+            case arith.Verdict.PROVED:
+                return True
+            case arith.Verdict.REFUTED:
+                return False
+        if condition in self._answers:
+            return self._answers[condition]
+        question = Question(condition)
+        answer = self.decider.branch(question, self.numbers)
+        self._answers[condition] = answer
+        self.events.append(Branched(question, answer))
+        return answer
+
+    def require(self, condition: object, why: str | None) -> None:
+        """Reject decisions for which a condition does not hold.
+
+        Raises:
+            RequireFailed: MS260, it holds for no value of the decisions.
+        """
+        if isinstance(condition, Expr):
+            verdict = arith.decide(condition)
+        elif isinstance(condition, bool):
+            verdict = arith.Verdict.PROVED if condition else arith.Verdict.REFUTED
+        else:
+            raise ScheduleError(problem("MS255", "`require` takes a condition"))
+        if verdict is arith.Verdict.REFUTED:
+            raise RequireFailed(problem("MS260", f"a requirement never holds: {why or 'no reason is given'}"))
+        if isinstance(condition, Expr):
+            self.events.append(Constraint(condition, why or "requirement"))
+            self.instructions.append(Instruction(REQUIRE, (("condition", condition), ("why", why))))
+
+    def enter_postproc(self) -> None:
+        """Mark in the trace where postprocessing begins."""
+        self.instructions.append(Instruction(ENTER_POSTPROC, ()))
+
+    def trace(self, *, target: str | None = None, source: str | None = None) -> Trace:
+        """The trace so far."""
+        return Trace(self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source)
+
+
+def symbols(address: str, domain: Domain) -> object:
+    """The symbols of a numeric decision: one, or one for each factor of a tile."""
+    match domain:
+        case FreeTile(n=n, extent=extent) if constant(extent) is None and arith_dynamic(extent):
+            return (None, *(Symbol(address, domain, k) for k in range(1, n)))
+        case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
+            return tuple(Symbol(address, domain, k) for k in range(n))
+    return Symbol(address, domain)
+
+
+def arith_dynamic(extent: Expr) -> bool:
+    """Whether a size depends on one that is known only at the call."""
+    from mslang.ir.expr import DynamicRange
+    from mslang.ir.visit import walk_expr
+
+    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(extent))
+
+
+def _tile_domain(op: str, extent: Expr, args: dict[str, object]) -> Domain:
+    n = args["n"]
+    assert isinstance(n, int)
+    if n < 1:
+        raise ScheduleError(problem("MS253", f"`{op}` takes at least one part, not {n}"))
+    if op == "partitioned_tile":
+        at, factor = args["at"], args["factor"]
+        assert isinstance(at, int) and isinstance(factor, int)
+        if not (0 <= at < n and factor >= 1):
+            raise ScheduleError(problem("MS253", f"`partitioned_tile` takes `at` in 0..{n} and a factor of at least 1"))
+        return PartitionedTile(extent, n, at, factor)
+    cap = args["max_inner"]
+    assert cap is None or isinstance(cap, int)
+    if cap is not None and cap < 1:
+        raise ScheduleError(problem("MS253", f"`{op}` takes a `max_inner` of at least 1, not {cap}"))
+    return PerfectTile(extent, n, cap) if op == "perfect_tile" else FreeTile(extent, n, cap)
+
+
+def _nonempty(domain: Domain, ok: bool, message: str) -> Domain:
+    if not ok:
+        raise ScheduleError(problem("MS253", message))
+    return domain
+
+
+def _list(value: object, op: str) -> tuple[object, ...]:
+    if not isinstance(value, tuple) or not value:
+        raise ScheduleError(problem("MS253", f"`{op}` takes a list with something in it"))
+    return value
+
+
+def _weights(value: object, n: int) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
+        raise ScheduleError(problem("MS253", f"`choose` takes one weight for each of its {n} values"))
+    if not math.fsum(value) > 0:
+        raise ScheduleError(problem("MS253", "`choose` takes weights of which one is above 0"))
+    return tuple(float(x) for x in value)
+
+
+def _moved(forward: Forward, ref: Ref) -> Ref:
+    to = forward.get(ref, ref)
+    return ref if isinstance(to, Gone) else to
+
+
+__all__ = ["Branched", "Chosen", "Event", "MsError", "Session", "symbols"]

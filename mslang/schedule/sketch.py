@@ -1,0 +1,176 @@
+"""Sketches: one structure of a space, replayed once with symbolic decisions.
+
+A sketch's program is parametric. The program of a candidate is that program with the decisions' values put
+in for the symbols, and nothing else: the one way in which mslang makes a concrete program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir.arith import substitute_symbols
+from mslang.ir.expr import Expr
+from mslang.ir.program import AttrValue, Program, Stmt
+from mslang.ir.visit import map_program_exprs
+from mslang.schedule import distribution
+from mslang.schedule.decisions import Constraint, Decision, Question, holds
+from mslang.schedule.distribution import Number, Values
+from mslang.schedule.session import Branched, Chosen, Session
+from mslang.schedule.trace import Label, Trace, Value
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """A condition on decisions, and the answer that the sketch's structure stands for."""
+
+    question: Question
+    answer: bool
+
+
+class Sketch(msgspec.Struct, frozen=True):
+    """One structure: its parametric program, its trace, and what its numeric decisions may be.
+
+    `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` the
+    numeric ones in the order they are made; a candidate must satisfy `constraints` and `guards`. The `trace`
+    holds the values of the structural decisions only; `order` is that of all addresses.
+    """
+
+    program: Program
+    trace: Trace
+    structure: tuple[tuple[str, Label], ...]
+    decisions: tuple[Decision, ...]
+    constraints: tuple[Constraint, ...]
+    guards: tuple[Guard, ...]
+    order: tuple[str, ...]
+
+    def instantiate(self, values: Values) -> Program:
+        """The program of a candidate: the parametric program with its decisions' values put in."""
+        return instantiate(self.program, values)
+
+    def trace_with(self, values: Values) -> Trace:
+        """The trace of a candidate."""
+        known: dict[str, Value] = {**dict(self.structure), **values}
+        return replace(self.trace, values=tuple((a, known[a]) for a in self.order))
+
+    def violation(self, values: Values) -> str | None:
+        """The first reason why values are none of this sketch's candidates; None if they are one."""
+        for decision in self.decisions:
+            objection = distribution.objection(decision.domain, values[decision.address], values)
+            if objection is not None:
+                return f"{decision.address}: {objection}"
+        if any(holds(g.question.condition, values) is not g.answer for g in self.guards):
+            return "another structure"
+        return next((c.why for c in self.constraints if not holds(c.condition, values)), None)
+
+    def count(self, limit: int = 1_000_000) -> int:
+        """How many decision vectors there are, constraints and guards apart, counting up to `limit`."""
+        if not any(_depends(d) for d in self.decisions):
+            total = 1
+            for d in self.decisions:
+                total *= distribution.count(d.domain, {}) if d.given is None else 1
+            return min(total, limit)
+        found = 0
+        for found, _ in enumerate(self._vectors(), 1):
+            if found >= limit:
+                break
+        return found
+
+    def points(self) -> Iterator[dict[str, Number]]:
+        """Every valid decision vector, in a fixed order."""
+        return (v for v in self._vectors() if self.violation(v) is None)
+
+    def _vectors(self) -> Iterator[dict[str, Number]]:
+        if not any(_depends(d) for d in self.decisions):
+            names = [d.address for d in self.decisions]
+            columns = [_choices(d, {}) for d in self.decisions]
+            yield from (dict(zip(names, row, strict=True)) for row in product(*columns))
+            return
+
+        def extend(k: int, values: dict[str, Number]) -> Iterator[dict[str, Number]]:
+            if k == len(self.decisions):
+                yield dict(values)
+                return
+            decision = self.decisions[k]
+            for x in _choices(decision, values):
+                yield from extend(k + 1, {**values, decision.address: x})
+
+        yield from extend(0, {})
+
+
+def _choices(decision: Decision, values: Values) -> tuple[Number, ...]:
+    if decision.given is not None:
+        return (decision.given,)
+    return tuple(distribution.enumerate_values(decision.domain, values))
+
+
+def _depends(decision: Decision) -> bool:
+    return distribution.depends_on(decision.domain) != frozenset()
+
+
+def sketch_of(session: Session, *, target: str | None = None, source: str | None = None) -> Sketch:
+    """The sketch that a finished replay stands for."""
+    events = session.events
+    structure = tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen))
+    decisions = tuple(e for e in events if isinstance(e, Decision))
+    return Sketch(
+        session.program,
+        replace(session.trace(target=target, source=source), values=structure),
+        structure,
+        decisions,
+        tuple(e for e in events if isinstance(e, Constraint)),
+        tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
+        tuple(e.address if isinstance(e, Decision) else e.choice.address
+              for e in events if isinstance(e, Decision | Chosen)),
+    )
+
+
+def instantiate(program: Program, values: Values) -> Program:
+    """A program with the values of decisions put in for their symbols; nothing else is simplified."""
+    plain = distribution.plain(values)
+    memo: dict[Expr, Expr] = {}
+
+    def put_in(e: Expr) -> Expr:
+        found = memo.get(e)
+        if found is None:
+            found = memo[e] = substitute_symbols(e, plain)
+        return found
+
+    done = map_program_exprs(program, put_in)
+    notes = tuple((k, _annotation(v, put_in)) for k, v in program.annotations)
+    return done if notes == program.annotations else replace(done, annotations=notes)
+
+
+def _annotation(value: AttrValue, put_in: object) -> AttrValue:
+    match value:
+        case Expr():
+            assert callable(put_in)
+            found: AttrValue = put_in(value)
+            return found
+        case tuple():
+            return tuple(_annotation(x, put_in) for x in value)
+    return value
+
+
+def skeleton(program: Program) -> tuple[object, ...]:
+    """The shape of a program: its loops' variables and kinds and its blocks, nested as they are, without extents."""
+    from mslang.ir.program import Block, For
+    from mslang.ir.visit import bodies
+
+    def of(s: Stmt) -> object:
+        inside = tuple(of(x) for body in bodies(s) for x in body)
+        match s:
+            case For(var=v, kind=k):
+                return ("for", v, k, inside)
+            case Block(name=n, axes=axes, init=init):
+                return ("block", n, tuple((a.name, a.kind) for a in axes), init is not None, inside)
+        return (type(s).__name__, inside)
+
+    return tuple(of(s) for s in program.body)
+
+
+def symbols_left(values: Mapping[str, Number], sketch: Sketch) -> tuple[str, ...]:
+    """The addresses of a sketch's numeric decisions that have no value yet."""
+    return tuple(d.address for d in sketch.decisions if d.address not in values)

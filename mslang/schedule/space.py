@@ -1,0 +1,235 @@
+"""Spaces: all that a schedule, or a union or sequence of them, may become.
+
+A space remembers the structures it has met as a tree: numbers to draw and constraints to check on the way,
+a structural decision or a question at each fork, a sketch (or the reason why there is none) at each leaf. A
+draw walks the tree; only a structure met for the first time is replayed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, ScheduleError, problem
+from mslang.ir.program import Program
+from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, holds
+from mslang.schedule.distribution import Number
+from mslang.schedule.session import Branched, Chosen, Event, Session
+from mslang.schedule.sketch import Sketch, sketch_of
+from mslang.schedule.trace import Label, Trace, Value
+
+Recipe = Callable[[Session], str | None]
+"""What to do to a program: runs statements on a session, and gives the text that refers to what ran (a schedule
+with its arguments), or None if that is the space itself."""
+
+DRAWS = 64
+"""How often one sample is drawn again before it fails."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A point of a space: a concrete program, how it came about, and the sketch it is of."""
+
+    program: Program
+    trace: Trace
+    decisions: dict[str, Value]
+    sketch: Sketch
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+class Illegal(msgspec.Struct, frozen=True):
+    """A structure that a primitive or a requirement refuses for all values: the answers that lead to it, and why."""
+
+    structure: tuple[tuple[str, Label], ...]
+    diagnostic: Diagnostic
+
+
+class NoCandidate(ScheduleError):
+    """No draw was valid; `reasons` counts why."""
+
+    def __init__(self, diagnostic: Diagnostic, reasons: Mapping[str, int]) -> None:
+        super().__init__(diagnostic)
+        self.reasons = dict(reasons)
+
+
+class _Rejected(Exception):
+    """A draw that is no candidate, with the reason."""
+
+
+class _Leaf(NamedTuple):
+    sketch: Sketch | None
+    failure: MsError | None
+    structure: tuple[tuple[str, Label], ...]
+
+
+class _Node:
+    """A stretch of events without choice, then a fork (`fork` asks, `children` by answer) or a leaf."""
+
+    __slots__ = ("children", "events", "fork", "leaf")
+
+    def __init__(self) -> None:
+        self.events: list[Decision | Constraint] = []
+        self.fork: Chosen | Branched | None = None
+        self.children: dict[tuple[type, Label], _Node] = {}
+        self.leaf: _Leaf | None = None
+
+
+class Space:
+    """The candidates of one program: `name` is what a pinned call refers to, `recipe` what is run."""
+
+    def __init__(self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None) -> None:
+        self.program = program
+        self.name = name
+        self.target = target
+        self._recipe = recipe
+        self._root = _Node()
+        self.replays = 0
+
+    # ------------------------------------------------------------------ drawing
+    def sample(self, seed: int, pins: Mapping[str, Value] | None = None, *, strict: bool = False) -> Candidate:
+        """Draw a candidate; the same seed and pins give the same one in every process.
+
+        Args:
+            seed: each decision is drawn from it and from its own address.
+            pins: decisions that are given, by address. A stale one is repaired, with a warning.
+            strict: a stale pin is an error.
+
+        Raises:
+            NoCandidate: MS261, no draw of 64 was valid.
+            ScheduleError: MS254, a pin does not fit; MS251, no decision has that address.
+        """
+        reasons: Counter[str] = Counter()
+        last: MsError | None = None
+        for attempt in range(DRAWS):
+            drawing = Drawing(seed, attempt=attempt, pins=pins, strict=strict)
+            try:
+                return self._draw(drawing)
+            except _Rejected as rejected:
+                reasons[str(rejected)] += 1
+                last = rejected.__cause__ if isinstance(rejected.__cause__, MsError) else last
+        raise self._failed(reasons, last)
+
+    def replay(self, decisions: Mapping[str, Value], *, strict: bool = True) -> Candidate:
+        """The candidate with exactly these decisions.
+
+        Raises:
+            ScheduleError: MS254, one does not fit or is missing; MS251, no decision has that address; or what
+                refuses them.
+        """
+        drawing = Drawing(0, pins=decisions, strict=strict)
+        try:
+            return self._draw(drawing)
+        except _Rejected as rejected:
+            if isinstance(rejected.__cause__, MsError):
+                raise rejected.__cause__ from None
+            raise ScheduleError(problem("MS260", f"these decisions are rejected: {rejected}")) from None
+
+    def _draw(self, drawing: Drawing) -> Candidate:
+        values: dict[str, Number] = {}
+        node = self._root
+        while True:
+            try:
+                self._pass(node, drawing, values)
+            except NoValue as failure:
+                raise _Rejected(failure.diagnostic.message) from failure
+            if node.leaf is not None:
+                return self._arrive(node.leaf, drawing, values)
+            child = None if node.fork is None else node.children.get(_key(_answer(node.fork, drawing, values)))
+            if child is not None:
+                node = child
+                continue
+            # A structure met for the first time: replay it, with the very decisions drawn here.
+            again = Drawing(drawing.seed, attempt=drawing.attempt, pins=drawing.pins, strict=drawing.strict)
+            self._grow(again)
+            values.clear()
+            node = self._root
+
+    def _pass(self, node: _Node, drawing: Drawing, values: dict[str, Number]) -> None:
+        for event in node.events:
+            if isinstance(event, Decision):
+                values[event.address] = drawing.number(event, values)
+            elif not holds(event.condition, values):
+                raise _Rejected(event.why)
+
+    def _arrive(self, leaf: _Leaf, drawing: Drawing, values: dict[str, Number]) -> Candidate:
+        if leaf.failure is not None:
+            raise _Rejected(leaf.failure.diagnostic.message) from leaf.failure
+        assert leaf.sketch is not None
+        unused = drawing.unused()
+        if unused:
+            known = ", ".join(leaf.sketch.order) or "none"
+            raise PinError(problem("MS251", f"no decision has the address `{unused[0]}`",
+                                   help=f"the decisions of this structure are: {known}"))
+        trace = leaf.sketch.trace_with(values)
+        return Candidate(leaf.sketch.instantiate(values), trace, trace.decisions, leaf.sketch,
+                         tuple(drawing.warnings.values()))
+
+    def _failed(self, reasons: Counter[str], last: MsError | None) -> MsError:
+        if last is not None and len(reasons) == 1:
+            return last
+        counts = "; ".join(f"{n} × {why}" for why, n in reasons.most_common())
+        return NoCandidate(problem(
+            "MS261", f"no valid candidate of `{self.name}` in {DRAWS} draws", why=counts,
+            help="loosen the requirements, or pin decisions that satisfy them",
+        ), reasons)
+
+    # ------------------------------------------------------------------ structures
+    def structures(self, pins: Mapping[str, Value] | None = None) -> Iterator[Sketch | Illegal]:
+        """Every structure once, legal or not, in a fixed order; lazily."""
+        answers: tuple[Label, ...] | None = ()
+        while answers is not None:
+            forced = Forced(answers, pins)
+            leaf = self._grow(forced)
+            yield leaf.sketch if leaf.sketch is not None else Illegal(
+                leaf.structure, leaf.failure.diagnostic)  # type: ignore[union-attr]
+            answers = forced.following()
+
+    def sketches(self, pins: Mapping[str, Value] | None = None) -> Iterator[Sketch]:
+        """Every legal structure once, in a fixed order; lazily."""
+        return (s for s in self.structures(pins) if isinstance(s, Sketch))
+
+    def _grow(self, decider: Decider) -> _Leaf:
+        """Replay once and graft what was met onto the tree."""
+        session = Session(self.program, decider)
+        self.replays += 1
+        failure: MsError | None = None
+        source: str | None = None
+        try:
+            source = self._recipe(session)
+        except (PinError, NoValue):
+            raise
+        except MsError as error:
+            failure = error
+        sketch = None if failure is not None else sketch_of(session, target=self.target, source=source or self.name)
+        structure = tuple((e.choice.address, e.label) for e in session.events if isinstance(e, Chosen))
+        leaf = _Leaf(sketch, failure, structure)
+        _graft(self._root, session.events, leaf)
+        return leaf
+
+
+def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:
+    node, known = root, _complete(root)
+    for event in events:
+        match event:
+            case Chosen() | Branched():
+                answer = event.label if isinstance(event, Chosen) else event.answer
+                node.fork = event
+                node = node.children.setdefault(_key(answer), _Node())
+                known = _complete(node)
+            case _ if not known:
+                node.events.append(event)
+    node.leaf = leaf
+
+
+def _complete(node: _Node) -> bool:
+    return node.fork is not None or node.leaf is not None
+
+
+def _key(answer: Label) -> tuple[type, Label]:
+    return type(answer), answer
+
+
+def _answer(fork: Chosen | Branched, drawing: Drawing, values: dict[str, Number]) -> Label:
+    return drawing.structure(fork.choice) if isinstance(fork, Chosen) else drawing.branch(fork.question, values)

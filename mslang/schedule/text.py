@@ -1,0 +1,78 @@
+"""Schedule values as `.ms` text: names, sizes, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
+from mslang.schedule.trace import Value
+from mslang.syntax.lexer import tokenize
+from mslang.syntax.literals import quote
+
+_LEVELS = {"or": 1, "and": 2, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6}
+_COMPARISON = 4
+
+
+@lru_cache(maxsize=4096)
+def name_text(name: str) -> str:
+    """A name as it is written: in backticks if it is a keyword or no identifier."""
+    tokens = tokenize(name)
+    return name if len(tokens) == 1 and tokens[0].kind == "NAME" else f"`{name}`"
+
+
+def number_text(value: float) -> str:
+    """A number as it is written."""
+    return repr(value)
+
+
+def size_text(e: Expr, symbol: Callable[[Symbol], str], level: int = 0) -> str:
+    """A size or condition as it is written; `symbol` names the symbols."""
+    match e:
+        case Const(value=bool() as v):
+            return "true" if v else "false"
+        case Const(value=v):
+            text = number_text(v)
+            return f"({text})" if v < 0 and level else text
+        case Symbol():
+            return symbol(e)
+        case Var(name=n):
+            return name_text(n)
+        case Binary(op="min" | "max" as op, left=a, right=b):
+            return f"{op}({size_text(a, symbol)}, {size_text(b, symbol)})"
+        case Binary(op=op, left=a, right=b):
+            mine = _LEVELS[op]
+            left = size_text(a, symbol, mine + (mine == _COMPARISON))
+            text = f"{left} {op} {size_text(b, symbol, mine + 1)}"
+            return f"({text})" if mine < level else text
+        case Unary(op="not", operand=x):
+            text = f"not {size_text(x, symbol, 3)}"
+            return f"({text})" if level > 3 else text
+        case Unary(op=op, operand=x):
+            return f"{op}{size_text(x, symbol, 7)}"
+    raise TypeError(f"no size: {e!r}")
+
+
+def value_text(value: Value | None, *, quoted: bool = False) -> str:
+    """A decision's value as a pin is written; `quoted` strings are literals, others names of cases and places."""
+    match value:
+        case None:
+            return "_"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number_text(value)
+        case tuple():
+            return "[" + ", ".join(value_text(x) for x in value) + "]"
+        case str() if quoted:
+            return quote(value)
+        case str() if value.startswith("at(") and value.endswith(")"):
+            return f"at({name_text(value[3:-1])})"
+    bare = name_text(value)
+    return bare if not bare.startswith("`") else quote(value)
+
+
+def address_text(address: str) -> str:
+    """An address as a pin is written: quoted unless it is a name."""
+    bare = name_text(address)
+    return bare if not bare.startswith("`") else quote(address)

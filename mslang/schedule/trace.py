@@ -1,0 +1,155 @@
+"""Traces: the instructions that ran, and the decisions by address.
+
+A trace is data. Handles are named, decisions live apart from the instructions, and everything that was
+structure in the source (calls, loops, forks, branches) is resolved, so that the trace replays by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir.expr import Expr, Symbol
+from mslang.ir.visit import walk_expr
+from mslang.ops.signature import Group
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.distribution import Number
+from mslang.schedule.values import IndexMap
+
+Label = str | bool | int | float | tuple[int, ...]
+"""The outcome of a structural decision: a case, a location, a literal, the order of a permutation."""
+
+Value = Number | Label
+"""The value of any decision."""
+
+REQUIRE = "require"
+ENTER_POSTPROC = "enter_postproc"
+
+
+class Operand(msgspec.Struct, frozen=True):
+    """A handle by name: a block, buffer or bound result `base`; the loop `base.axis`; the loop `base.loops()[index]`."""
+
+    base: str
+    axis: str | None = None
+    index: int | None = None
+
+
+Argument = None | bool | int | float | str | Expr | Operand | IndexMap | tuple["Argument", ...]
+
+
+class Instruction(msgspec.Struct, frozen=True):
+    """One operation: its arguments by parameter, the names of its results, and its address if it samples."""
+
+    op: str
+    arguments: tuple[tuple[str, Argument], ...]
+    results: tuple[str, ...] = ()
+    address: str | None = None
+
+    def argument(self, name: str) -> Argument:
+        """The argument of a parameter; None if it is not given."""
+        return next((v for n, v in self.arguments if n == name), None)
+
+    @property
+    def samples(self) -> bool:
+        """Whether it draws a decision."""
+        return self.address is not None
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """Instructions in order and the value of each decision by address, in the order they were made.
+
+    `program` and `target` are the names of what it was made for; `source` is the schedule or space, as its text
+    refers to it, whose decisions these are (None: there is only the trace itself).
+    """
+
+    program: str
+    instructions: tuple[Instruction, ...] = ()
+    values: tuple[tuple[str, Value], ...] = ()
+    target: str | None = None
+    source: str | None = None
+
+    @property
+    def decisions(self) -> dict[str, Value]:
+        """The decisions by address."""
+        return dict(self.values)
+
+    def with_decision(self, address: str, value: Value) -> Trace:
+        """A copy in which one decision has another value.
+
+        Raises:
+            KeyError: there is no such decision.
+        """
+        if address not in self.decisions:
+            raise KeyError(address)
+        return replace(self, values=tuple((a, value if a == address else v) for a, v in self.values))
+
+    def with_decisions(self, values: Mapping[str, Value]) -> Trace:
+        """A copy in which the decisions named have other values; others stay."""
+        return replace(self, values=tuple((a, values.get(a, v)) for a, v in self.values))
+
+    def without_postproc(self) -> Trace:
+        """The trace up to the mark where postprocessing begins."""
+        for k, instruction in enumerate(self.instructions):
+            if instruction.op == ENTER_POSTPROC:
+                return self._keeping(self.instructions[:k])
+        return self
+
+    def simplified(self) -> Trace:
+        """The trace without instructions that have no effect: samplers whose results nothing uses."""
+        kept: list[Instruction] = []
+        used: set[str] = set()
+        for instruction in reversed(self.instructions):
+            if instruction.samples and not used.intersection((*instruction.results, instruction.address)):
+                continue
+            kept.append(instruction)
+            used.update(uses(instruction))
+        return self._keeping(tuple(reversed(kept)))
+
+    def _keeping(self, instructions: tuple[Instruction, ...]) -> Trace:
+        dropped = {i.address for i in self.instructions} - {i.address for i in instructions}
+        return replace(self, instructions=instructions, values=tuple(p for p in self.values if p[0] not in dropped))
+
+    def as_ms(self, name: str = "traced", *, pinned: bool = False) -> str:
+        """The trace as a `.ms` schedule: flat, or (`pinned`) as its source with every decision pinned."""
+        from mslang.schedule import trace_ms
+
+        return trace_ms.pinned_call(self, name) if pinned else trace_ms.flat(self, name)
+
+    def as_json(self) -> str:
+        """The trace as JSON text; `trace_json.from_json` reads it back."""
+        from mslang.schedule import trace_json
+
+        return trace_json.to_json(self)
+
+    def as_python(self, name: str = "apply_trace") -> str:
+        """The trace as a Python function over a `Schedule`."""
+        from mslang.schedule import trace_python
+
+        return trace_python.to_python(self, name)
+
+
+def uses(instruction: Instruction) -> Iterator[str]:
+    """The names of results, and the addresses of decisions, that an instruction reads."""
+    for _, argument in instruction.arguments:
+        yield from _names(argument)
+
+
+def _names(argument: Argument) -> Iterator[str]:
+    match argument:
+        case Operand(base=base):
+            yield base
+        case Expr():
+            yield from (x.name for x in walk_expr(argument) if isinstance(x, Symbol))
+        case IndexMap(results=results):
+            for e in results:
+                yield from _names(e)
+        case tuple():
+            for x in argument:
+                yield from _names(x)
+
+
+def is_sampler(op: str) -> bool:
+    """Whether an operation draws a decision."""
+    return op in OPERATIONS and OPERATIONS[op].group is Group.SAMPLER

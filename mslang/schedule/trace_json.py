@@ -1,0 +1,148 @@
+"""Traces as JSON: handles by name, decisions by address, sizes as small trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.expr import (
+    Binary, Choice, Const, Domain, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Unary, Uniform, Var,
+)
+from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
+from mslang.schedule.values import IndexMap
+
+FORMAT = 1
+_DOMAINS: Mapping[str, type[Domain]] = {
+    c.__name__: c for c in (DynamicRange, PerfectTile, PartitionedTile, FreeTile, Choice, Uniform)
+}
+
+
+def to_json(trace: Trace) -> str:
+    """The trace as one line of JSON."""
+    return msgspec.json.encode({
+        "format": FORMAT,
+        "program": trace.program,
+        "target": trace.target,
+        "source": trace.source,
+        "instructions": [
+            {"op": i.op, "arguments": {n: _out(v) for n, v in i.arguments}, "results": i.results, "address": i.address}
+            for i in trace.instructions
+        ],
+        "decisions": dict(trace.values),
+    }).decode()
+
+
+def from_json(text: str | bytes) -> Trace:
+    """The trace that `to_json` wrote.
+
+    Raises:
+        MsError: MS263, the text is no trace, or one of another format.
+    """
+    try:
+        data = msgspec.json.decode(text)
+        if data.get("format") != FORMAT:
+            raise _unreadable(f"its format is {data.get('format')!r}; this version reads {FORMAT}")
+        return Trace(
+            str(data["program"]),
+            tuple(
+                Instruction(i["op"], tuple((n, _in(v)) for n, v in i["arguments"].items()), tuple(i["results"]), i["address"])
+                for i in data["instructions"]
+            ),
+            tuple((a, _value(v)) for a, v in data["decisions"].items()),
+            data["target"],
+            data["source"],
+        )
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as failure:
+        raise _unreadable(f"{type(failure).__name__}: {failure}") from failure
+
+
+def _unreadable(why: str) -> MsError:
+    return MsError(problem("MS263", "this is no trace that can be read", why=why))
+
+
+def _value(value: object) -> Value:
+    return tuple(_value(x) for x in value) if isinstance(value, list) else value  # type: ignore[return-value, arg-type]
+
+
+def _out(value: Argument) -> object:
+    match value:
+        case Operand(base=base, axis=axis, index=index):
+            return {"handle": base} | ({} if axis is None else {"axis": axis}) | ({} if index is None else {"loop": index})
+        case IndexMap(params=params, results=results):
+            return {"map": params, "to": [_expr(e) for e in results]}
+        case Expr():
+            return {"size": _expr(value)}
+        case tuple():
+            return [_out(x) for x in value]
+    return value
+
+
+def _in(value: object) -> Argument:
+    match value:
+        case {"handle": str() as base}:
+            return Operand(base, value.get("axis"), value.get("loop"))
+        case {"map": list() as params, "to": list() as results}:
+            return IndexMap(tuple(params), tuple(_unexpr(e) for e in results))
+        case {"size": size}:
+            return _unexpr(size)
+        case list():
+            return tuple(_in(x) for x in value)
+        case None | bool() | int() | float() | str():
+            return value
+    raise ValueError(f"no argument: {value!r}")
+
+
+def _expr(e: Expr) -> object:
+    match e:
+        case Const(value=v):
+            return v
+        case Var(name=n):
+            return {"var": n}
+        case Symbol(name=n, domain=d, position=p):
+            return {"symbol": n, "domain": _domain(d), "position": p}
+        case Binary(op=op, left=a, right=b):
+            return [op, _expr(a), _expr(b)]
+        case Unary(op=op, operand=x):
+            return [op, _expr(x)]
+    raise TypeError(f"no size: {e!r}")
+
+
+def _unexpr(data: object) -> Expr:
+    match data:
+        case bool():
+            return Const(data, "bool")
+        case int():
+            return Const(data)
+        case {"var": str() as name}:
+            return Var(name)
+        case {"symbol": str() as name, "domain": dict() as domain, "position": position}:
+            return Symbol(name, _undomain(domain), position)
+        case [str() as op, a, b]:
+            return Binary(op, _unexpr(a), _unexpr(b))
+        case [str() as op, x]:
+            return Unary(op, _unexpr(x))
+    raise ValueError(f"no size: {data!r}")
+
+
+def _domain(domain: Domain) -> dict[str, object]:
+    fields = {f: getattr(domain, f) for f in domain.__struct_fields__}
+    return {"kind": type(domain).__name__} | {
+        f: {"size": _expr(v)} if isinstance(v, Expr) else v for f, v in fields.items()
+    }
+
+
+def _undomain(data: dict[str, object]) -> Domain:
+    kind = _DOMAINS[str(data["kind"])]
+    fields: dict[str, object] = {}
+    for name, value in data.items():
+        match value:
+            case {"size": size}:
+                fields[name] = _unexpr(size)
+            case list():
+                fields[name] = tuple(value)
+            case _:
+                fields[name] = value
+    del fields["kind"]
+    return kind(**fields)

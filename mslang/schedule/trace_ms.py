@@ -1,0 +1,149 @@
+"""Traces as `.ms` text: flat, one operation a line with every `~` pinned; or the source with its decisions pinned."""
+
+from __future__ import annotations
+
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import Expr, Symbol
+from mslang.ops.signature import Kind, Param
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
+from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
+from mslang.schedule.values import IndexMap
+from mslang.syntax.literals import quote
+
+_WIDTH = 100
+_BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.AXIS, Kind.LOCATION})
+"""Parameters whose strings are words of the language."""
+
+
+def header(trace: Trace, name: str) -> str:
+    """`schedule name for program on target`."""
+    place = f" on {trace.target}" if trace.target else ""
+    return f"schedule {name_text(name)} for {name_text(trace.program)}{place}"
+
+
+def pinned_call(trace: Trace, name: str) -> str:
+    """`schedule name for program on target = source with { decisions }`.
+
+    Raises:
+        ScheduleError: MS262, the trace was not made by a schedule.
+    """
+    if trace.source is None:
+        raise ScheduleError(problem("MS262", "this trace has no source schedule to pin", help="print it flat"))
+    literal = {i.address for i in trace.instructions if i.op == "choose"}
+    pins = [f"{address_text(a)} = {value_text(v, quoted=a in literal)}" for a, v in trace.values]
+    start = f"{header(trace, name)} = {trace.source}"
+    if not pins:
+        return start + "\n"
+    lines: list[str] = []
+    for k, pin in enumerate(pins):
+        piece = pin + ("," if k < len(pins) - 1 else "")
+        if lines and len(lines[-1]) + len(piece) + 5 <= _WIDTH:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(piece)
+    return f"{start} with {{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+
+
+def flat(trace: Trace, name: str) -> str:
+    """The trace as a schedule of its own, which replays to the same program."""
+    writer = _Writer(trace)
+    lines = "".join(f"    {writer.statement(i)}\n" for i in trace.instructions)
+    return f"{header(trace, name)} {{\n{lines}}}\n"
+
+
+class _Writer:
+    def __init__(self, trace: Trace) -> None:
+        self._values = trace.decisions
+        self._names = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
+        self._tiles: dict[tuple[Argument, ...], str] = {}
+
+    def statement(self, instruction: Instruction) -> str:
+        match instruction:
+            case Instruction(op="require"):
+                return self._require(instruction)
+            case Instruction(op="enter_postproc"):
+                return f"{ENTER_POSTPROC}()"
+            case Instruction(address=str() as address, results=(name,)):
+                return self._sample(instruction, address, name)
+        call = self._call(instruction)
+        names = ", ".join(name_text(n) for n in instruction.results)
+        return f"let {names} = {call}" if names else call
+
+    def _require(self, instruction: Instruction) -> str:
+        condition, why = instruction.argument("condition"), instruction.argument("why")
+        reason = f", {quote(why)}" if isinstance(why, str) else ""
+        return f"{REQUIRE} {self._value(condition, Kind.BOOL)}{reason}"
+
+    def _sample(self, instruction: Instruction, address: str, name: str) -> str:
+        placed = "" if name == address else f" as {quote(address)}"
+        pin = value_text(self._value_of(address), quoted=instruction.op == "choose")
+        return f"let {name_text(name)}{placed} ~ {self._call(instruction)} = {pin}"
+
+    def _value_of(self, address: str) -> Value:
+        if address not in self._values:
+            raise ScheduleError(problem("MS262", f"the decision `{address}` has no value"))
+        return self._values[address]
+
+    def _call(self, instruction: Instruction) -> str:
+        params = OPERATIONS[instruction.op].params
+        given = {p.name: (p, v) for p, (_, v) in zip(params, instruction.arguments, strict=True)}
+        first = given[params[0].name][1]
+        receiver = ""
+        if isinstance(first, Operand) and not params[0].variadic:
+            receiver = f"{self._value(first, params[0].kind)}."
+            params = params[1:]
+        parts: list[str] = []
+        skipped = False
+        for p in params:
+            value = given[p.name][1]
+            if p.variadic:
+                assert isinstance(value, tuple)
+                parts += [self._value(x, p.kind) for x in value]
+            elif value == p.default and type(value) is type(p.default):
+                skipped = True
+            elif p.keyword or skipped or not isinstance(value, Operand | tuple) and p.kind is Kind.INT:
+                parts.append(f"{p.name} = {self._argument(p, value)}")
+                skipped = True
+            else:
+                parts.append(self._argument(p, value))
+        return f"{receiver}{instruction.op}({', '.join(parts)})"
+
+    def _argument(self, param: Param, value: Argument) -> str:
+        return self._value(value, param.kind)
+
+    def _value(self, value: Argument, kind: Kind) -> str:
+        match value:
+            case Operand(base=base, axis=axis, index=index):
+                head = name_text(base)
+                if axis is not None:
+                    return f"{head}.{name_text(axis)}"
+                return head if index is None else f"{head}.loops()[{index}]"
+            case None:
+                return "_" if kind is Kind.FACTORS else "none"
+            case bool():
+                return "true" if value else "false"
+            case int() | float():
+                return number_text(value)
+            case str():
+                return value if kind in _BARE else quote(value)
+            case Expr():
+                return size_text(value, self._symbol)
+            case IndexMap(params=params, results=results):
+                body = ", ".join(size_text(e, self._symbol) for e in results)
+                return f"fn ({', '.join(name_text(p) for p in params)}) -> [{body}]"
+            case tuple():
+                return self._tile(value) or "[" + ", ".join(self._value(x, kind) for x in value) + "]"
+
+    def _tile(self, value: tuple[Argument, ...]) -> str | None:
+        """The name of a tile of which these are all the factors."""
+        last = value[-1] if value else None
+        if not isinstance(last, Symbol) or last.position is None or getattr(last.domain, "n", 0) != len(value):
+            return None
+        whole = all(isinstance(x, Symbol) and (x.name, x.position, x.domain) == (last.name, k, last.domain)
+                    for k, x in enumerate(value) if not (k == 0 and x is None))
+        return name_text(self._names[last.name]) if whole else None
+
+    def _symbol(self, symbol: Symbol) -> str:
+        name = name_text(self._names.get(symbol.name, symbol.name))
+        return name if symbol.position is None else f"{name}[{symbol.position}]"

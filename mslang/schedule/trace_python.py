@@ -1,0 +1,103 @@
+"""Traces as Python: a function that does to a `Schedule` what the trace did."""
+
+from __future__ import annotations
+
+import keyword
+
+from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.trace import Argument, Instruction, Operand, Trace
+from mslang.schedule.values import IndexMap
+
+
+def to_python(trace: Trace, name: str) -> str:
+    """The text of `def name(s): …`, one call a line."""
+    writer = _Writer(trace)
+    lines = [writer.statement(i) for i in trace.instructions] or ["pass"]
+    head = f'def {name}(s):\n    """Do to a Schedule of `{trace.program}` what the trace did."""\n'
+    return head + "".join(f"    {line}\n" for line in lines)
+
+
+class _Writer:
+    def __init__(self, trace: Trace) -> None:
+        self._values = trace.decisions
+        self._variables: dict[str, str] = {}
+        self._samples = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
+
+    def statement(self, instruction: Instruction) -> str:
+        match instruction:
+            case Instruction(op="require"):
+                condition, why = instruction.argument("condition"), instruction.argument("why")
+                return f"s.require({self._text(condition)}, {why!r})"
+            case Instruction(op="enter_postproc"):
+                return "s.enter_postproc()"
+            case Instruction(address=str() as address):
+                call = self._call(instruction, f"name={instruction.results[0]!r}", f"address={address!r}",
+                                  f"decision={self._decision(address)!r}")
+                return f"{self._variable(instruction.results[0])} = {call}"
+        named = (f"names={list(instruction.results)!r}",) if instruction.results else ()
+        call = self._call(instruction, *named)
+        targets = "".join(f"{self._variable(n)}, " for n in instruction.results)
+        return f"{targets.rstrip()} = {call}" if targets else call
+
+    def _decision(self, address: str) -> object:
+        value = self._values[address]
+        return list(value) if isinstance(value, tuple) else value
+
+    def _call(self, instruction: Instruction, *more: str) -> str:
+        params = OPERATIONS[instruction.op].params
+        parts: list[str] = []
+        for p, (_, value) in zip(params, instruction.arguments, strict=True):
+            if p.variadic:
+                assert isinstance(value, tuple)
+                parts += [self._text(x) for x in value]
+            elif p is params[0]:
+                parts.append(self._text(value))
+            elif value != p.default or type(value) is not type(p.default):
+                parts.append(f"{p.name}={self._text(value)}")
+        return f"s.{instruction.op}({', '.join((*parts, *more))})"
+
+    def _variable(self, name: str) -> str:
+        variable = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+        if not variable.isidentifier() or keyword.iskeyword(variable) or variable == "s":
+            variable = f"_{variable}"
+        while variable in self._variables.values() and self._variables.get(name) != variable:
+            variable += "_"
+        self._variables[name] = variable
+        return variable
+
+    def _text(self, value: Argument) -> str:
+        match value:
+            case Operand(base=base, axis=axis, index=index):
+                head = self._variables.get(base, f"s.get({base!r})")
+                if axis is not None:
+                    return f"s.axis({head}, {axis!r})"
+                return head if index is None else f"s.loops({head})[{index}]"
+            case Expr():
+                return self._size(value)
+            case IndexMap(params=params, results=results):
+                return f"s.index_map(lambda {', '.join(params)}: [{', '.join(self._size(e) for e in results)}])"
+            case tuple():
+                return "[" + ", ".join(self._text(x) for x in value) + "]"
+        return repr(value)
+
+    def _size(self, e: Expr) -> str:
+        match e:
+            case Const(value=v):
+                return repr(v)
+            case Var(name=n):
+                return n
+            case Symbol(name=n, position=p):
+                variable = self._variables[self._samples[n]]
+                return variable if p is None else f"{variable}[{p}]"
+            case Binary(op="min" | "max" as op, left=a, right=b):
+                return f"s.{op}imum({self._size(a)}, {self._size(b)})"
+            case Binary(op=op, left=a, right=b):
+                return f"({self._size(a)} {_OPERATORS.get(op, op)} {self._size(b)})"
+            case Unary(op=op, operand=x):
+                return f"({_OPERATORS.get(op, op)}{self._size(x)})"
+        raise TypeError(f"no size: {e!r}")
+
+
+_OPERATORS = {"and": "&", "or": "|", "not": "~"}
+"""Python's operators that may be overloaded, where the language's may not."""

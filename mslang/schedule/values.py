@@ -1,0 +1,171 @@
+"""The values of the schedule language: sizes and their arithmetic, locations, holes, index maps."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.arith import simplify
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import Binary, Const, Expr, Unary, dtype_of
+from mslang.schedule.handles import Handle
+
+Scalar = bool | int | float | str
+
+
+class Hole(msgspec.Struct, frozen=True):
+    """`_` as an argument."""
+
+
+HOLE = Hole()
+
+
+class Location(msgspec.Struct, frozen=True):
+    """What `compute_location` drew. `label` is "inline", "root" or "at(loop)"; `loop` is that loop's handle;
+    `name` is what the trace calls the draw (None for one written by hand)."""
+
+    label: str
+    loop: Handle | None = None
+    name: str | None = None
+
+
+class IndexMap(msgspec.Struct, frozen=True):
+    """`fn (i, j) -> [e, …]`; the parameters are `Var`s in the results."""
+
+    params: tuple[str, ...]
+    results: tuple[Expr, ...]
+
+
+_NUMBERS: Mapping[str, Callable[[object, object], object]] = MappingProxyType({
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "/": operator.truediv, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge, "min": min, "max": max,
+})  # type: ignore[dict-item]
+
+COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
+
+
+def lift(value: object) -> Expr | None:
+    """A size as an expression; None if the value is no size."""
+    match value:
+        case Expr():
+            return value
+        case bool():
+            return Const(value, "bool")
+        case int():
+            return Const(value)
+    return None
+
+
+def settle(e: Expr) -> Expr | int | bool:
+    """A size in canonical form, as a plain number where it is one."""
+    simple = simplify(e)
+    match simple:
+        case Const(value=bool() as v) | Const(value=int() as v):
+            return v
+    return simple
+
+
+def combine(op: str, left: object, right: object) -> object:
+    """`left op right` for numbers, strings, lists and sizes that may be symbolic.
+
+    Raises:
+        ScheduleError: MS255, the operands do not go with the operator.
+    """
+    if isinstance(left, Expr) or isinstance(right, Expr):
+        return _symbolic(op, left, right)
+    if op in ("==", "!="):
+        return (left == right) is (op == "==")
+    if op == "/" and isinstance(left, int) and isinstance(right, int):
+        raise mismatch(op, left, right, help="sizes divide by `//`")
+    same = all(isinstance(x, int | float) for x in (left, right)) or (type(left) is type(right))
+    if not same or op not in _NUMBERS or isinstance(left, Handle):
+        raise mismatch(op, left, right)
+    try:
+        return _NUMBERS[op](left, right)
+    except (TypeError, ArithmeticError) as failure:
+        raise mismatch(op, left, right, why=str(failure)) from failure
+
+
+def _symbolic(op: str, left: object, right: object) -> object:
+    a, b = lift(left), lift(right)
+    if a is None or b is None or (op not in _ARITHMETIC and op not in COMPARISONS):
+        if op in ("==", "!="):
+            return op == "!="
+        raise mismatch(op, left, right)
+    if op not in COMPARISONS and not (dtype_of(a) == dtype_of(b) == INDEX):
+        raise mismatch(op, left, right)
+    if op in ("//", "%") and b == Const(0):
+        raise mismatch(op, left, right, why="division by zero")
+    return settle(Binary(op, a, b))
+
+
+def negate(value: object) -> object:
+    """`-value`."""
+    match value:
+        case Expr():
+            return settle(Unary("-", value))
+        case bool():
+            pass
+        case int() | float():
+            return -value
+    raise ScheduleError(problem("MS255", f"`-` does not apply to {describe(value)}"))
+
+
+def invert(value: object) -> object:
+    """`not value`."""
+    match value:
+        case bool():
+            return not value
+        case Expr() if dtype_of(value) == "bool":
+            return settle(Unary("not", value))
+    raise ScheduleError(problem("MS255", f"`not` does not apply to {describe(value)}"))
+
+
+def both(op: str, left: object, right: object) -> object:
+    """`left and right`, `left or right`, of truth values that may be symbolic."""
+    match left, right:
+        case bool(), bool():
+            return (left and right) if op == "and" else (left or right)
+    a, b = lift(left), lift(right)
+    if a is None or b is None or dtype_of(a) != "bool" or dtype_of(b) != "bool":
+        raise mismatch(op, left, right)
+    return settle(Binary(op, a, b))
+
+
+def mismatch(op: str, left: object, right: object, *, why: str | None = None, help: str | None = None) -> ScheduleError:
+    """The error of operands that do not go with an operator."""
+    return ScheduleError(problem(
+        "MS255", f"`{op}` does not apply to {describe(left)} and {describe(right)}", why=why, help=help,
+    ))
+
+
+def describe(value: object) -> str:
+    """A value as messages name it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f'"{value}"'
+        case Expr():
+            return "a truth value" if dtype_of(value) == "bool" else "a size"
+        case Handle(kind=kind, name=name):
+            return f"the {kind} `{name}`"
+        case Location(label=label):
+            return f"the location {label}"
+        case IndexMap():
+            return "an index map"
+        case Hole():
+            return "`_`"
+        case tuple():
+            return f"a list of {len(value)}"
+    return str(value)
