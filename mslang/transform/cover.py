@@ -114,7 +114,7 @@ def _fills_together(box: list[Range], inner: dict[str, Range]) -> bool:
     """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
     if any(not arith.equal(r.extent, ONE) for r in box):
         return False
-    parts = [_inner_part(r.start, frozenset(inner)) for r in box]
+    parts = [part_over(r.start, frozenset(inner)) for r in box]
     used = {v for e in parts if e is not None for v in free_vars(e)}
     if None in parts:
         return False
@@ -122,16 +122,20 @@ def _fills_together(box: list[Range], inner: dict[str, Range]) -> bool:
     return isinstance(found, arith.IterMap) and found.level == "bijective"
 
 
-def _inner_part(e: Expr, inner: frozenset[str]) -> Expr | None:
-    """The summands of an index over inner loops only; None if a summand mixes inner and outer variables."""
+def part_over(e: Expr, inner: frozenset[str]) -> Expr | None:
+    """The summands of an index over some variables only; None if a summand mixes them with others."""
     free = free_vars(e)
     if not free & inner:
         return ZERO
     if free <= inner:
         return e
-    if isinstance(e, Binary) and e.op in "+-":
-        a, b = _inner_part(e.left, inner), _inner_part(e.right, inner)
-        return None if a is None or b is None else Binary(e.op, a, b)
+    match e:
+        case Binary("+" | "-" as op, left, right):
+            a, b = part_over(left, inner), part_over(right, inner)
+            return None if a is None or b is None else Binary(op, a, b)
+        case Unary("-", x):
+            part = part_over(x, inner)
+            return None if part is None else Unary("-", part)
     return None
 
 

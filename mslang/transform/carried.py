@@ -1,0 +1,219 @@
+"""What iterations of loops do to each other: may they run at once, may they change places?
+
+A buffer that is allocated in the scope and touched under the loop alone is *private*: lowering gives each iteration
+its own, so it matters only that an iteration reads what it wrote itself. All other buffers are shared: what
+different iterations touch must be apart wherever one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr
+from mslang.ir.program import Block, For, Program, Range, Stmt
+from mslang.ir.visit import Path, all_buffers, free_vars, walk, walk_paths
+from mslang.transform.cover import Box, consumed_box, covers, linear_terms, part_over, produced_box
+from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
+from mslang.transform.legality import why_not_affine
+from mslang.transform.position import (
+    block_at,
+    is_under,
+    leaves,
+    loop_at,
+    loop_range,
+    ranges_above,
+    scope_buffers,
+    whole_box,
+)
+
+
+def leaf_paths(path: Path) -> tuple[Path, ...]:
+    """The paths of the leaf blocks under the statement at the end of a path."""
+    wanted = {id(b) for b in leaves(path[-1])}
+    return tuple((*path[:-1], *q) for q in walk_paths((path[-1],)) if id(q[-1]) in wanted)
+
+
+# ------------------------------------------------------------------ at once
+def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatial"})) -> str | None:
+    """None if the loop at the end of a path serves only axes of some kinds, by affine bindings, and stands over
+    nothing but loops and blocks."""
+    loop = loop_at(path)
+    stray = _unplaced(loop.body, f"loop `{loop.var}`")
+    if stray is not None:
+        return stray
+    for q in leaf_paths(path):
+        block = block_at(q)
+        for a in block.axes:
+            if a.kind not in kinds and _reaches(loop.var, a.binding, q):
+                return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
+        reason = why_not_affine(q)
+        if reason is not None:
+            return reason
+    return None
+
+
+def why_not_independent(program: Program, path: Path) -> str | None:
+    """None if the iterations of the loop at the end of a path may run at once."""
+    loop = loop_at(path)
+    if arith.proved(Binary("<=", loop.extent, ONE)):
+        return None
+    blocks = leaf_paths(path)
+    local = {b.name for b in scope_buffers(program, path)}
+    for storage in _written(program, blocks):
+        touching = _touching(program, blocks, storage)
+        private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
+        reason = (
+            _why_not_private(program, touching, storage, path) if private
+            else _why_not_apart(program, touching, storage, path)
+        )
+        if reason is not None:
+            return reason
+    return None
+
+
+def _reaches(var: str, e: Expr, path: Path) -> bool:
+    """Does a loop variable occur in an expression, or in the bounds of a loop that does?"""
+    used = set(free_vars(e))
+    for s in reversed(path):
+        if isinstance(s, For) and s.var in used:
+            used |= free_vars(s.extent) | free_vars(s.start)
+    return var in used
+
+
+def _written(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(s for q in blocks for s in sorted(storages_written(program, block_at(q)))))
+
+
+def _touching(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
+    return tuple(
+        q for q in blocks
+        if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+    )
+
+
+def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
+    """What a block may touch of a buffer in one iteration; None where it does so through a view."""
+    block = block_at(path)
+    regions = [*block.reads, *(block.writes if writes else ())]
+    mine = [r for r in regions if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in mine):
+        return None
+    return [consumed_box(path, r, above) for r in mine]
+
+
+def _why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    first, *others = touching
+    writer = block_at(first)
+    if storage in storages_read(program, writer):
+        return f"block `{writer.name}` reads `{storage}` before the same iteration writes it"
+    made = [produced_box(first, r, above) for r in writer.writes if r.buffer == storage]
+    shape, ranges = all_buffers(program)[storage], _ranges(above)
+    for q in others:
+        block = block_at(q)
+        boxes = _boxes(program, q, storage, above, writes=False)
+        if boxes is None or not all(any(covers(m, b, shape, ranges) for m in made) for b in boxes):
+            return (f"block `{block.name}` reads of `{storage}` what block `{writer.name}` does not surely write "
+                    f"in the same iteration of loop `{loop_at(above).var}`")
+    return None
+
+
+def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    loop = loop_at(above)
+    boxes: list[Box] = []
+    for q in touching:
+        found = _boxes(program, q, storage, above)
+        if found is None:
+            return f"`{storage}` is touched through a view"
+        boxes += found
+    ranges = _ranges(above)
+    whole = whole_box(all_buffers(program)[storage])
+    union = boxes[0]
+    for box in boxes[1:]:
+        union = arith.union_box(union, box, whole, ranges)
+    if _apart(union, loop, ranges):
+        return None
+    names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
+    return (f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
+            f"which is written there (block {names})")
+
+
+def _ranges(above: Path) -> dict[str, Range]:
+    loop = loop_at(above)
+    return {**ranges_above(above), loop.var: loop_range(loop)}
+
+
+def _apart(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Are the boxes of different iterations of a loop surely disjoint?"""
+    return any(_steps_over(r, loop.var, ranges) for r in box) or _distinct(box, loop, ranges)
+
+
+def _steps_over(r: Range, var: str, ranges: dict[str, Range]) -> bool:
+    terms = linear_terms(r.start, frozenset({var}))
+    if not terms or var in free_vars(r.extent):
+        return False
+    step = terms[var]
+    return arith.proved(Binary("<=", r.extent, step), ranges) or arith.proved(
+        Binary("<=", r.extent, arith.sub(ZERO, step)), ranges)
+
+
+def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Do the box numbers (start over extent, where that is exact) of different iterations differ?"""
+    numbers: list[Expr] = []
+    for r in box:
+        if loop.var not in free_vars(r.start) or free_vars(r.extent):
+            continue
+        number = arith.simplify(arith.floordiv(r.start, r.extent), ranges)
+        if not arith.equal(arith.mul(number, r.extent), r.start, ranges):
+            continue
+        part = part_over(number, frozenset({loop.var}))
+        if part is not None:
+            numbers.append(part)
+    if not numbers:
+        return False
+    found = arith.detect(numbers, {loop.var: loop_range(loop)}, TRUE)
+    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
+
+
+# ------------------------------------------------------------------ in another order
+def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For]) -> str | None:
+    """None if the loops `chain`, the innermost of which is at the end of the path `bottom`, may be permuted."""
+    blocks = leaf_paths(bottom)
+    stray = _unplaced(chain[-1].body, "the loops")
+    if stray is not None:
+        return stray
+    for q in blocks:
+        block = block_at(q)
+        for a in block.axes:
+            if a.kind not in ("spatial", "reduce"):
+                return f"axis `{a.name}` of block `{block.name}` is {a.kind}: its iterations have an order"
+        reason = why_not_affine(q)
+        if reason is not None:
+            return reason
+    variables = {s.var for s in chain}
+    for storage in _written(program, blocks):
+        touching = _touching(program, blocks, storage)
+        if len(touching) > 1:
+            reason = _why_carried(program, touching, storage, bottom, variables)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _why_carried(
+    program: Program, touching: Sequence[Path], storage: str, above: Path, variables: set[str],
+) -> str | None:
+    for q in touching:
+        block = block_at(q)
+        reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)} & variables
+        if reduced and storage in storages_written(program, block):
+            return (f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
+                    "block touches it in between")
+    return _why_not_private(program, touching, storage, above)
+
+
+def _unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
+    for s in walk(body, into_blocks=False):
+        if not isinstance(s, For | Block):
+            return f"a `{type(s).__name__.lower()}` under {around} stands in no block, so nothing is known of it"
+    return None

@@ -1,0 +1,151 @@
+"""Primitives that say how a loop runs: parallel, vectorize, unroll."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.program import Annotations, For, Program
+from mslang.ir.visit import Path, free_vars, walk
+from mslang.transform.carried import why_not_data_parallel, why_not_independent
+from mslang.transform.outcome import LoopRef, Outcome, refuse
+from mslang.transform.position import loop_at, loop_path, loops_above
+from mslang.transform.rewrite import put
+
+MAX_STEPS = "unroll.max_steps"
+"""The annotation of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
+
+
+def parallel(program: Program, loop: LoopRef) -> Outcome:
+    """Run the iterations of a loop at once, shared out over the machine's cores.
+
+    A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration.
+
+    Before:
+        for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+    After:
+        # i.parallel()
+        for i in 0..64 @ parallel { block b[x: 64 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop that a reduction, scan or opaque axis depends on
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+        - a loop around or inside another parallel loop, or inside a vectorized one
+
+    Source: TVM parallel
+    """
+    path = loop_path(program, loop, "parallel")
+    old = loop_at(path)
+    if not _is_free(old, "parallel"):
+        return Outcome(program)
+    for s in loops_above(path):
+        if s.kind in ("parallel", "vectorized"):
+            raise refuse("MS311", "parallel", f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                         help="`fuse` the loops that are to run in parallel into one")
+    _require_no_kind(old, "parallel", ("parallel",))
+    _require_independent(program, path, "parallel")
+    return Outcome(put(program, path, replace(old, kind="parallel")))
+
+
+def vectorize(program: Program, loop: LoopRef) -> Outcome:
+    """Run the iterations of a loop at once, as the lanes of vector instructions.
+
+    Any extent is allowed: lowering strip-mines what is wider than a register and runs the rest with a guard.
+
+    Before:
+        for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
+
+    After:
+        # i.vectorize()
+        for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop that a reduction, scan or opaque axis depends on
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+        - a loop around another that is not unrolled: vector lanes are made of innermost loops
+        - a loop inside a vectorized one
+
+    Source: TVM vectorize
+    """
+    path = loop_path(program, loop, "vectorize")
+    old = loop_at(path)
+    if not _is_free(old, "vectorized"):
+        return Outcome(program)
+    for s in loops_above(path):
+        if s.kind == "vectorized":
+            raise refuse("MS311", "vectorize", f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
+                         help="`fuse` the loops and vectorize the result")
+    for s in walk(old.body):
+        if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
+            raise refuse("MS311", "vectorize", f"loop `{s.var}` is inside loop `{old.var}`",
+                         why="the lanes of a vector are the iterations of an innermost loop",
+                         help=f"`reorder` loop `{old.var}` inside it, or `unroll` loop `{s.var}`")
+    _require_independent(program, path, "vectorize")
+    return Outcome(put(program, path, replace(old, kind="vectorized")))
+
+
+def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) -> Outcome:
+    """Write out the iterations of a loop one after the other.
+
+    With `max_steps` the loop is written out only if it has no more iterations than that (0: never), which is
+    decided when the program is lowered; it is kept as the annotation `unroll.max_steps`.
+
+    Before:
+        for i in 0..4 { block b[x: 4 = i] { B[x] = A[x] } }
+
+    After:
+        # i.unroll(max_steps = 16)
+        for i in 0..4 @ unrolled("unroll.max_steps" = 16) { block b[x: 4 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already
+        - a limit that depends on a loop, or is negative
+        - a loop unrolled before with another limit
+
+    Source: TVM unroll
+    """
+    path = loop_path(program, loop, "unroll")
+    old = loop_at(path)
+    notes: Annotations = () if max_steps is None else ((MAX_STEPS, max_steps),)
+    if max_steps is not None and (free_vars(max_steps) or not arith.proved(Binary("<=", ZERO, max_steps))):
+        raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more")
+    if not _is_free(old, "unrolled"):
+        if dict(old.annotations).get(MAX_STEPS) != max_steps:
+            raise refuse("MS305", "unroll", f"loop `{old.var}` is unrolled already, with another `max_steps`")
+        return Outcome(program)
+    return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
+
+
+# ------------------------------------------------------------------ shared
+def _is_free(loop: For, kind: str) -> bool:
+    """True: the loop has no kind yet. False: it has just this one."""
+    if loop.kind == kind:
+        return False
+    if loop.kind != "serial":
+        raise refuse("MS305", {"vectorized": "vectorize", "unrolled": "unroll"}.get(kind, kind),
+                     f"loop `{loop.var}` is {loop.kind} already", why="a loop runs in one way only",
+                     help="`split` the loop before and mark one part of it each way")
+    return True
+
+
+def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
+    for s in walk(loop.body):
+        if isinstance(s, For) and s.kind in kinds:
+            raise refuse("MS311", primitive, f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
+                         help="`fuse` the loops that are to run in parallel into one")
+
+
+def _require_independent(program: Program, path: Path, primitive: str) -> None:
+    loop = loop_at(path)
+    reason = why_not_data_parallel(path)
+    if reason is not None:
+        raise refuse("MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)
+    reason = why_not_independent(program, path)
+    if reason is not None:
+        raise refuse("MS310", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)

@@ -1,0 +1,230 @@
+"""Primitives on reductions: decompose_reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.program import Block, For, Program, Range, Stmt, Store
+from mslang.ir.region import infer_regions
+from mslang.ir.visit import (
+    Path,
+    conjunction,
+    conjuncts,
+    free_vars,
+    fresh,
+    loads_of,
+    stmt_exprs,
+    substitute,
+    walk,
+)
+from mslang.transform.cover import part_over
+from mslang.transform.legality import affine_binding, why_not_reduction
+from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.position import (
+    block_at,
+    block_path,
+    loop_at,
+    loop_path,
+    loop_range,
+    loops_above,
+    ranges_above,
+    same_scope,
+    taken_names,
+)
+from mslang.transform.rewrite import put, tidy
+
+
+def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Outcome:
+    """Move the initialisation of a reduction into a nest of its own, in front of a loop.
+
+    The new block is `mm_init`, and is returned; what is left is `mm_update`, to which the handle of `mm` goes. The
+    loops of the new nest are copies of those at and under `loop` that the spatial axes depend on, and keep how they
+    run.
+
+    Before:
+        for i in 0..8, k in 0..4 {
+            block s[x: 8 = i | y: 4 = k] {
+                init { S[x] = 0.0 }
+                S[x] = S[x] + A[x, y]
+            }
+        }
+
+    After:
+        # s.decompose_reduction(i)
+        for i_init in 0..8 {
+            block s_init[x: 8 = i_init] { S[x] = 0.0 }
+        }
+        for i in 0..8, k in 0..4 {
+            block s_update[x: 8 = i | y: 4 = k] { S[x] = S[x] + A[x, y] }
+        }
+
+    Rejects:
+        - a block that is not a reduction block (the condition that fails is named)
+        - a loop that is not above the block in its scope
+        - a loop inside another that a reduction axis depends on: the initialisation would be repeated
+        - loops at or under it that run the same instance of the block again
+        - a spatial loop whose bounds depend on a reduction loop
+
+    Source: TVM decompose_reduction
+    """
+    path, above = block_path(program, block, "decompose_reduction"), loop_path(program, loop, "decompose_reduction")
+    old, top = block_at(path), loop_at(above)
+    loops = loops_above(path)
+    if not any(s is top for s in loops) or not same_scope(path, above):
+        names = ", ".join(s.var for s in loops)
+        raise refuse("MS314", "decompose_reduction", f"loop `{loop.name}` is not above block `{block.name}`",
+                     help=f"the loops above it are: {names or 'none'}")
+    reason = why_not_reduction(program, path)
+    if reason is not None:
+        raise refuse("MS313", "decompose_reduction", f"block `{block.name}` cannot be decomposed", why=reason)
+    at = next(k for k, s in enumerate(loops) if s is top)
+    _require_first(loops[:at], old, top)
+    nest = loops[at:]
+    spatial, reduced = _variables(old, "spatial"), _variables(old, "reduce")
+    _require_single_instances(path, nest)
+    kept = [s for s in nest if s.var in spatial]
+    dropped = [s for s in nest if s.var not in spatial]
+    for s in kept:
+        used = (free_vars(s.start) | free_vars(s.extent)) & {x.var for x in dropped}
+        if used:
+            raise refuse("MS314", "decompose_reduction",
+                         f"the bounds of loop `{s.var}` depend on the reduction loop `{min(used)}`",
+                         why="the initialisation would have no such loop around it")
+    tangled = sorted(s.var for s in kept if s.var in reduced)
+    _require_initial(path, {s.var: s.start for s in dropped}, tangled)
+    taken = taken_names(program)
+    init = _init_nest(path, kept, dropped, taken)
+    update = _update(old, taken)
+    program = put(program, path, update)
+    moved = loop_path(program, loop, "decompose_reduction")
+    program = put(program, moved, init.nest, moved[-1])
+    made, left = BlockRef(init.name), BlockRef(update.name)
+    return Outcome(program, (made,), {block: left})
+
+
+def _require_first(outside: Sequence[For], block: Block, top: For) -> None:
+    reduced = _variables(block, "reduce")
+    for s in outside:
+        if s.var in reduced:
+            raise refuse("MS314", "decompose_reduction", f"loop `{top.var}` is inside the reduction loop `{s.var}`",
+                         why="the initialisation would run again in each of its iterations",
+                         help=f"decompose at loop `{s.var}` or further out")
+
+
+def _variables(block: Block, kind: str) -> frozenset[str]:
+    return frozenset(v for a in block.axes if a.kind == kind for v in free_vars(a.binding))
+
+
+def _require_single_instances(path: Path, nest: Sequence[For]) -> None:
+    """The loops of the nest run each instance of the block once: else the old program initialised again between."""
+    block = block_at(path)
+    used = frozenset(v for a in block.axes for v in free_vars(a.binding))
+    idle = next((s for s in nest if s.var not in used and not arith.proved(Binary("<=", s.extent, ONE))), None)
+    if idle is not None:
+        raise refuse("MS314", "decompose_reduction", f"loop `{idle.var}` repeats the whole reduction",
+                     why=f"no axis of block `{block.name}` depends on it, so the initialisation must stay inside it",
+                     help="decompose at a loop inside it")
+    ranges = {s.var: loop_range(s) for s in nest if s.var in used}
+    parts = [part_over(a.binding, frozenset(ranges)) for a in block.axes]
+    mine = [e for e in parts if e is not None]
+    if len(mine) == len(parts) and _injective(arith.detect(mine, ranges, TRUE)):
+        return
+    if _injective(arith.detect([a.binding for a in block.axes], ranges_above(path), block.predicate)):
+        return
+    raise refuse("MS314", "decompose_reduction",
+                 f"the loops from `{nest[0].var}` on may run an instance of block `{block.name}` twice",
+                 why="its initialisation must then stay between", help="decompose at a loop further inside")
+
+
+def _injective(found: arith.IterMap | arith.NotAffine) -> bool:
+    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
+
+
+def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]) -> None:
+    """The init runs in the first iteration of the loops that go away."""
+    block = block_at(path)
+    if tangled:
+        found = affine_binding(path)
+        if not (isinstance(found, arith.IterMap) and found.level == "bijective"):
+            raise refuse("MS314", "decompose_reduction",
+                         f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`",
+                         why="where the initialisation is to run cannot be told apart")
+        return
+    ranges = ranges_above(path)
+    for a in block.axes:
+        if a.kind == "reduce" and not arith.equal(substitute(a.binding, starts), ZERO, ranges):
+            raise refuse("MS314", "decompose_reduction",
+                         f"the reduction over axis `{a.name}` does not surely begin at 0",
+                         why="the initialisation runs where all reduction axes are 0")
+
+
+class _Init(msgspec.Struct, frozen=True):
+    """The nest of an initialisation: its outermost statement and the name of its block."""
+
+    nest: Stmt
+    name: str
+
+
+def _init_nest(path: Path, kept: Sequence[For], dropped: Sequence[For], taken: set[str]) -> _Init:
+    old = block_at(path)
+    ranges = ranges_above(path)
+    starts: dict[str, Expr] = {s.var: s.start for s in dropped}
+    renamed: dict[str, Expr] = {}
+    loops: list[For] = []
+    for s in kept:
+        new = fresh(f"{s.var}_init", taken)
+        taken.add(new)
+        made = replace(s, var=new, start=substitute(s.start, renamed), extent=substitute(s.extent, renamed), body=())
+        loops.append(made)
+        renamed[s.var] = Var(new)
+        ranges[new] = loop_range(made)
+    values = starts | renamed
+    axes = tuple(replace(a, binding=_moved(a.binding, values, ranges)) for a in old.axes if a.kind == "spatial")
+    zeros: dict[str, Expr] = {a.name: ZERO for a in old.axes if a.kind != "spatial"}
+    own: dict[str, Expr] = {a.name: Var(a.name) for a in old.axes} | zeros
+    conditions = [_moved(c, values | own, ranges) for c in conjuncts(old.predicate)]
+    ranges |= {a.name: Range(ZERO, a.extent) for a in axes}
+    name = fresh(f"{old.name}_init", taken)
+    taken.add(name)
+    body = old.init or ()
+    used = _buffers_of(body)
+    reduced = zeros.keys()
+    views = tuple(v for v in old.views if v.buffer.name in used)
+    for v in views:
+        if any(free_vars(e) & reduced for r in v.source.ranges for e in (r.start, r.extent)):
+            raise refuse("MS314", "decompose_reduction",
+                         f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves")
+    block = Block(
+        name, axes, (), (), body,
+        predicate=conjunction(tuple(c for c in conditions if not arith.proved(c, ranges))),
+        allocs=tuple(b for b in old.allocs if b.name in used), views=views,
+    )
+    reads, writes = infer_regions(block)
+    nest: Stmt = replace(block, reads=reads, writes=writes)
+    for s in reversed(loops):
+        nest = replace(s, body=(nest,))
+    return _Init(nest, name)
+
+
+def _moved(e: Expr, values: dict[str, Expr], ranges: dict[str, Range]) -> Expr:
+    """An expression with loops replaced; what loses a variable is brought to normal form."""
+    lost = {v for v in free_vars(e) & values.keys() if not isinstance(values[v], Var)}
+    moved = substitute(e, values)
+    return tidy(moved, ranges) if lost else moved
+
+
+def _buffers_of(body: tuple[Stmt, ...]) -> frozenset[str]:
+    stored = {s.buffer for s in walk(body) if isinstance(s, Store)}
+    return frozenset(stored | {x.buffer for s in walk(body) for e in stmt_exprs(s) for x in loads_of(e)})
+
+
+def _update(old: Block, taken: set[str]) -> Block:
+    loaded = {x.buffer for s in walk(old.body) for e in stmt_exprs(s) for x in loads_of(e)}
+    read = {r.buffer for r in old.reads}
+    own = tuple(r for r in old.writes if r.buffer in loaded and r.buffer not in read)
+    return replace(old, name=fresh(f"{old.name}_update", taken), init=None, reads=(*own, *old.reads))

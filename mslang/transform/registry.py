@@ -1,0 +1,32 @@
+"""The implementations of primitives, by name: what the schedule layer and the documentation look up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mslang.transform.annotate import annotate, unannotate
+from mslang.transform.compute_location import compute_at, reverse_compute_at
+from mslang.transform.kinds import parallel, unroll, vectorize
+from mslang.transform.loops import add_unit_loop, fuse, reorder, split
+from mslang.transform.memory import set_scope
+from mslang.transform.outcome import Outcome
+from mslang.transform.reduction import decompose_reduction
+
+IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
+    "split": split,
+    "fuse": fuse,
+    "reorder": reorder,
+    "add_unit_loop": add_unit_loop,
+    "parallel": parallel,
+    "vectorize": vectorize,
+    "unroll": unroll,
+    "annotate": annotate,
+    "unannotate": unannotate,
+    "compute_at": compute_at,
+    "reverse_compute_at": reverse_compute_at,
+    "decompose_reduction": decompose_reduction,
+    "set_scope": set_scope,
+})
+"""Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its
+handles as one sequence."""
