@@ -1,0 +1,141 @@
+"""Bounds of index expressions, and the boxes that accesses cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import gcd
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.divide import choice, merge, quotient, remainder, split_multiples
+from mslang.ir.arith.interval import HIGH, LOW, Scope, extreme, not_negative, numeric
+from mslang.ir.arith.scope import Ranges, scope_for
+from mslang.ir.arith.sign import at_least_0, coefficient, positive
+from mslang.ir.arith.size import CHOICES, Factor, Poly, number
+from mslang.ir.expr import ONE, Expr
+from mslang.ir.program import Range
+
+Box = tuple[Range, ...]
+
+
+def bounds(e: Expr, ranges: Ranges) -> tuple[Expr, Expr] | None:
+    """The least and greatest value of `e` while the variables in `ranges` run; others stay symbolic in the result.
+
+    Exact where `e` is linear in independent ranges, otherwise a hull. None where `e` cannot be bounded.
+    """
+    scope = scope_for((e,), ranges)
+    p = read(e, scope)
+    low, high = extreme(p, scope, LOW), extreme(p, scope, HIGH)
+    return None if low is None or high is None else (write(low), write(high))
+
+
+def relax(region: Sequence[Expr | Range], ranges: Ranges, whole: Sequence[Range] | None = None) -> Box:
+    """The box that an access covers while the variables in `ranges` run; others stay symbolic in its starts.
+
+    `region` has an index or a range for each dimension. Exact for linear indices, a hull otherwise; extents mention no
+    variable where that can be had. A dimension that cannot be bounded becomes that of `whole`.
+
+    Raises MsError (MS390) if a dimension cannot be bounded and no `whole` is given.
+    """
+    return tuple(_relax(x, ranges, None if whole is None else whole[k]) for k, x in enumerate(region))
+
+
+def _relax(x: Expr | Range, ranges: Ranges, whole: Range | None) -> Range:
+    start, extent = (x.start, x.extent) if isinstance(x, Range) else (x, ONE)
+    scope = scope_for((start, extent), ranges)
+    out = _covered(read(start, scope), read(extent, scope), scope)
+    if out is not None:
+        return Range(write(out.start), write(out.extent))
+    if whole is not None:
+        return whole
+    raise MsError(problem("MS390", "an index cannot be bounded", why="it depends on data or on a product of loops",
+                          help="let the access cover the whole dimension"))
+
+
+class Run:
+    """`start, start + 1, …, start + extent - 1`; the extent mentions none of the variables that ran."""
+
+    __slots__ = ("extent", "start")
+
+    def __init__(self, start: Poly, extent: Poly) -> None:
+        self.start, self.extent = start, extent
+
+
+@lru_cache(maxsize=16384)
+def _covered(start: Poly, extent: Poly, scope: Scope) -> Run | None:
+    if not extent.vars.isdisjoint(scope.spans):
+        # the box's own extent varies: take the last element apart
+        low, high = extreme(start, scope, LOW), extreme(merge(start + extent - 1), scope, HIGH)
+        return None if low is None or high is None else Run(low, merge(high - low + 1))
+    run = run_of(start, scope)
+    return None if run is None else Run(run.start, run.extent + extent - 1)
+
+
+@lru_cache(maxsize=32768)
+def run_of(p: Poly, scope: Scope) -> Run | None:
+    """The consecutive integers that hold every value of `p` while the scope's variables run."""
+    spans = scope.spans
+    # atoms are taken apart one by one: the extent of each adds to that of the linear rest
+    linear, width = p, number(0)
+    atoms = {f for m in p.terms for f in m if f.op != "var" and not f.vars.isdisjoint(spans)}
+    start = number(0)
+    for f in sorted(atoms, key=lambda f: f.key):
+        c = coefficient(linear, f)
+        run = _run_of_atom(f, scope)
+        sign = _sign_in(c, scope)
+        if run is None or not sign or not c.vars.isdisjoint(spans):
+            return None
+        linear = linear - c * Poly({(f,): 1})
+        reach = c * (run.extent - 1)
+        start = start + c * run.start + (reach if sign < 0 else 0)
+        width = width + (reach if sign > 0 else -reach)
+    low, high = extreme(linear, scope, LOW), extreme(linear, scope, HIGH)
+    if low is None or high is None:
+        return None
+    return Run(merge(low + start), merge(high - low + width + 1))
+
+
+def _sign_in(c: Poly, scope: Scope) -> int:
+    return 1 if not_negative(c, scope) else -1 if not_negative(-c, scope) else 0
+
+
+def _run_of_atom(f: Factor, scope: Scope) -> Run | None:
+    if f.op in CHOICES:
+        return _run_of_choice(f, scope)
+    if f.op not in ("//", "%"):
+        return None
+    x, d = f.args
+    if not d.vars.isdisjoint(scope.spans) or not positive(d):
+        lo, hi = numeric(Poly({(f,): 1}), scope)
+        return None if lo is None or hi is None else Run(number(lo), number(hi - lo + 1))
+    inner = run_of(x, scope)
+    if inner is None:
+        return Run(number(0), d) if f.op == "%" else None
+    slack = _slack(inner.start, inner.extent, d)
+    crossing = quotient(slack + inner.extent - 1, d)
+    if f.op == "//":
+        return Run(quotient(inner.start, d), crossing + 1)
+    if not crossing:
+        return Run(remainder(inner.start, d), inner.extent)
+    return Run(number(0), d if slack else choice("min", inner.extent, d))
+
+
+def _slack(start: Poly, extent: Poly, d: Poly) -> Poly:
+    """The most that `start % d` can be."""
+    rest = split_multiples(start, d)[1]
+    k = d.constant
+    if k is not None:
+        step = gcd(k, *(c for m, c in rest.terms.items() if m))
+        return number(k - step + rest.offset % step)
+    if not rest or (rest.is_size and at_least_0(rest) and at_least_0(d - rest - 1)):
+        return rest
+    if not split_multiples(start, extent)[1] and not split_multiples(d, extent)[1]:
+        return d - extent
+    return d - 1
+
+
+def _run_of_choice(f: Factor, scope: Scope) -> Run | None:
+    me = Poly({(f,): 1})
+    low, high = extreme(me, scope, LOW), extreme(me, scope, HIGH)
+    return None if low is None or high is None else Run(low, merge(high - low + 1))

@@ -1,0 +1,180 @@
+"""What symbols can be: numeric limits, and tables of all values where these are few.
+
+Everything comes from a symbol's `domain`, that is from its distribution, never from a value drawn.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product as cartesian
+from math import comb, prod
+
+from mslang.ir.arith.size import Factor, Poly
+from mslang.ir.expr import (
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Uniform,
+)
+
+TABLE_LIMIT = 300_000
+"""The most points that an exhaustive proof looks at."""
+
+Limits = tuple[int | None, int | None]
+"""A least and a greatest value; None where not known."""
+
+
+@lru_cache(maxsize=16384)
+def factor_limits(f: Factor) -> Limits:
+    """The numeric limits of a size factor, over all values of its symbols."""
+    s = f.symbol
+    if s is not None:
+        return symbol_limits(s)
+    if not f.is_size or not f.args:
+        return None, None
+    return atom_limits(f.op, tuple(limits(a) for a in f.args))
+
+
+def atom_limits(op: str, args: tuple[Limits, ...]) -> Limits:
+    """The limits of an atom, given those of its arguments."""
+    lows, highs = [a[0] for a in args], [a[1] for a in args]
+    if op == "min":
+        known = [h for h in highs if h is not None]
+        return (None if None in lows else min(x for x in lows if x is not None)), min(known, default=None)
+    if op == "max":
+        known = [x for x in lows if x is not None]
+        return max(known, default=None), (None if None in highs else max(x for x in highs if x is not None))
+    (lo, hi), (least, most) = args
+    if least is None or least <= 0:
+        return None, None
+    if op == "%":
+        return 0, (None if most is None else most - 1)
+    # floor(x / d) over a box is reached at its corners
+    low = None if lo is None else lo // least if lo < 0 else 0 if most is None else lo // most
+    high = None if hi is None else hi // least if hi >= 0 else -1 if most is None else hi // most
+    return low, high
+
+
+@lru_cache(maxsize=65536)
+def limits(p: Poly) -> Limits:
+    """The numeric limits of a size by interval arithmetic (no correlations)."""
+    lo: int | None = 0
+    hi: int | None = 0
+    for m, c in p.terms.items():
+        a, b = scale_limits(product_limits([factor_limits(f) for f in m]), c)
+        lo = None if lo is None or a is None else lo + a
+        hi = None if hi is None or b is None else hi + b
+    return lo, hi
+
+
+def product_limits(parts: list[Limits]) -> Limits:
+    """The limits of a product."""
+    low: int | None = 1
+    high: int | None = 1
+    for lo, hi in parts:
+        if low is not None and lo is not None and low >= 0 and lo >= 0:
+            low, high = low * lo, None if high is None or hi is None else high * hi
+        elif low is not None and high is not None and lo is not None and hi is not None:
+            corners = (low * lo, low * hi, high * lo, high * hi)
+            low, high = min(corners), max(corners)
+        else:
+            return None, None
+    return low, high
+
+
+def scale_limits(x: Limits, c: int) -> Limits:
+    """The limits of `c * x`, c not 0."""
+    lo, hi = (None if x[0] is None else x[0] * c), (None if x[1] is None else x[1] * c)
+    return (lo, hi) if c > 0 else (hi, lo)
+
+
+@lru_cache(maxsize=4096)
+def symbol_limits(s: Symbol) -> Limits:
+    """The least and greatest value of a symbol."""
+    match s.domain:
+        case DynamicRange(lo=lo, hi=hi, multiple=m):
+            return -(-lo // m) * m, hi // m * m
+        case PerfectTile(extent=e, n=n, max_inner=cap) | FreeTile(extent=e, n=n, max_inner=cap):
+            top = _extent_limits(e)[1]
+            if cap is not None and s.position == n - 1:
+                top = cap if top is None else min(cap, top)
+            return 1, top
+        case PartitionedTile(extent=e):
+            return 1, _extent_limits(e)[1]
+        case Choice(values=vs):
+            return min(vs), max(vs)
+        case Uniform(lo=lo, hi=hi):
+            return lo, hi - 1
+    return None, None
+
+
+def _extent_limits(e: Expr) -> Limits:
+    from mslang.ir.arith.convert import read_size  # an extent may be any size expression
+
+    return limits(read_size(e))
+
+
+# ------------------------------------------------------------------ tables
+def divisors(n: int) -> tuple[int, ...]:
+    """The divisors of a positive integer, ascending."""
+    small = [k for k in range(1, int(n**0.5) + 1) if n % k == 0]
+    return tuple(dict.fromkeys(small + [n // k for k in reversed(small)]))
+
+
+@lru_cache(maxsize=1024)
+def factorisations(extent: int, n: int) -> tuple[tuple[int, ...], ...]:
+    """All ways to write `extent` as an ordered product of `n` factors, in lexicographic order."""
+    if n == 1:
+        return ((extent,),)
+    return tuple((d, *rest) for d in divisors(extent) for rest in factorisations(extent // d, n - 1))
+
+
+def count_factorisations(extent: int, n: int) -> int:
+    """How many ways there are, without listing them."""
+    count, rest, p = 1, extent, 2
+    while rest > 1:
+        if p * p > rest:
+            p = rest
+        power = 0
+        while rest % p == 0:
+            rest, power = rest // p, power + 1
+        count, p = count * comb(power + n - 1, n - 1), p + 1
+    return count
+
+
+@lru_cache(maxsize=256)
+def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
+    """Every value of a decision with this domain (a row has one entry a factor), or None where these are too many,
+    or depend on other symbols."""
+    match domain:
+        case DynamicRange(lo=lo, hi=hi, multiple=m):
+            span = range(-(-lo // m) * m, hi + 1, m)
+            return tuple((v,) for v in span) if len(span) <= TABLE_LIMIT else None
+        case PerfectTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
+            if count_factorisations(e, n) > TABLE_LIMIT:
+                return None
+            return tuple(r for r in factorisations(e, n) if cap is None or r[-1] <= cap)
+        case PartitionedTile(extent=Const(value=int(e)), n=n, at=at, factor=k) if e > 0:
+            if count_factorisations(e, n) > TABLE_LIMIT:
+                return None
+            return tuple(r for r in factorisations(e, n) if prod(r[at:]) % k == 0)
+        case FreeTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
+            inner = e if cap is None else min(e, cap)
+            if n == 1:
+                return ((e,),)
+            if e ** (n - 2) * inner > TABLE_LIMIT:
+                return None
+            free = cartesian(*[range(1, e + 1)] * (n - 2), range(1, inner + 1))
+            return tuple((-(-e // prod(r)), *r) for r in free)
+        case Choice(values=vs):
+            return tuple((v,) for v in vs)
+        case Uniform(lo=lo, hi=hi):
+            return tuple((v,) for v in range(lo, hi)) if hi - lo <= TABLE_LIMIT else None
+    return None
+

@@ -1,0 +1,146 @@
+"""Concrete values: evaluation of expressions, and substitution of numbers for symbols."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import is_float, is_integer, is_unsigned, parts, size_of
+from mslang.ir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
+    with_children,
+)
+
+Number = int | float | bool
+SymbolValues = Mapping[str, int | Sequence[int]]
+"""Symbol name -> its value, or the values of all factors of a tile."""
+
+NO_VALUES: SymbolValues = MappingProxyType({})
+
+_OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType({
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "min": min, "max": max, "<<": lambda a, b: int(a) << int(b), ">>": lambda a, b: int(a) >> int(b),
+    "&": lambda a, b: int(a) & int(b), "|": lambda a, b: int(a) | int(b), "^": lambda a, b: int(a) ^ int(b),
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+})
+
+_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType({
+    "exp": math.exp, "log": math.log, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "erf": math.erf,
+    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "pow": math.pow, "floor": math.floor, "ceil": math.ceil,
+    "round": round, "abs": abs,
+})
+
+
+def _unknown(what: str) -> MsError:
+    return MsError(problem("MS391", f"`{what}` has no value here", why="a number was needed before the program runs",
+                           help="give it a value, or write a constant"))
+
+
+def symbol_value(s: Symbol, symbols: SymbolValues) -> int | None:
+    """The value of a symbol, or None if it has none. A scalar decision may also be given as its text (`ti[2]`)."""
+    given = symbols.get(s.name)
+    if given is None:
+        given = symbols.get(s.text)
+        return given if isinstance(given, int) else None
+    if isinstance(given, int):
+        return given if s.position is None else None
+    return given[0 if s.position is None else s.position]
+
+
+def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO_VALUES) -> Number:
+    """The value of an expression with variables from `env` and symbols from `symbols`.
+
+    Raises MsError (MS391) for a variable or symbol without a value, a load or an unknown function.
+    """
+    match e:
+        case Const(value=v):
+            return v
+        case Var(name=n):
+            if n not in env:
+                raise _unknown(n)
+            return env[n]
+        case Symbol():
+            value = symbol_value(e, symbols)
+            if value is None:
+                raise _unknown(e.text)
+            return value
+        case Binary(op="and", left=a, right=b):
+            return bool(evaluate(a, env, symbols)) and bool(evaluate(b, env, symbols))
+        case Binary(op="or", left=a, right=b):
+            return bool(evaluate(a, env, symbols)) or bool(evaluate(b, env, symbols))
+        case Binary(op=op, left=a, right=b):
+            x, y = evaluate(a, env, symbols), evaluate(b, env, symbols)
+            if op in ("//", "%", "/") and y == 0:
+                raise _unknown("x " + op + " 0")
+            return wrap(_OPERATORS[op](x, y), dtype_of(e))
+        case Unary(op="not", operand=x):
+            return not evaluate(x, env, symbols)
+        case Unary(operand=x):
+            return wrap(-evaluate(x, env, symbols), dtype_of(e))
+        case Select(condition=c, then=t, otherwise=o):
+            return evaluate(t if evaluate(c, env, symbols) else o, env, symbols)
+        case Cast(dtype=d, operand=x):
+            return convert(evaluate(x, env, symbols), d)
+        case Call(name=n, args=xs, dtype=d) if n in _FUNCTIONS:
+            return convert(_FUNCTIONS[n](*(evaluate(x, env, symbols) for x in xs)), d)
+        case Load(buffer=b):
+            raise _unknown(b + "[...]")
+        case Call(name=n):
+            raise _unknown(n + "(...)")
+    raise TypeError(f"not an expression: {e!r}")
+
+
+def wrap(v: Number, dtype: str) -> Number:
+    """A result in the type it is computed in: integers wrap round at their width."""
+    if isinstance(v, bool) or not isinstance(v, int) or not is_integer(dtype):
+        return v
+    bits = 8 * size_of(dtype)
+    v &= (1 << bits) - 1
+    return v if is_unsigned(dtype) or v < 1 << (bits - 1) else v - (1 << bits)
+
+
+def convert(v: Number, dtype: str) -> Number:
+    """A cast by C's rules."""
+    if dtype == "bool":
+        return bool(v)
+    if is_float(dtype):
+        return float(v)
+    return wrap(int(v), dtype) if parts(dtype) is not None else v
+
+
+def substitute_symbols(e: Expr, values: SymbolValues) -> Expr:
+    """Numbers in place of symbols. What then holds numbers only is evaluated; nothing else changes, so the structure
+    is that of the parametric expression. Symbols without a value stay."""
+    return _substituted(e, values)[0] if values else e
+
+
+def _substituted(e: Expr, values: SymbolValues) -> tuple[Expr, bool]:
+    """The expression, and whether a symbol in it was replaced."""
+    if isinstance(e, Symbol):
+        v = symbol_value(e, values)
+        return (e, False) if v is None else (Const(v), True)
+    parts_of = children(e)
+    if not parts_of:
+        return e, False
+    done = [_substituted(x, values) for x in parts_of]
+    if not any(changed for _, changed in done):
+        return e, False
+    out = with_children(e, tuple(x for x, _ in done))
+    if isinstance(out, (Binary, Unary, Select)) and all(isinstance(x, Const) for x in children(out)):
+        v = evaluate(out, {})
+        return Const(v, dtype_of(out)), True
+    return out, True

@@ -1,0 +1,257 @@
+"""Proofs about sizes: is a polynomial in symbols `>= 0` for all of their values?
+
+In order: numeric intervals; the shift `s = lo + u` of every symbol, after writing extents back as tile products; the
+facts that bound quotients, remainders, minima and maxima; and a table of all values where these are few. All pure;
+nothing here records a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import lru_cache
+from math import comb, prod
+from typing import TYPE_CHECKING, Any
+
+from mslang.ir.arith.domain import TABLE_LIMIT, factor_limits, limits, rows
+from mslang.ir.arith.size import (
+    CHOICES,
+    DIVISIONS,
+    Factor,
+    Mono,
+    Poly,
+    accumulate,
+    exact_div,
+    join,
+    relations_of,
+    without,
+)
+from mslang.ir.expr import Domain
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DEPTH = 4
+"""How many atoms in a row a proof replaces by their facts."""
+
+
+class Verdict(StrEnum):
+    """What is known of a question, for all values of its variables and symbols: it holds for all, for none, for some
+    only, or no proof was found."""
+
+    PROVED = "proved"
+    REFUTED = "refuted"
+    DEPENDS = "depends"
+    UNKNOWN = "unknown"
+
+    @property
+    def negated(self) -> Verdict:
+        """The verdict on the negation."""
+        return {Verdict.PROVED: Verdict.REFUTED, Verdict.REFUTED: Verdict.PROVED}.get(self, self)
+
+
+def verdict(holds: bool) -> Verdict:
+    """PROVED or REFUTED."""
+    return Verdict.PROVED if holds else Verdict.REFUTED
+
+
+def at_least_0(p: Poly) -> bool:
+    """Whether a size is provably `>= 0`."""
+    k = p.constant
+    return k >= 0 if k is not None else size_sign(p) is Verdict.PROVED
+
+
+def positive(p: Poly) -> bool:
+    """Whether a size is provably `> 0`."""
+    k = p.constant
+    if k is not None:
+        return k > 0
+    lo = limits(p)[0]
+    return (lo is not None and lo > 0) or size_sign(p - 1) is Verdict.PROVED
+
+
+@lru_cache(maxsize=32768)
+def size_sign(p: Poly) -> Verdict:
+    """The verdict on `p >= 0` for a size."""
+    k = p.constant
+    if k is not None:
+        return verdict(k >= 0)
+    lo, hi = limits(p)
+    if lo is not None and lo >= 0:
+        return Verdict.PROVED
+    if hi is not None and hi < 0:
+        return Verdict.REFUTED
+    if _nonnegative(p, DEPTH):
+        return Verdict.PROVED
+    if _nonnegative(-p - 1, DEPTH):
+        return Verdict.REFUTED
+    return by_table(p)
+
+
+@lru_cache(maxsize=32768)
+def _nonnegative(p: Poly, depth: int) -> bool:
+    lo = limits(p)[0]
+    if lo is not None and lo >= 0:
+        return True
+    if any(_shift_nonnegative(q) for q in _lifts(p)):
+        return True
+    if depth == 0:
+        return False
+    f = _first_atom(p)
+    if f is None:
+        return False
+    if f.op in CHOICES:
+        chosen = (_nonnegative(replace_factor(p, f, x), depth - 1) for x in f.args)
+        c = coefficient(p, f)
+        sign = _sign(c)
+        # max occurs positively or min negatively: one case suffices; otherwise every case must hold
+        return any(chosen) if (f.op == "max" and sign > 0) or (f.op == "min" and sign < 0) else all(chosen)
+    return any(_nonnegative(q, depth - 1) for q in _by_facts(p, f))
+
+
+def _sign(p: Poly) -> int:
+    lo, hi = limits(p)
+    return 1 if lo is not None and lo >= 0 else -1 if hi is not None and hi <= 0 else 0
+
+
+def _first_atom(p: Poly) -> Factor | None:
+    atoms = {f for m in p.terms for f in m if f.args and m.count(f) == 1}
+    return max(atoms, key=lambda f: (f.op in CHOICES, f.key), default=None)
+
+
+def coefficient(p: Poly, f: Factor) -> Poly:
+    """The sum of the terms with `f`, divided by it."""
+    out: dict[Mono, int] = {}
+    for m, c in p.terms.items():
+        if f in m:
+            out[without(m, (f,)) or ()] = c
+    return Poly(out)
+
+
+def replace_factor(p: Poly, f: Factor, by: Poly) -> Poly:
+    """`p` with `f`, where it occurs once, replaced."""
+    c = coefficient(p, f)
+    return p - c * Poly({(f,): 1}) + c * by
+
+
+def _by_facts(p: Poly, f: Factor) -> Iterator[Poly]:
+    """Polynomials that bound `p` from below, without the quotient or remainder `f`."""
+    if f.op not in DIVISIONS:
+        return
+    x, d = f.args
+    if not positive(d):
+        return
+    c = coefficient(p, f)
+    sign = _sign(c)
+    if not sign or any(f in m for m in c.terms):
+        return
+    rest = p - c * Poly({(f,): 1})
+    if f.op == "%":
+        yield rest if sign > 0 else rest + c * (d - 1)
+        return
+    # x - d + 1 <= d * (x // d) <= x
+    low = c * (x - d + 1) if sign > 0 else c * x
+    k = exact_div(c, d)
+    if k is not None:
+        yield rest + (k * (x - d + 1) if sign > 0 else k * x)
+    # d * p >= -(d - 1) is p >= 0 for an integer p
+    yield rest * d + low + d - 1
+
+
+def _lifts(p: Poly) -> Iterator[Poly]:
+    """`p`, and `p` with extents written back as products of tile factors (512 -> t[0]*t[1]*t[2])."""
+    yield p
+    seen = {r for m in p.terms for r in relations_of(m)}
+    for r in sorted(seen, key=lambda r: r.factors[0].key):
+        if len(r.extent.terms) != 1:
+            continue
+        ((em, ec),) = r.extent.terms.items()
+        out: dict[Mono, int] = {}
+        for m, c in p.terms.items():
+            rest = without(m, em)
+            lift = rest is not None and c % ec == 0 and not any(f in r.factors for f in m)
+            accumulate(out, join(rest or (), r.factors) if lift else m, c // ec if lift else c)
+        if out != p.terms:
+            yield Poly(out)
+
+
+def _shift_nonnegative(p: Poly) -> bool:
+    """Substitute `s = lo + u` with `u >= 0` for every factor: only non-negative coefficients prove `p >= 0`."""
+    terms: dict[Mono, int] = dict(p.terms)
+    factors = sorted({f for m in terms for f in m}, key=lambda f: f.key)
+    for f in factors:
+        lo = factor_limits(f)[0]
+        if lo is None:
+            return False
+        if lo == 0:
+            continue
+        out: dict[Mono, int] = {}
+        for m, c in terms.items():
+            e = m.count(f)
+            if e == 0:
+                accumulate(out, m, c)
+                continue
+            base = tuple(g for g in m if g != f)
+            for j in range(e + 1):
+                accumulate(out, join(base, (f,) * j), c * comb(e, j) * lo ** (e - j))
+        terms = out
+        if len(terms) > 2000:
+            return False
+    return all(c >= 0 for c in terms.values())
+
+
+# ------------------------------------------------------------------ exhaustive tables
+Decision = tuple[str, Domain]
+
+
+def decisions(p: Poly, found: dict[Decision, None] | None = None) -> dict[Decision, None]:
+    """The decisions whose symbols occur in a size, atoms opened, in a stable order."""
+    out: dict[Decision, None] = {} if found is None else found
+    for m, _ in p.sorted_terms():
+        for f in m:
+            if f.symbol is not None:
+                out[f.symbol.name, f.symbol.domain] = None
+            for a in f.args:
+                decisions(a, out)
+    return out
+
+
+def by_table(p: Poly) -> Verdict:
+    """The verdict on `p >= 0` from all values of its symbols; UNKNOWN where they are too many."""
+    if not p.is_size:
+        return Verdict.UNKNOWN
+    tables = {}
+    for name, domain in decisions(p):
+        values = rows(domain)
+        if values is None:
+            return Verdict.UNKNOWN
+        tables[name] = values
+    if prod(map(len, tables.values())) > TABLE_LIMIT or not all(tables.values()):
+        return Verdict.UNKNOWN
+    if any(max(abs(x) for x in limits_or_huge(Poly({m: c}))) >= 2**60 for m, c in p.terms.items()):
+        return Verdict.UNKNOWN
+    value = values_on_grid(p, tables)
+    holds = value >= 0
+    return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
+
+
+def limits_or_huge(p: Poly) -> tuple[int, int]:
+    """Limits, with numbers beyond any machine integer where not known."""
+    lo, hi = limits(p)
+    return (-(2**63) if lo is None else lo), (2**63 if hi is None else hi)
+
+
+def values_on_grid(p: Poly, tables: dict[str, tuple[tuple[int, ...], ...]]) -> NDArray[Any]:
+    """`p` at every combination of rows of the tables (flat)."""
+    import numpy as np
+
+    from mslang.ir.arith.batch import poly_values
+
+    index = np.indices([len(t) for t in tables.values()]).reshape(len(tables), -1)
+    columns: dict[str, NDArray[Any]] = {}
+    for (name, values), at in zip(tables.items(), index, strict=True):
+        for k, column in enumerate(np.asarray(values, np.int64).T):
+            columns[f"{name}[{k}]"] = column[at]
+            if k == 0:
+                columns[name] = column[at]
+    return np.asarray(poly_values(p, columns))

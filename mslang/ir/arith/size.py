@@ -1,0 +1,397 @@
+"""The ring: polynomials with integer coefficients whose indeterminates are symbols, variables and atoms.
+
+A `Poly` is a map from monomials to integers; a monomial is a sorted tuple of factors. A factor is a symbol, a
+variable, an atom such as `x // d` or `min(x, y)` (a value made of polynomials, equal when they are equal), or an
+opaque expression. A *size* is a polynomial without variables and opaque parts.
+
+What is known of tiles enters here: the factors of a perfect tile multiply to its extent. These relations range over
+disjoint sets of symbols, so their leading monomials are coprime and replacing each full product by the extent gives
+one normal form: equality is equality of dictionaries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from operator import attrgetter
+
+import msgspec
+
+from mslang.ir.expr import Expr, PartitionedTile, PerfectTile, Symbol, Var
+from mslang.ir.visit import free_vars
+
+DIVISIONS = ("//", "%")
+CHOICES = ("min", "max")
+
+
+class Factor(msgspec.Struct, frozen=True, cache_hash=True):
+    """One indeterminate. `key` orders factors the same way in every process; `expr` is set for var, symbol and opaque
+    ones, `args` for atoms (op `//`, `%`, `min` or `max`)."""
+
+    key: str
+    op: str
+    expr: Expr | None
+    args: tuple[Poly, ...]
+    vars: frozenset[str]
+    is_size: bool
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol this factor is, or None."""
+        return self.expr if isinstance(self.expr, Symbol) else None
+
+
+Mono = tuple[Factor, ...]
+_KEY = attrgetter("key")
+
+
+def natural(name: str) -> str:
+    """A sort key that puts `i2` before `i10`."""
+    return re.sub(r"\d+", lambda m: m.group().zfill(9), name)
+
+
+class Poly:
+    """A polynomial; a value (never change `terms`). Coefficients are never 0."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[Mono, int]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Poly) and self.terms == other.terms)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a polynomial that is a number, else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1:
+            return self.terms.get((), None)
+        return None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return self.terms.get((), 0)
+
+    @property
+    def is_size(self) -> bool:
+        """Whether no variable and no opaque part occurs."""
+        return all(f.is_size for m in self.terms for f in m)
+
+    @property
+    def vars(self) -> frozenset[str]:
+        """The names of the variables in it, inside atoms too."""
+        return frozenset().union(*(f.vars for m in self.terms for f in m))
+
+    @property
+    def divided(self) -> bool:
+        """Whether some factor is a quotient or remainder."""
+        return any(f.op in DIVISIONS for m in self.terms for f in m)
+
+    def sorted_terms(self) -> list[tuple[Mono, int]]:
+        """The terms in an order that depends on their value only."""
+        return sorted(self.terms.items(), key=lambda t: tuple(f.key for f in t[0]))
+
+    def __add__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            if not other:
+                return self
+            other = number(other)
+        if not other.terms:
+            return self
+        terms = dict(self.terms)
+        for m, c in other.terms.items():
+            v = terms.get(m, 0) + c
+            if v:
+                terms[m] = v
+            else:
+                del terms[m]
+        return Poly(terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Poly:
+        return Poly({m: -c for m, c in self.terms.items()})
+
+    def __sub__(self, other: Poly | int) -> Poly:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Poly:
+        return -self + other
+
+    def __mul__(self, other: Poly | int) -> Poly:
+        if isinstance(other, int):
+            return self.scaled(other)
+        k = other.constant
+        if k is not None:
+            return self.scaled(k)
+        k = self.constant
+        if k is not None:
+            return other.scaled(k)
+        terms: dict[Mono, int] = {}
+        for m, c in self.terms.items():
+            for n, d in other.terms.items():
+                accumulate(terms, join(m, n), c * d)
+        return reduced(terms)
+
+    __rmul__ = __mul__
+
+    def scaled(self, k: int) -> Poly:
+        """`k` times this."""
+        if k == 1:
+            return self
+        return Poly({m: c * k for m, c in self.terms.items()}) if k else NOTHING
+
+    def __repr__(self) -> str:
+        return f"Poly({text(self)})"
+
+
+Size = Poly
+"""A polynomial without variables; integers are constant ones."""
+
+NOTHING = Poly({})
+
+
+@lru_cache(maxsize=4096)
+def number(k: int) -> Poly:
+    """A constant."""
+    return Poly({(): k}) if k else NOTHING
+
+
+def accumulate(terms: dict[Mono, int], m: Mono, c: int) -> None:
+    """Add `c * m` to `terms`."""
+    v = terms.get(m, 0) + c
+    if v:
+        terms[m] = v
+    else:
+        terms.pop(m, None)
+
+
+def join(m: Mono, n: Mono) -> Mono:
+    """The product of two monomials, not reduced."""
+    if not m or not n:
+        return m or n
+    return tuple(sorted(m + n, key=_KEY))
+
+
+def without(m: Mono, n: Mono) -> Mono | None:
+    """`m / n`, or None if `n` does not divide `m`."""
+    rest = list(m)
+    for f in n:
+        if f not in rest:
+            return None
+        rest.remove(f)
+    return tuple(rest)
+
+
+def common(m: Mono, n: Mono) -> Mono:
+    """The greatest monomial that divides both."""
+    rest, out = list(n), []
+    for f in m:
+        if f in rest:
+            rest.remove(f)
+            out.append(f)
+    return tuple(out)
+
+
+# ------------------------------------------------------------------ factors
+@lru_cache(maxsize=16384)
+def variable(name: str) -> Poly:
+    """A variable as a polynomial."""
+    f = Factor("v" + natural(name), "var", Var(name), (), frozenset((name,)), False)
+    return Poly({(f,): 1})
+
+
+@lru_cache(maxsize=16384)
+def indeterminate(s: Symbol) -> Poly:
+    """A symbol as a polynomial (the factors of a tile of one factor are its extent)."""
+    f = Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True)
+    return reduced({(f,): 1})
+
+
+@lru_cache(maxsize=16384)
+def opaque(e: Expr) -> Poly:
+    """An expression that the ring does not look into."""
+    return Poly({(Factor("z" + repr(e), "opaque", e, (), free_vars(e), False),): 1})
+
+
+@lru_cache(maxsize=65536)
+def atom(op: str, args: tuple[Poly, ...]) -> Poly:
+    """The atom `op(args)` as a polynomial; the caller has brought the arguments to their canonical form."""
+    key = "x" + op + "(" + ",".join(map(text, args)) + ")"
+    names = frozenset[str]().union(*(a.vars for a in args))
+    return Poly({(Factor(key, op, None, args, names, all(a.is_size for a in args)),): 1})
+
+
+def text(p: Poly) -> str:
+    """A text that is the same for equal polynomials, in every process."""
+    return "+".join("*".join((str(c), *(f.key for f in m))) for m, c in p.sorted_terms()) or "0"
+
+
+def only_factor(p: Poly, op: str) -> Factor | None:
+    """The factor `f` if `p` is `1 * f` and `f` has this op."""
+    if len(p.terms) != 1:
+        return None
+    ((m, c),) = p.terms.items()
+    return m[0] if c == 1 and len(m) == 1 and m[0].op == op else None
+
+
+def total(xs: Iterable[Poly]) -> Poly:
+    """The sum."""
+    out = NOTHING
+    for x in xs:
+        out = out + x
+    return out
+
+
+def product(xs: Iterable[Poly]) -> Poly:
+    """The product."""
+    out = number(1)
+    for x in xs:
+        out = out * x
+    return out
+
+
+def size_part(m: Mono) -> tuple[Mono, Mono]:
+    """A monomial's factors with variables, and its size factors."""
+    if all(f.is_size for f in m):
+        return (), m
+    return tuple(f for f in m if not f.is_size), tuple(f for f in m if f.is_size)
+
+
+def collect(p: Poly) -> dict[Mono, Poly]:
+    """The linear form: products of non-size factors -> their coefficient, a size. The key `()` holds the rest."""
+    out: dict[Mono, dict[Mono, int]] = {}
+    for m, c in p.terms.items():
+        v, s = size_part(m)
+        out.setdefault(v, {})[s] = c
+    return {v: Poly(t) for v, t in out.items()}
+
+
+# ------------------------------------------------------------------ product relations
+def tile_of(f: Factor) -> Symbol | None:
+    """The symbol, if it is a factor of a perfect (or partitioned) tile."""
+    s = f.symbol
+    return s if s is not None and isinstance(s.domain, (PerfectTile, PartitionedTile)) else None
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """The product of `factors` is `extent`."""
+
+    factors: Mono
+    extent: Poly
+
+
+@lru_cache(maxsize=4096)
+def relation(name: str, domain: PerfectTile | PartitionedTile) -> Relation:
+    """What the factors of the tile decision `name` multiply to."""
+    from mslang.ir.arith.convert import read_size  # an extent may be any size expression
+
+    factors = (Factor("s" + natural(f"{name}[{k}]"), "symbol", Symbol(name, domain, k), (), frozenset(), True)
+               for k in range(domain.n))
+    return Relation(tuple(sorted(factors, key=_KEY)), read_size(domain.extent))
+
+
+def relations_of(m: Mono) -> tuple[Relation, ...]:
+    """The relations whose symbols occur in a monomial, in order of first occurrence."""
+    found: dict[Relation, None] = {}
+    for f in m:
+        s = tile_of(f)
+        if s is not None and isinstance(s.domain, (PerfectTile, PartitionedTile)):
+            found[relation(s.name, s.domain)] = None
+    return tuple(found)
+
+
+def _reducible(m: Mono) -> tuple[Mono, Poly] | None:
+    for r in relations_of(m):
+        if len(m) >= len(r.factors):
+            rest = without(m, r.factors)
+            if rest is not None:
+                return rest, r.extent
+    return None
+
+
+def reduced(terms: dict[Mono, int]) -> Poly:
+    """The normal form: every full product of a tile is replaced by its extent."""
+    out = terms
+    for m, c in list(terms.items()):
+        found = _reducible(m)
+        if found is not None:
+            if out is terms:
+                out = dict(terms)
+            accumulate(out, m, -c)
+            rest, extent = found
+            for n, d in (Poly({rest: c}) * extent).terms.items():
+                accumulate(out, n, d)
+    return Poly(out) if out is terms else reduced(out)
+
+
+# ------------------------------------------------------------------ exact division
+def exact_div(a: Poly, d: Poly) -> Poly | None:
+    """`a / d` if `d` divides `a` as polynomials modulo the product relations, else None."""
+    k = d.constant
+    if k is not None:
+        if k == 1:
+            return a
+        if k == 0 or any(c % k for c in a.terms.values()):
+            return None
+        return Poly({m: c // k for m, c in a.terms.items()})
+    if a == d:
+        return number(1)
+    return _exact_div(a, d)
+
+
+@lru_cache(maxsize=16384)
+def _exact_div(a: Poly, d: Poly) -> Poly | None:
+    lead, lead_c = _leading(d)
+    quotient, rest, steps = NOTHING, a, 0
+    while rest:
+        steps += 1
+        if steps > 64:
+            return None
+        m, c = _leading(rest)
+        found = divide_term(m, c, lead, lead_c)
+        if found is None:
+            return None
+        piece = Poly({found[0]: found[1]})
+        quotient, rest = quotient + piece, rest - piece * d
+    return reduced(dict(quotient.terms))
+
+
+def _leading(p: Poly) -> tuple[Mono, int]:
+    m = min(p.terms, key=lambda n: (-len(n), tuple(f.key for f in n)))
+    return m, p.terms[m]
+
+
+def divide_term(m: Mono, c: int, n: Mono, d: int) -> tuple[Mono, int] | None:
+    """`c*m / d*n`, writing extents back as products of tile factors where that helps (`512 = t[0]*t[1]*t[2]`)."""
+    if c % d == 0:
+        rest = without(m, n)
+        if rest is not None:
+            return rest, c // d
+    for r in relations_of(n):
+        if len(r.extent.terms) != 1:
+            continue
+        ((em, ec),) = r.extent.terms.items()
+        base = without(m, em)
+        if c % ec == 0 and base is not None and without(base, r.factors) is None:
+            lifted, missing = join(base, r.factors), without(n, common(m, n)) or ()
+            if any(f in r.factors for f in missing):
+                # the tile's own factors in `n` are now covered: what is left has fewer of them
+                shared = common(lifted, n)
+                left_m, left_n = without(lifted, shared), without(n, shared)
+                if left_m is not None and left_n is not None and len(left_n) < len(n):
+                    return divide_term(left_m, c // ec, left_n, d)
+    return None
