@@ -8,6 +8,7 @@ from mslang.ir.expr import (
     COMPARISONS, FUNCTIONS, LOGICAL, Binary, Call, Cast, Const, Expr, Load, Select, Symbol, Unary,
 )
 from mslang.sema.literals import Value, accepts, constant, default_dtype, fits, folded, retyped, scalar_of
+from mslang.sema.refer import dotted_name
 from mslang.sema.report import fail, nearest, unknown
 from mslang.sema.scope import Broken, BufferName, ConstName, Hidden, Scope, SizeName, TileName, Variable
 from mslang.syntax import tree
@@ -159,17 +160,6 @@ def _member(e: tree.Member, scope: Scope) -> Value:
             return _const_value(v)
     fail("MS101", e, f"unknown name `{_text(e)}`" if dotted else "a program has no members to name with `.`",
          why="in a program, names with dots are consts of a module named by `use … as`")
-
-
-def dotted_name(e: tree.Expr) -> str | None:
-    """`a.b.c` as text, or None if `e` is no such name."""
-    match e:
-        case tree.Ref(name=n):
-            return n.text
-        case tree.Member(base=b, name=n):
-            base = dotted_name(b)
-            return None if base is None else f"{base}.{n.text}"
-    return None
 
 
 def _unary(e: tree.Unary, scope: Scope) -> Value:

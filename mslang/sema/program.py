@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, MsError, Severity, Span
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
 from mslang.sema.elaborate import Elaborator, Part
+from mslang.sema.module import Found, Module
+from mslang.sema.refer import dotted_names
 from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
 from mslang.sema.sizes import Sizes, declared
+from mslang.sema.values import const_value
 from mslang.syntax import tree
 
 NO_SIZES: Sizes = MappingProxyType({})
 
-Consts = tuple[tuple[str, int | float | bool], ...]
-"""The consts that a program refers to, by the names it uses for them."""
+Consts = tuple[tuple[str, int | float | bool | None], ...]
+"""The consts that a program refers to, by the names it uses for them; None for one that is faulty."""
 
 
 class SourceMap(msgspec.Struct, frozen=True):
@@ -78,7 +81,7 @@ def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), 
 
 def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
            open_sizes: bool) -> tuple[Scope, tuple[Expr, ...]]:
-    scope = Scope(MappingProxyType({n: Declared(ConstName(v)) for n, v in consts}))
+    scope = Scope(MappingProxyType({n: Declared(Broken() if v is None else ConstName(v)) for n, v in consts}))
     seen: dict[str, Span] = {}
     dynamic: list[Expr] = []
     for s in item.sizes:
@@ -103,6 +106,83 @@ def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], 
                open_sizes: bool = False) -> Elaborated:
     """`elaborate`, remembered."""
     return elaborate(item, dict(sizes), consts, open_sizes=open_sizes)
+
+
+def consts_of(module: Module, item: tree.AnyItem) -> Consts:
+    """The consts that an item of a module refers to."""
+    found: list[tuple[str, int | float | bool | None]] = []
+    for name in dotted_names(item):
+        if name in module.lost:
+            found.append((name, None))
+            continue
+        thing = module.find(name)
+        if isinstance(thing, Found) and isinstance(thing.item, tree.Const):
+            value = const_value(module, name)
+            found.append((name, value if isinstance(value, bool | int | float) else None))
+    return tuple(found)
+
+
+def instantiate(module: Module, name: str, sizes: Sizes = NO_SIZES) -> Program:
+    """The program `name` of a module, its own or used, with values for its sizes.
+
+    Args:
+        module: the module.
+        name: the program's name; dots are allowed.
+        sizes: values by size name; those absent take their default. A `Symbol` leaves a size open.
+
+    Raises:
+        MsError: there is no such program, a size is missing or unfit, or the program has faults.
+    """
+    return instantiate_with_source(module, name, sizes).program
+
+
+def instantiate_with_source(module: Module, name: str, sizes: Sizes = NO_SIZES) -> Elaborated:
+    """`instantiate`, with the source map (and what was found short of errors)."""
+    found = find_program(module, name)
+    syntax = found.placed.parsed.diagnostics
+    assert isinstance(found.item, tree.Program)
+    made = elaborated(found.item, tuple(sizes.items()), consts_of(found.module, found.item))
+    errors = tuple(d.placed(found.module.path, found.placed.start) for d in (*syntax, *made.errors)
+                   if d.severity is Severity.ERROR)
+    if errors:
+        raise MsError(*errors)
+    return made
+
+
+def find_program(module: Module, name: str) -> Found:
+    """The program item that a name means in a module.
+
+    Raises:
+        MsError: it means none.
+    """
+    match module.find(name):
+        case Found(placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Program()))) as found:
+            return found
+        case None:
+            raise MsError(_unplaced(unknown("MS101", Span(0, 0), "program", name, module.programs)))
+    raise MsError(problem("MS128", f"`{name}` is no program"))
+
+
+def _unplaced(d: Diagnostic) -> Diagnostic:
+    return msgspec.structs.replace(d, span=None, fixes=())
+
+
+def sizes_by_position(item: tree.Program, values: Sequence[int | Symbol]) -> Sizes:
+    """The sizes that `p[64, 48]` gives: values in the order of declaration.
+
+    Raises:
+        MsError: there are more values than sizes.
+    """
+    if len(values) > len(item.sizes):
+        raise MsError(problem("MS112", f"`{item.name.text}` has {len(item.sizes)} sizes, but {len(values)} are given",
+                              help=f"they are {', '.join(s.name.text for s in item.sizes)}" if item.sizes else None))
+    return {s.name.text: v for s, v in zip(item.sizes, values)}
+
+
+def intrin_program(module: Module, item: tree.Intrin, body: tree.Body | None = None) -> Elaborated:
+    """The meaning of an intrinsic as a program (or, given the body of an `impl`, that implementation)."""
+    as_program = tree.Program(item.span, (), "", item.name, (), item.params, item.desc if body is None else body)
+    return elaborated(as_program, (), consts_of(module, item))
 
 
 def parse_program(text: str) -> Program:

@@ -1,0 +1,127 @@
+"""Constant expressions: the values of `const` items, of target fields and of other text known without a program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mslang.diagnostics import MsError
+from mslang.sema.refer import dotted_name
+from mslang.sema.report import fail, unknown
+from mslang.syntax import tree
+
+Scalar = int | float | bool | str
+Value = Scalar | tuple["Value", ...]
+
+Names = Callable[[str], Value | None]
+"""Gives the value of a (dotted) name, or None if it has none."""
+
+NUMBERS: Mapping[str, float] = MappingProxyType({"inf": float("inf"), "nan": float("nan")})
+
+_ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = MappingProxyType({
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod,
+})
+_COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = MappingProxyType({
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,  # type: ignore[dict-item]
+})
+
+
+def no_names(name: str) -> Value | None:
+    """The names of an expression that may use none."""
+    return None
+
+
+def evaluate(e: tree.Expr, names: Names = no_names, known: tuple[str, ...] = ()) -> Value:
+    """The value of a constant expression.
+
+    Args:
+        e: the expression.
+        names: the values of names.
+        known: the names that there are, to suggest one.
+
+    Raises:
+        MsError: with one diagnostic at the node that is no constant, or has the wrong type.
+    """
+    def inner(x: tree.Expr) -> Value:
+        return evaluate(x, names, known)
+
+    match e:
+        case tree.Number(value=v):
+            return v
+        case tree.Bool(value=b):
+            return b
+        case tree.String(value=text):
+            return text
+        case tree.Size(bytes=n):
+            return n
+        case tree.List(items=items):
+            return tuple(inner(x) for x in items)
+        case tree.Group(items=(only,)):
+            return inner(only)
+        case tree.Ref() | tree.Member():
+            return _named(e, names, known)
+        case tree.Unary(op=op, operand=x):
+            return _unary(e, op, inner(x))
+        case tree.Binary(op=op, left=left, right=right):
+            return _binary(e, op, inner(left), inner(right))
+        case tree.Call(callee=tree.Ref(name=tree.Name(text="min" | "max" as name)), args=args):
+            values = [_number(a.value, inner(a.value)) for a in args]
+            if values:
+                return min(values) if name == "min" else max(values)
+        case tree.Bad():
+            raise MsError
+    fail("MS113", e, "this is no constant", why="here stand literals, consts and arithmetic on them")
+
+
+def _named(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
+    name = dotted_name(e)
+    if name is None:
+        fail("MS113", e, "this is no constant")
+    value = names(name)
+    if value is None:
+        value = NUMBERS.get(name)
+    if value is None:
+        raise MsError(unknown("MS101", e, "constant", name, known))
+    return value
+
+
+def _number(e: tree.Expr, value: Value) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        fail("MS104", e, "a number is needed here")
+    return value
+
+
+def _truth(e: tree.Expr, value: Value) -> bool:
+    if not isinstance(value, bool):
+        fail("MS104", e, "a bool is needed here")
+    return value
+
+
+def _unary(e: tree.Unary, op: str, value: Value) -> Value:
+    if op == "not":
+        return not _truth(e.operand, value)
+    number = _number(e.operand, value)
+    return -number if op == "-" else number
+
+
+def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
+    if op in ("and", "or"):
+        a, b = _truth(e.left, left), _truth(e.right, right)
+        return (a and b) if op == "and" else (a or b)
+    if op in ("==", "!="):
+        return _COMPARISONS[op](left, right)
+    if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
+        return left + right
+    if op == "..":
+        fail("MS127", e, "a range stands where a constant is needed")
+    x, y = _number(e.left, left), _number(e.right, right)
+    if op in _COMPARISONS:
+        return _COMPARISONS[op](x, y)
+    if op == "/" and isinstance(x, int) and isinstance(y, int):
+        fail("MS108", e, "`/` on integers", why="it would not say how to round", help="write `//`, or `1.0 * a / b`")
+    try:
+        return _ARITHMETIC[op](x, y)
+    except ZeroDivisionError:
+        fail("MS113", e, "division by zero")

@@ -1,0 +1,254 @@
+"""Loading modules: reading files, following `use`, and refusing what cannot be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, Note, Span, problem
+from mslang.sema.module import NAMED, Found, Module, Thing, Whole, exported, member
+from mslang.sema.native import MODULES
+from mslang.sema.report import fault, nearest, unknown
+from mslang.syntax import tree
+from mslang.syntax.parse import parse_file
+
+Reader = Callable[[str], str | None]
+"""Gives the text of a file, or None if there is no such file."""
+
+
+def read_disk(path: str) -> str | None:
+    """The text of a file on disk, or None if there is none that can be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def load(path: str, text: str | None = None, reader: Reader = read_disk) -> Module:
+    """The module of a file, with all that it uses.
+
+    Args:
+        path: the file.
+        text: its text, if it is not to be read.
+        reader: gives the text of files, the editor's unsaved ones first.
+
+    Raises:
+        MsError: the file itself cannot be read; every other fault is among the module's diagnostics.
+    """
+    if text is None:
+        text = reader(path)
+    if text is None:
+        raise MsError(problem("MS120", f"cannot read `{path}`", why="there is no such file, or it is not UTF-8 text",
+                              help="check its name and that it may be read"))
+    return _Loader(reader).module(path, text)
+
+
+class _Loader:
+    """Loads one module with its imports; each file once."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._done: dict[str, Module] = {}
+        self._open: list[str] = []
+
+    def module(self, path: str, text: str) -> Module:
+        """The module of a text."""
+        key = _same(path)
+        self._open.append(key)
+        file = parse_file(path, text)
+        items, problems = _named(file)
+        imports: dict[str, Thing] = {}
+        lost: frozenset[str] = frozenset()
+        spans: dict[str, Span] = {n: p.item.name.span.shifted(p.start) for n, p in items.items()
+                                  if isinstance(p.item, NAMED)}
+        for placed in file.items:
+            if isinstance(placed.item, tree.Use):
+                found = self._use(placed.item, path)
+                problems += [d.placed(path, placed.start) for d in found.problems]
+                lost |= found.lost
+                for name, thing in found.things:
+                    problems += _clash(name, spans, placed.start, path)
+                    spans.setdefault(name.text, name.span.shifted(placed.start))
+                    imports.setdefault(name.text, thing)
+        library = {name: thing for name in _full_names(file) if (thing := self._whole(name.split("."), path)) is not None}
+        made = Module(path, file, MappingProxyType(items), MappingProxyType(imports), tuple(problems),
+                      MappingProxyType(library), lost)
+        self._open.pop()
+        self._done[key] = made
+        return made
+
+    def _use(self, item: tree.Use, path: str) -> _Used:
+        """What a `use` brings."""
+        at = item.file if item.file is not None else item.path[-1]
+        try:
+            whole = self._source(item, path)
+        except MsError as e:
+            return _Used((), _bound(item), e.diagnostics)
+        if whole is not None:
+            return _pick(item, whole)
+        if item.names is None and len(item.path) > 1:
+            return self._use_one(item, path)
+        return _Used((), _bound(item), (self._missing(item, path, at),))
+
+    def _use_one(self, item: tree.Use, path: str) -> _Used:
+        """`use std.cpu.avx512`: one item, named in full."""
+        whole = self._whole([n.text for n in item.path[:-1]], path)
+        last = item.path[-1]
+        if whole is None:
+            return _Used((), _bound(item), (self._missing(item, path, last),))
+        thing = member(whole, last.text)
+        if thing is None:
+            shown = ".".join(n.text for n in item.path[:-1])
+            return _Used((), _bound(item), (unknown("MS121", last, f"name in `{shown}`:", last.text, exported(whole)),))
+        return _Used(((item.alias or last, thing),))
+
+    def _missing(self, item: tree.Use, path: str, at: tree.Node) -> Diagnostic:
+        if item.file is not None:
+            return fault("MS120", at, f"cannot read `{item.file.value}`",
+                         why=f"there is no such file beside `{PurePath(path).name}`")
+        near = nearest(_shown(item), [*_library_modules(), *MODULES])
+        return fault("MS120", at, f"there is no module `{_shown(item)}`", help=f"did you mean `{near}`?" if near else None)
+
+    def _source(self, item: tree.Use, path: str) -> Whole | None:
+        if item.file is not None:
+            return self._file(str(_beside(path, item.file.value)), None, item.file)
+        return self._whole([n.text for n in item.path], path, item.path[0] if item.path else item)
+
+    def _whole(self, names: list[str], path: str, at: tree.Node | None = None) -> Whole | None:
+        """The module of a dotted name: a file of the library, native names, or both; else a file near `path`."""
+        dotted = ".".join(names)
+        natives = dotted if dotted in MODULES else None
+        if names[0] == "std":
+            found = self._file(_library_path(names[1:]), natives, at) if len(names) > 1 else None
+        else:
+            found = self._file(str(_beside(path, "/".join(names) + ".ms")), natives, at)
+        return found if found is not None or natives is None else Whole(None, natives)
+
+    def _file(self, path: str, natives: str | None, at: tree.Node | None) -> Whole | None:
+        key = _same(path)
+        if key in self._open:
+            if at is None:
+                return None
+            chain = [PurePath(p).name for p in [*self._open[self._open.index(key):], key]]
+            raise MsError(fault("MS122", at, "files that use each other in a circle", why=" uses ".join(chain),
+                                help="move what both need into a third file"))
+        if key not in self._done:
+            text = self._reader(path)
+            if text is None:
+                return None
+            self.module(path, text)
+        return Whole(self._done[key], natives)
+
+
+class _Used(msgspec.Struct, frozen=True):
+    """What one `use` brings, the names that it should have brought, and what is wrong with it."""
+
+    things: tuple[tuple[tree.Name, Thing], ...] = ()
+    lost: frozenset[str] = frozenset()
+    problems: tuple[Diagnostic, ...] = ()
+
+
+def _bound(item: tree.Use) -> frozenset[str]:
+    """The names that a `use` declares."""
+    if item.names is not None:
+        return frozenset(n.text for n in item.names)
+    last = item.alias or (item.path[-1] if item.path else None)
+    return frozenset() if last is None else frozenset({last.text})
+
+
+def _pick(item: tree.Use, whole: Whole) -> _Used:
+    """The names taken from a module, or the module itself."""
+    shown = _shown(item)
+    if item.names is None:
+        name = item.alias or (item.path[-1] if item.path else None)
+        if name is None:
+            return _Used(problems=(fault("MS121", item, "a file that is used as a whole needs a name",
+                                         help=f"write `use {shown} as x`, or `use {shown}.{{x}}`"),))
+        return _Used(((name, whole),))
+    things: list[tuple[tree.Name, Thing]] = []
+    problems: list[Diagnostic] = []
+    for name in item.names:
+        thing = member(whole, name.text)
+        if thing is None:
+            problems.append(unknown("MS121", name, f"name in `{shown}`:", name.text, exported(whole)))
+        else:
+            things.append((name, thing))
+    return _Used(tuple(things), _bound(item) - {n.text for n, _ in things}, tuple(problems))
+
+
+def _named(file: tree.File) -> tuple[dict[str, tree.PlacedItem], list[Diagnostic]]:
+    """The items by name, and those whose name is taken."""
+    items: dict[str, tree.PlacedItem] = {}
+    problems: list[Diagnostic] = []
+    for p in file.items:
+        if not isinstance(p.item, NAMED):
+            continue
+        name = p.item.name
+        first = items.setdefault(name.text, p)
+        if first is not p and isinstance(first.item, NAMED):
+            before = Note("first declared here", first.item.name.span.shifted(first.start), file.path)
+            problems.append(fault("MS102", name, f"`{name.text}` is declared twice", notes=(before,)).placed(
+                file.path, p.start))
+    return items, problems
+
+
+def _clash(name: tree.Name, spans: Mapping[str, Span], start: int, path: str) -> list[Diagnostic]:
+    if name.text not in spans:
+        return []
+    note = Note("declared here", spans[name.text], path)
+    return [fault("MS102", name, f"`{name.text}` is declared twice", notes=(note,)).placed(path, start)]
+
+
+def _full_names(file: tree.File) -> Iterator[str]:
+    """The modules of the library that items of the file name in full (`std.tiling.multi_level` gives `std.tiling`)."""
+    from mslang.sema.refer import dotted_names
+
+    seen: set[str] = set()
+    for p in file.items:
+        if isinstance(p.item, tree.Use):
+            continue
+        for name in dotted_names(p.item):
+            head = name.rpartition(".")[0]
+            while head.startswith("std.") and head not in seen:
+                seen.add(head)
+                yield head
+                head = head.rpartition(".")[0]
+
+
+# ------------------------------------------------------------------ paths
+def _same(path: str) -> str:
+    return str(PurePath(path)) if not Path(path).exists() else str(Path(path).resolve())
+
+
+def _beside(path: str, other: str) -> PurePath:
+    """The file `other` as seen from the file `path`, `..` taken away."""
+    parts: list[str] = []
+    for part in (*PurePath(path).parent.parts, *PurePath(other).parts):
+        if part == ".." and parts and parts[-1] not in ("..", "/"):
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return PurePath(*parts)
+
+
+def _library_path(names: list[str]) -> str:
+    from mslang.resources import stdlib_folder
+
+    return str(stdlib_folder().joinpath(*names[:-1], f"{names[-1]}.ms"))
+
+
+def _library_modules() -> list[str]:
+    from mslang.resources import stdlib_folder
+
+    folder = stdlib_folder()
+    return [".".join(("std", *p.relative_to(folder).with_suffix("").parts)) for p in sorted(folder.rglob("*.ms"))]
+
+
+def _shown(item: tree.Use) -> str:
+    return f'"{item.file.value}"' if item.file is not None else ".".join(n.text for n in item.path)
+
+
+__all__ = ["Found", "Module", "Reader", "Thing", "Whole", "load", "read_disk"]

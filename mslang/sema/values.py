@@ -1,0 +1,44 @@
+"""The values of `const` items."""
+
+from __future__ import annotations
+
+from mslang.diagnostics import MsError
+from mslang.sema.consteval import Value, evaluate
+from mslang.sema.module import Found, Module
+from mslang.sema.report import fail
+from mslang.syntax import tree
+
+
+def const_value(module: Module, name: str) -> Value | None:
+    """The value of the const that `name` means in a module, or None if it means none or a faulty one."""
+    match module.find(name):
+        case Found(module=owner, placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Const() as item))):
+            try:
+                return value_of(owner, item)
+            except MsError:
+                return None
+    return None
+
+
+def value_of(module: Module, item: tree.Const, below: tuple[str, ...] = ()) -> Value:
+    """The value of a const item of `module`; `below` are the consts that are being evaluated.
+
+    Raises:
+        MsError: the expression is no constant, or names itself; spans count from the item's start.
+    """
+    def named(name: str) -> Value | None:
+        match module.find(name):
+            case Found(module=owner, placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Const() as other))):
+                key = f"{owner.path}:{other.name.text}"
+                if key in open_consts:
+                    fail("MS122", item.value, f"`{item.name.text}` is defined by itself")
+                try:
+                    return value_of(owner, other, open_consts)
+                except MsError as e:
+                    if any(d.code == "MS122" for d in e.diagnostics):
+                        fail("MS122", item.value, f"`{item.name.text}` is defined by itself")
+                    raise MsError from None
+        return None
+
+    open_consts = (*below, f"{module.path}:{item.name.text}")
+    return evaluate(item.value, named, tuple(module.consts))
