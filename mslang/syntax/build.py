@@ -121,8 +121,11 @@ def _pin(span: Span, name: tree.Name | tree.String, value: tree.Expr) -> tree.Pi
     return tree.Pin(span, name.text if isinstance(name, tree.Name) else name.value, value)
 
 
-def _body(span: Span, *statements: tree.Stmt | None) -> tree.Body:
-    return tree.Body(span, tuple(s for s in statements if s is not None))
+def _body(span: Span, *parts: Any) -> tree.Body:
+    *statements, last, brace = parts
+    if last is not None:
+        statements.append(last)
+    return tree.Body(span, tuple(statements), closed=brace.end > brace.start)
 
 
 # ------------------------------------------------------------------ statements
@@ -312,7 +315,9 @@ def _reducer(action: str, template: tuple[int | None, ...]) -> Reducer:
         return lambda children, start, end: _arguments(template, children)
     build = BUILDERS[action]
     if plain:
-        return lambda children, start, end: build(Span(start, end), *[None if k is None else children[k] for k in template])
+        return lambda children, start, end: build(
+            Span(start, end), *[None if k is None else children[k] for k in template]
+        )
     return lambda children, start, end: build(Span(start, end), *_arguments(template, children))
 
 

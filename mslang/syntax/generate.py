@@ -1,4 +1,4 @@
-"""Makes `tables.json` from the grammar: `python -m mslang.syntax.generate`. The only module of the product that uses Lark."""
+"""Makes `tables.json` from the grammar: `python -m mslang.syntax.generate`. Nothing else in the product uses Lark."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def size_value(text: str) -> int:
 
 
 def string_value(text: str) -> str:
-    r"""The text of a string literal. In `"…"` the escapes are `\n`, `\t`, `\r`, `\0`, and any other character stands for itself."""
+    r"""The text of a string literal. The escapes of `"…"` are `\n`, `\t`, `\r`, `\0`; any other character is itself."""
     if text.startswith(LONG_QUOTE) and len(text) >= 2 * len(LONG_QUOTE):
         return text[3:-3]
     return _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), text[1:-1])

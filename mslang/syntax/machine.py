@@ -29,19 +29,23 @@ class Machine:
         self._ends: list[int] = []
 
     def feed(self, token: Token) -> bool:
-        """Take one token; False, with the stack reduced as far as the tables wish, if it cannot stand here."""
-        kind, text, start, end = token
-        if not self._reduce(kind):
+        """Take one token; False if it cannot stand here."""
+        if not self.prepare(token.kind):
             return False
+        self.shift(token)
+        return True
+
+    def shift(self, token: Token) -> None:
+        """Take a token that the machine is prepared for."""
+        kind, text, start, end = token
         self.states.append(self._actions[self.states[-1]][kind] - 1)
         make = TERMINALS.get(kind)
         self._values.append(make(Span(start, end), text) if make else token)
         self._starts.append(start)
         self._ends.append(end)
-        return True
 
-    def _reduce(self, kind: str) -> bool:
-        """Do all reductions that `kind` asks for; False if it cannot stand here."""
+    def prepare(self, kind: str) -> bool:
+        """Do all reductions that a token of this kind asks for; False if it cannot stand here."""
         states, values, starts, ends = self.states, self._values, self._starts, self._ends
         actions = self._actions
         while True:
@@ -62,7 +66,7 @@ class Machine:
 
     def finish(self) -> Any:
         """The value of a whole text, or None if it is not complete."""
-        return self._values[-1] if self._reduce(END) else None
+        return self._values[-1] if self.prepare(END) else None
 
     # -------------------------------------------------------------- looking ahead, without values
     def accepts(self, kind: str) -> bool:
@@ -75,9 +79,9 @@ class Machine:
         kinds = {kind for kind in row if kind != END and self.accepts(kind)}
         return frozenset(kinds | {END}) if self.accepts(END) else frozenset(kinds)
 
-    def advance(self, kinds: Iterable[str]) -> int:
-        """How many of these tokens could follow here."""
-        states = list(self.states)
+    def advance(self, kinds: Iterable[str], depth: int | None = None) -> int:
+        """How many of these tokens could follow here, or at an earlier height of the stack."""
+        states = self.states[:depth]
         count = 0
         for kind in kinds:
             while True:

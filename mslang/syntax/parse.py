@@ -7,10 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 from mslang.diagnostics import SyntaxProblem, problem
+from mslang.syntax import messages
+from mslang.syntax.broken import recover_items
 from mslang.syntax.docs import with_doc
 from mslang.syntax.lexer import ERROR, Token, scan, significant, tokenize
 from mslang.syntax.machine import Machine
-from mslang.syntax.recovery import recover_expression, recover_items
+from mslang.syntax.recovery import Recovery
 from mslang.syntax.split import Splitter
 from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
 
@@ -51,7 +53,8 @@ def parse_expression(text: str) -> Expr:
     visible = significant(tokenize(text))
     expression = _parse(visible, "expr")
     if expression is None:
-        raise SyntaxProblem(recover_expression(text, visible))
+        outcome = Recovery(text, visible, "expr").run()
+        raise SyntaxProblem(*(outcome.diagnostics or (messages.unexpected(visible[outcome.index], frozenset(), None),)))
     return expression  # type: ignore[no-any-return]
 
 
@@ -62,7 +65,7 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
     visible = significant(tokens)
     item = _parse(visible, "item")
     if item is None:
-        return recover_items(text, tokens, visible)
+        return recover_items(text)
     return ((0, ParsedItem(text, with_doc(item, tokens))),)
 
 

@@ -1,32 +1,297 @@
-"""Making the best of broken text."""
+"""Making the best of a broken item: small repairs first, else the statement at fault becomes a `Bad` one.
+
+Only an item that does not parse comes here. Indentation is a hint, used where braces do not balance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from mslang.diagnostics import Diagnostic, Span, problem
-from mslang.syntax.docs import with_doc
-from mslang.syntax.lexer import Token
+from mslang.diagnostics import Diagnostic
+from mslang.syntax import messages
+from mslang.syntax.layout import Layout, mend_errors
+from mslang.syntax.lexer import DANGLING_DOT, ERROR, STRAY_OPENER, Token
 from mslang.syntax.machine import Machine
-from mslang.syntax.split import ITEM_KEYWORDS
-from mslang.syntax.tree import BadItem, Name, ParsedItem
+from mslang.syntax.messages import CLOSER, CLOSERS
+from mslang.syntax.repair import FAR, Repair, find_repair
+from mslang.syntax.tables import END, load_tables
+
+_PARTS = ("stmt", "fork_entry", "target_entry")
+_QUIET = 3
+_STATEMENTS = frozenset(
+    {"LET", "ALLOC", "VIEW", "ATTR", "WHILE", "FOR", "BLOCK", "INIT", "READS", "WRITES", "WHERE", "IF", "FORK", "CASE",
+     "REQUIRE", "CHECK", "SNAPSHOT", "RETURN"}
+)
 
 
-def recover_items(text: str, tokens: Sequence[Token], visible: Sequence[Token]) -> tuple[tuple[int, ParsedItem], ...]:
-    machine = Machine("item")
-    bad = visible[-1]
-    for token in visible:
-        if not machine.feed(token):
-            bad = token
-            break
-    keyword = next((k for k, t in enumerate(visible) if t.kind in ITEM_KEYWORDS), None)
-    name = None
-    if keyword is not None and keyword + 1 < len(visible) and visible[keyword + 1].kind == "NAME":
-        t = visible[keyword + 1]
-        name = Name(Span(t.start, t.end), t.text.strip("`"))
-    item = BadItem(Span(visible[0].start, visible[-1].end), (), "", visible[keyword].text if keyword is not None else "", name, text)
-    return ((0, ParsedItem(text, with_doc(item, tokens), (problem("MS001", f"unexpected `{bad.text}`", span=Span(bad.start, bad.end)),))),)
+class Snapshot(NamedTuple):
+    """The start of a statement: the machine's height, the token's index, the number of open brackets."""
+
+    depth: int
+    index: int
+    brackets: int
 
 
-def recover_expression(text: str, visible: Sequence[Token]) -> Diagnostic:
-    return problem("MS001", "this is not an expression", span=Span(0, len(text)))
+class Outcome(NamedTuple):
+    """What recovery made of a text: `value` is None if even its header could not be read.
+
+    `index` is where reading stopped: the number of tokens if it came to the end.
+    """
+
+    value: Any
+    index: int
+    tokens: tuple[Token, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class Recovery:
+    """One run over the tokens of an item, with repairs."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], start: str) -> None:
+        self._text = text
+        self._tokens = mend_errors(text, tokens)
+        self._layout = Layout(text, self._tokens)
+        self._end = Token(END, "", len(text), len(text))
+        self._machine = Machine(start)
+        self._diagnostics: list[Diagnostic] = []
+        self._index = 0
+        self._quiet = 0
+        self._openers: list[Token] = []
+        self._levels: list[Snapshot | None] = [None]
+
+    def run(self) -> Outcome:
+        """Read to the end, to text that is no part of the item any more, or to a header that cannot be read."""
+        while True:
+            token = self._token(self._index)
+            if self._follow_layout(token) or (token.kind not in (END, ERROR) and self._take(token)):
+                continue
+            whole = self._machine.accepts(END)
+            if whole and (token.kind not in (END, ERROR) or self._index == len(self._tokens)):
+                return self._outcome(self._machine.finish())
+            if not self._mend(token) and not self._skip_statement(token):
+                return self._outcome(None)
+
+    def _outcome(self, value: Any) -> Outcome:
+        return Outcome(value, self._index, tuple(self._tokens), tuple(self._diagnostics))
+
+    def _token(self, index: int) -> Token:
+        return self._tokens[index] if index < len(self._tokens) else self._end
+
+    def _before(self) -> Token | None:
+        return self._tokens[self._index - 1] if self._index else None
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        """Note a fault, unless it stands so near the last one that it is likely the same."""
+        if not self._quiet:
+            self._diagnostics.append(diagnostic)
+        self._quiet = _QUIET
+
+    # -------------------------------------------------------------- reading
+    def _take(self, token: Token) -> bool:
+        """Read the token at hand; False if it cannot stand here."""
+        if not self._feed(token):
+            return False
+        self._index += 1
+        return True
+
+    def _feed(self, token: Token) -> bool:
+        """Hand a token to the machine, keeping account of brackets and of where statements start."""
+        if not self._machine.accepts(token.kind):
+            return False
+        self._machine.prepare(token.kind)
+        self._mark_statement()
+        self._machine.shift(token)
+        self._quiet = max(0, self._quiet - 1)
+        if token.kind in CLOSER:
+            self._openers.append(token)
+            if token.kind == "LBRACE":
+                self._levels.append(None)
+        elif token.kind in CLOSERS:
+            self._openers.pop()
+            if token.kind == "RBRACE":
+                self._levels.pop()
+        return True
+
+    def _insert(self, kind: str) -> None:
+        """Read a token that is not there."""
+        before = self._before()
+        place = before.end if before is not None else 0
+        self._feed(Token(kind, load_tables().lexer.literals.get(kind, ""), place, place))
+
+    def _mark_statement(self) -> None:
+        """Remember the place if a statement, case or field can start here."""
+        if any(self._machine.stands_before(part) for part in _PARTS):
+            self._levels[-1] = Snapshot(self._machine.depth, self._index, len(self._openers))
+
+    # -------------------------------------------------------------- indentation as a hint
+    def _follow_layout(self, token: Token) -> bool:
+        """Where braces do not balance, a line's column tells which one is missing or too many."""
+        if not self._openers or self._openers[-1].kind != "LBRACE":
+            return False
+        opener = self._openers[-1]
+        balance = self._balance()
+        if balance > 0 and token.kind != END:
+            return self._close_early(opener, token)
+        if balance < 0 and token.kind == "RBRACE":
+            return self._drop_closer(opener, token)
+        return False
+
+    def _close_early(self, opener: Token, token: Token) -> bool:
+        if not self._layout.first_on_line(token) or not self._machine.accepts("RBRACE"):
+            return False
+        column, indentation = self._layout.column(token), self._layout.indentation(opener)
+        if column > indentation or (column == indentation and token.kind == "RBRACE"):
+            return False
+        self._report(messages.never_closed([opener], token, self._tokens[self._index - 1].end))
+        self._insert("RBRACE")
+        return True
+
+    def _drop_closer(self, opener: Token, token: Token) -> bool:
+        first = self._layout.first_on_line(token)
+        if first and self._layout.column(token) <= self._layout.indentation(opener):
+            return False
+        if not first and self._layout.same_line(opener, token):
+            return False
+        self._report(messages.closes_nothing(token))
+        self._index += 1
+        return True
+
+    # -------------------------------------------------------------- small repairs
+    def _mend(self, token: Token) -> bool:
+        """Mend the text around a token that cannot stand here; False, the fault told, if that is not possible."""
+        if token.kind == ERROR:
+            self._report(messages.bad_text(token))
+            return self._try_kinds(token, ("STRING", ERROR, None) if token.text.startswith('"') else (None, ERROR))
+        if token.kind == STRAY_OPENER:
+            self._report(messages.bad_layout(token))
+            return self._try_kinds(token, (messages.REAL_KIND[token.text],))
+        if token.kind == DANGLING_DOT:
+            self._report(messages.bad_layout(token))
+            return not self._bare_reference() and self._try_kinds(token, (None,))
+        rest = [self._token(k) for k in range(self._index, min(self._index + FAR, len(self._tokens)) + 1)]
+        repair = find_repair(self._machine, rest, self._openers, self._balance() < 0)
+        if self._cut_statement(repair.reach if repair else _QUIET):
+            return True
+        if repair is None:
+            self._report(messages.unexpected(token, self._machine.expected(), self._before()))
+            return False
+        self._apply(repair, token)
+        return True
+
+    def _balance(self) -> int:
+        """The number of `{` less that of `}`, as far as read and from here on."""
+        return sum(o.kind == "LBRACE" for o in self._openers) + self._layout.balance_from(self._index)
+
+    def _bare_reference(self) -> bool:
+        """Is a name, with what hangs on it, all that there is of the statement?"""
+        snapshot = self._levels[-1]
+        return snapshot is not None and self._machine.depth <= snapshot.depth + 2 and self._index > snapshot.index
+
+    def _try_kinds(self, token: Token, kinds: Sequence[str | None]) -> bool:
+        """Take a token for the kind (None: leave it out) that lets the text read on farthest, if one does."""
+        rest = [self._token(k).kind for k in range(self._index + 1, self._index + FAR)]
+        reach = [self._machine.advance([kind, *rest]) - 1 if kind else self._machine.advance(rest) for kind in kinds]
+        best = max(reach)
+        if best <= 0:
+            return False
+        kind = kinds[reach.index(best)]
+        if kind is None:
+            self._index += 1
+        else:
+            closing = '"' if kind == "STRING" else ""
+            self._take(Token(kind, token.text + closing, token.start, token.end))
+        return True
+
+    def _apply(self, repair: Repair, token: Token) -> None:
+        if repair.insert:
+            self._report_insertion(repair.insert, token)
+            for kind in repair.insert:
+                self._insert(kind)
+            return
+        if repair.instead is None:
+            self._report(messages.closes_nothing(token) if token.kind in CLOSERS
+                         else messages.unexpected(token, self._machine.expected(), self._before()))
+            self._index += 1
+            return
+        self._report(self._substitution(repair.instead, token))
+        self._take(Token(repair.instead, token.text, token.start, token.end))
+
+    def _report_insertion(self, kinds: Sequence[str], token: Token) -> None:
+        before = self._before()
+        closed = self._openers[::-1][: sum(kind in CLOSERS for kind in kinds)]
+        first = kinds[0]
+        if first == ERROR:
+            same_line = before is not None and self._layout.same_line(before, token)
+            self._report(messages.missing_expression(token, before, same_line))
+        elif first not in CLOSERS:
+            self._report(messages.missing(load_tables().lexer.literals[first], token, before))
+        else:
+            self._report(messages.never_closed(closed, token, before.end if before is not None else token.start))
+
+    def _substitution(self, kind: str, token: Token) -> Diagnostic:
+        literal = load_tables().lexer.literals.get(kind)
+        if kind in CLOSERS and literal:
+            return messages.closes_another(token, self._openers[-1], literal)
+        if kind == "NAME":
+            return messages.keyword_as_name(token)
+        if literal or (kind == "CMP" and token.kind == "EQUAL"):
+            return messages.instead(literal or "==", token)
+        return messages.unexpected(token, self._machine.expected(), self._before())
+
+    # -------------------------------------------------------------- giving a statement up
+    def _cut_statement(self, reach: int) -> bool:
+        """End the statement at an earlier line if the text then reads on farther than `reach` from here."""
+        snapshot = self._levels[-1]
+        if snapshot is None:
+            return False
+        kinds = [self._token(k).kind for k in range(snapshot.index, self._index + FAR)]
+        for stop in range(snapshot.index + 1, self._index + 1):
+            if self._layout.first_on_line(self._token(stop)):
+                read = self._machine.advance([ERROR, *kinds[stop - snapshot.index :]], snapshot.depth) - 1
+                if min(stop + read - self._index, FAR) > reach:
+                    self._report(messages.incomplete(self._tokens[snapshot.index : stop]))
+                    return self._give_up(snapshot, stop)
+        return False
+
+    def _skip_statement(self, token: Token) -> bool:
+        """Make the innermost statement that was begun a `Bad` one; False if there is none."""
+        self._machine.prepare(token.kind)
+        self._mark_statement()
+        while self._levels and self._levels[-1] is None:
+            self._levels.pop()
+        if not self._levels:
+            return False
+        snapshot = self._levels[-1]
+        return snapshot is not None and self._give_up(snapshot, self._resume_at(snapshot.index))
+
+    def _give_up(self, snapshot: Snapshot, stop: int) -> bool:
+        """Put a `Bad` part in the place of the tokens from a statement's start to `stop`."""
+        self._machine.restore(snapshot.depth)
+        del self._openers[snapshot.brackets :]
+        self._index = stop
+        if stop == snapshot.index:
+            return False
+        start, end = self._tokens[snapshot.index].start, self._tokens[stop - 1].end
+        return self._feed(Token(ERROR, self._text[start:end], start, end))
+
+    def _resume_at(self, first: int) -> int:
+        """The index of the token at which reading can go on after the statement that starts at `first`."""
+        column = self._layout.column(self._token(first))
+        braces = brackets = 0
+        index = max(self._index, first + 1)
+        while index < len(self._tokens):
+            token = self._tokens[index]
+            if braces == 0 and (token.kind == "RBRACE" or self._starts_statement(token, column, brackets)):
+                return index
+            braces += (token.kind == "LBRACE") - (token.kind == "RBRACE")
+            brackets += (token.kind in ("LPAR", "LSQB")) - (token.kind in ("RPAR", "RSQB"))
+            index += 1
+        return index
+
+    def _starts_statement(self, token: Token, column: int, brackets: int) -> bool:
+        if not self._layout.first_on_line(token):
+            return token.kind in ("LET", "CASE")
+        return token.kind in _STATEMENTS or (
+            token.kind == "NAME" and (brackets <= 0 or self._layout.column(token) == column)
+        )

@@ -75,7 +75,7 @@ class Member(Node, frozen=True):
 
 
 class Arg(Node, frozen=True):
-    """A call's argument: positional, `name = value` (`name` set; a quoted name keeps its text) or `*value` (`splat`)."""
+    """A call's argument: `value`, `name = value` (a quoted name keeps its text) or `*value` (`splat`)."""
 
     value: Expr
     name: Name | None = None

@@ -1,0 +1,65 @@
+"""What becomes of a piece of a file that does not parse: items with `Bad` parts, and `BadItem`s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.diagnostics import Diagnostic, Span
+from mslang.syntax import messages
+from mslang.syntax.docs import with_doc
+from mslang.syntax.layout import Layout
+from mslang.syntax.lexer import Token, significant, tokenize
+from mslang.syntax.messages import CLOSERS
+from mslang.syntax.recovery import Recovery
+from mslang.syntax.split import ITEM_HEADS, ITEM_KEYWORDS
+from mslang.syntax.tree import BadItem, Name, ParsedItem
+
+Pieces = tuple[tuple[int, ParsedItem], ...]
+
+
+def recover_items(text: str) -> Pieces:
+    """The items of a broken piece, each with its offset; together they cover the text."""
+    pieces: list[tuple[int, ParsedItem]] = []
+    offset = 0
+    while offset < len(text):
+        parsed = _first_item(text[offset:])
+        pieces.append((offset, parsed))
+        offset += len(parsed.text)
+    return tuple(pieces)
+
+
+def _first_item(text: str) -> ParsedItem:
+    """The item that a broken text begins with, and how much of the text is its."""
+    tokens = tokenize(text)
+    visible = significant(tokens)
+    if visible[0].kind not in ITEM_HEADS:
+        stray = visible[0].kind in CLOSERS
+        fault = messages.closes_nothing(visible[0]) if stray else messages.outside(visible[0])
+        return _bad_item(text, tokens, visible, 1, (fault,))
+    outcome = Recovery(text, visible, "item").run()
+    if outcome.value is None:
+        return _bad_item(text, tokens, visible, max(outcome.index, 1), outcome.diagnostics)
+    end = outcome.tokens[outcome.index].start if outcome.index < len(outcome.tokens) else len(text)
+    return ParsedItem(text[:end], with_doc(outcome.value, tokens), outcome.diagnostics)
+
+
+def _bad_item(text: str, tokens: Sequence[Token], visible: Sequence[Token], fault: int,
+              diagnostics: tuple[Diagnostic, ...]) -> ParsedItem:
+    """A piece up to where the next item seems to begin, which is at the token of index `fault` or later."""
+    layout = Layout(text, visible)
+    stop = next(
+        (k for k in range(fault, len(visible))
+         if visible[k].kind in ITEM_KEYWORDS and (k == fault or layout.first_on_line(visible[k]))
+         and visible[k - 1].kind != "AT"),
+        len(visible),
+    )
+    end = visible[stop].start if stop < len(visible) else len(text)
+    head = visible[:stop]
+    keyword = next((k for k, token in enumerate(head) if token.kind in ITEM_KEYWORDS), None)
+    name = None
+    if keyword is not None and keyword + 1 < len(head) and head[keyword + 1].kind == "NAME":
+        word = head[keyword + 1]
+        name = Name(messages.span_of(word), word.text.strip("`"))
+    span = Span(head[0].start, head[-1].end)
+    item = BadItem(span, (), "", "" if keyword is None else head[keyword].text, name, text[span.start : span.end])
+    return ParsedItem(text[:end], with_doc(item, tokens), diagnostics)

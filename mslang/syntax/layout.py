@@ -1,0 +1,74 @@
+"""What lines and columns say about broken text: they are a hint to recovery, never part of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.syntax.lexer import ERROR, Token
+
+_BALANCE = {"LBRACE": 1, "RBRACE": -1}
+
+
+class Layout:
+    """Lines and columns of the tokens of one item, and how its braces balance."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self._text = text
+        self._balances = [0]
+        for token in reversed(tokens):
+            self._balances.append(self._balances[-1] + _BALANCE.get(token.kind, 0))
+        self._balances.reverse()
+
+    def balance_from(self, index: int) -> int:
+        """The number of `{` less that of `}` from a token on."""
+        return self._balances[min(index, len(self._balances) - 1)]
+
+    def column(self, token: Token) -> int:
+        """The column of a token, the first being 0."""
+        return token.start - self._line(token)
+
+    def first_on_line(self, token: Token) -> bool:
+        """Does only white space stand before the token?"""
+        return not self._text[self._line(token) : token.start].strip()
+
+    def indentation(self, token: Token) -> int:
+        """The column of the first text on the token's line."""
+        line = self._text[self._line(token) : token.start]
+        return len(line) - len(line.lstrip()) if line.strip() else len(line)
+
+    def same_line(self, first: Token, second: Token) -> bool:
+        """Do two tokens begin on one line?"""
+        return self._line(first) == self._line(second)
+
+    def _line(self, token: Token) -> int:
+        return self._text.rfind("\n", 0, token.start) + 1
+
+
+def mend_errors(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with an unclosed string taken to the end of its line, and neighbouring bad characters made one."""
+    found: list[Token] = []
+    for token in tokens:
+        if found and found[-1].kind == ERROR:
+            last = found[-1]
+            if token.start < last.end:
+                continue
+            if token.kind == ERROR and token.start == last.end and token.text != '"':
+                found[-1] = Token(ERROR, last.text + token.text, last.start, token.end)
+                continue
+        if token.kind == ERROR and token.text == '"':
+            found.append(_unclosed_string(text, token, found))
+        else:
+            found.append(token)
+    return found
+
+
+def _unclosed_string(text: str, quote: Token, before: list[Token]) -> Token:
+    """A quote and what it takes with it: the rest of the line, or of the item if `\"\"\"` opens it."""
+    start = quote.start
+    if before and before[-1].text == '""' and before[-1].end == start:
+        start = before.pop().start
+        end = len(text.rstrip())
+    else:
+        line_end = text.find("\n", start)
+        end = line_end if line_end >= 0 else len(text)
+    return Token(ERROR, text[start:end], start, end)

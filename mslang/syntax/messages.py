@@ -1,0 +1,163 @@
+"""What is said about broken text: stable codes, friendly words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.diagnostics import Diagnostic, Fix, Note, Span, problem
+from mslang.syntax.lexer import DANGLING_DOT, ERROR, STRAY_OPENER, Token
+from mslang.syntax.tables import END, load_tables
+
+CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
+CLOSERS = frozenset(CLOSER.values())
+
+# Each stands for many kinds of token: if the first is among those expected, the rest need no mention.
+_WORDS = {"NAME": "a name", "STRING": "a string", "NUMBER": "a number", END: "the end"}
+_EXPRESSION = frozenset(
+    {"NUMBER", "STRING", "SIZE", "TRUE", "FALSE", "HOLE", "LSQB", "LPAR", "NOT", "SUM", "FN", "NAME", ERROR}
+)
+_CONTINUES = frozenset(
+    {"SUM", "STAR", "MUL", "CMP", "AND", "OR", "DOTDOT", "DOT", "LPAR", "LSQB", "THEN", "VBAR", "ASSIGN", "WITH"}
+)
+_AT_MOST = 5
+
+
+def span_of(token: Token) -> Span:
+    """The span of a token."""
+    return Span(token.start, token.end)
+
+
+def kind_text(kind: str) -> str:
+    """How a kind of token is called in a message."""
+    literal = load_tables().lexer.literals.get(kind)
+    return f"`{literal}`" if literal else _WORDS.get(kind, kind.lower())
+
+
+def found_text(token: Token) -> str:
+    """How a token that was met is called."""
+    if token.kind == END:
+        return "the end of the item"
+    if len(token.text) > 40 or "\n" in token.text:
+        return "this " + {"STRING": "string"}.get(token.kind, "text")
+    return f"`{token.text}`"
+
+
+def expected_text(kinds: frozenset[str]) -> str | None:
+    """"a, b or c" for what could stand somewhere; None if that is too much to tell."""
+    rest = set(kinds)
+    words: list[str] = []
+    if "LET" in rest:
+        words.append("a statement")
+        rest &= {"RBRACE"}
+    elif {"NUMBER", "NOT", ERROR} <= rest:
+        words.append("an expression")
+        rest -= _EXPRESSION
+    elif {"USE", "PROGRAM", "TEST"} <= rest:
+        words.append("an item (`program`, `schedule`, `test`, …)")
+        rest = set()
+    rest -= {ERROR}
+    if "SUM" in rest or "DOT" in rest:
+        rest -= _CONTINUES
+    words += sorted(kind_text(kind) for kind in rest)
+    if not words or len(words) > _AT_MOST:
+        return None
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def unexpected(token: Token, expected: frozenset[str], before: Token | None) -> Diagnostic:
+    """A token that cannot stand where it does."""
+    wanted = expected_text(expected)
+    if wanted is None:
+        return problem("MS001", f"unexpected {found_text(token)}", span=_place(token, before))
+    return problem("MS001", f"expected {wanted}, found {found_text(token)}", span=_place(token, before))
+
+
+def incomplete(tokens: Sequence[Token]) -> Diagnostic:
+    """A statement that ends too early."""
+    return problem("MS001", "this statement is not complete", span=Span(tokens[0].start, tokens[-1].end))
+
+
+def _place(token: Token, before: Token | None) -> Span:
+    """Where to point: at the token, or at what stands before the end."""
+    return span_of(before) if token.kind == END and before is not None else span_of(token)
+
+
+def never_closed(openers: Sequence[Token], at: Token, fix_at: int) -> Diagnostic:
+    """Brackets without their closing ones, the innermost first, noticed at a token."""
+    inner, *outer = openers
+    closers = "".join(load_tables().lexer.literals[CLOSER[o.kind]] for o in openers)
+    notes = [Note(f"neither is this `{o.text}`", span_of(o)) for o in outer[:2]]
+    if at.kind != END:
+        notes.insert(0, Note(f"noticed at {found_text(at)}", span_of(at)))
+    return problem("MS002", f"`{inner.text}` is never closed", span=span_of(inner), notes=tuple(notes),
+                   fixes=(Fix(f"insert `{closers}`", Span(fix_at, fix_at), closers),))
+
+
+def closes_nothing(token: Token) -> Diagnostic:
+    """A closing bracket too many."""
+    return problem("MS003", f"`{token.text}` closes nothing", span=span_of(token),
+                   fixes=(Fix(f"remove `{token.text}`", span_of(token), ""),))
+
+
+def closes_another(token: Token, opener: Token, right: str) -> Diagnostic:
+    """`(` closed by `]`."""
+    return problem("MS003", f"`{token.text}` does not close `{opener.text}`", span=span_of(token),
+                   notes=(Note(f"this `{opener.text}` is still open", span_of(opener)),),
+                   fixes=(Fix(f"write `{right}`", span_of(token), right),))
+
+
+def missing(text: str, token: Token, before: Token | None) -> Diagnostic:
+    """A sign or word that is missing before a token."""
+    end = before.end if before is not None else token.start
+    return problem("MS004", f"expected `{text}` before {found_text(token)}", span=_place(token, before),
+                   fixes=(Fix(f"insert `{text}`", Span(end, end), text if text == "," else f" {text}"),))
+
+
+def missing_expression(token: Token, before: Token | None, same_line: bool) -> Diagnostic:
+    """No expression where one must stand."""
+    if before is None or (same_line and token.kind != END):
+        return problem("MS005", f"expected an expression, found {found_text(token)}", span=span_of(token))
+    return problem("MS005", f"expected an expression after {found_text(before)}", span=span_of(before))
+
+
+def keyword_as_name(token: Token) -> Diagnostic:
+    """A keyword where a name must stand."""
+    return problem("MS008", f"`{token.text}` is a keyword and cannot be a name", span=span_of(token),
+                   help="choose another name, or write it in backticks",
+                   fixes=(Fix("put it in backticks", span_of(token), f"`{token.text}`"),))
+
+
+def instead(text: str, token: Token) -> Diagnostic:
+    """One sign or word that should be another."""
+    return problem("MS001", f"expected `{text}`, found {found_text(token)}", span=span_of(token),
+                   fixes=(Fix(f"write `{text}`", span_of(token), text),))
+
+
+def bad_text(token: Token) -> Diagnostic:
+    """Characters that are no token."""
+    if token.text[0].isdigit():
+        return problem("MS006", f"`{token.text}` is not a number", span=span_of(token),
+                       help="numbers look like 12, 1_000, 0xff, 1.5, 1e-4 or 64KiB")
+    if token.text.startswith('"'):
+        return problem("MS006", "this string is never closed", span=Span(token.start, token.start + 1))
+    what = "this character" if len(token.text) == 1 else "this text"
+    return problem("MS006", f"{what} has no meaning here: {found_text(token)}", span=span_of(token))
+
+
+def bad_layout(token: Token) -> Diagnostic:
+    """A token that breaks one of the two layout rules."""
+    if token.kind == DANGLING_DOT:
+        return problem("MS007", "expected a name after `.` on the same line", span=span_of(token))
+    return problem("MS007", f"`{token.text}` must stand on the line of what it belongs to", span=span_of(token),
+                   why="otherwise a line could swallow the one after it")
+
+
+def outside(token: Token) -> Diagnostic:
+    """Text that is in no item."""
+    return problem("MS009", f"expected an item, found {found_text(token)}", span=span_of(token),
+                   help="items begin with `use`, `const`, `target`, `program`, `schedule`, `rule`, `fn`, `space`, "
+                        "`intrin` or `test`")
+
+
+LAYOUT = frozenset({DANGLING_DOT, STRAY_OPENER})
+REAL_KIND = {"(": "LPAR", "[": "LSQB", ".": "DOT"}

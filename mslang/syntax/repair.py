@@ -1,0 +1,75 @@
+"""Small repairs: a token inserted, left out or taken for another, chosen by how far the text then reads on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mslang.syntax.lexer import ERROR, Token
+from mslang.syntax.machine import Machine
+from mslang.syntax.messages import CLOSER, CLOSERS
+from mslang.syntax.tables import END, load_tables
+
+FAR = 8
+_ENOUGH = 2
+_INSERTED = ("COMMA", "EQUAL", "COLON", "IN", "LBRACE", "TILDE", "ARROW", "CASE", "DESC")
+_TAKEN_FOR = ("EQUAL", "CMP", "COLON", "TILDE", "COMMA", "IN", ERROR)
+
+
+class Repair(NamedTuple):
+    """Put tokens of the kinds `insert` before the token at fault, or drop it, or take it for the kind `instead`.
+
+    `reach` is the number of tokens, from the one at fault on, that can then be read.
+    """
+
+    insert: tuple[str, ...] = ()
+    drop: bool = False
+    instead: str | None = None
+    reach: int = 0
+
+
+def find_repair(machine: Machine, rest: Sequence[Token], openers: Sequence[Token],
+                missing_brace: bool) -> Repair | None:
+    """The best repair before or of `rest[0]`, if one lets the text read on; `openers` are the brackets open there.
+
+    `missing_brace` says that the item has more `}` than `{`.
+    """
+    kinds = [token.kind for token in rest[: FAR + 1]]
+    best = Repair()
+    for repair in _candidates(rest[0], openers, missing_brace):
+        after = kinds if repair.insert else [*filter(None, (repair.instead,)), *kinds[1:]]
+        reached = machine.advance([*repair.insert, *after]) - len(repair.insert)
+        whole = reached == len(after) and after[-1] == END
+        reach = FAR if whole else min(reached - (repair.instead is not None), FAR)
+        if reach > best.reach:
+            best = repair._replace(reach=reach)
+    return best if best.reach >= _ENOUGH else None
+
+
+def _candidates(token: Token, openers: Sequence[Token], missing_brace: bool) -> Iterator[Repair]:
+    """The repairs to try, the likelier ones first."""
+    literals = load_tables().lexer.literals
+    if token.kind in CLOSERS and openers and CLOSER[openers[-1].kind] != token.kind:
+        yield Repair(instead=CLOSER[openers[-1].kind])
+    closers = list(_closers(openers, all_levels=token.kind == END))
+    for start in ((), (ERROR,), ("EQUAL", ERROR)):
+        for count in range(0 if start else 1, len(closers) + 1):
+            yield Repair(start + tuple(closers[:count]))
+    if not missing_brace:
+        yield Repair(("LBRACE", "RBRACE"))
+    for kind in _INSERTED:
+        yield Repair((kind,))
+    if literals.get(token.kind, "").isalpha():
+        yield Repair(instead="NAME")
+    if token.kind != END:
+        yield Repair(drop=True)
+        for kind in _TAKEN_FOR:
+            yield Repair(instead=kind)
+
+
+def _closers(openers: Sequence[Token], all_levels: bool) -> Iterator[str]:
+    """What would close the open brackets, the innermost first; a brace is closed only at the end."""
+    for opener in reversed(openers):
+        if opener.kind == "LBRACE" and not all_levels:
+            return
+        yield CLOSER[opener.kind]
