@@ -1,0 +1,349 @@
+"""The static checker of schedule items: names, kinds, arguments, and handles that are used after they were consumed.
+
+Nothing is run. A value whose kind is not known is accepted everywhere, so that every report is a real fault; what
+only running can tell (is this primitive legal here?) is told by running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, Note, Span
+from mslang.schedule.check.expressions import Expressions
+from mslang.schedule.check.kinds import (
+    ANY, EMPTY, Binding, Death, Environment, Static, describe, list_of,
+)
+from mslang.schedule.check.scope import builtin_names, params_of, program_names
+from mslang.ops.signature import Kind
+from mslang.sema.module import Found, Module
+from mslang.sema.report import fault, warning
+from mslang.syntax import tree
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A name in the text, what it stands for there, and where in the item it was bound (None: not in it)."""
+
+    span: Span
+    name: str
+    value: Static
+    bound: Span | None
+    binds: bool = False
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What checking an item found. Spans count from the item's start.
+
+    `places` are the environments after each statement, by the offset where it ends, in text order.
+    """
+
+    diagnostics: tuple[Diagnostic, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    places: tuple[tuple[int, Environment], ...] = ()
+
+    def at(self, offset: int) -> Environment:
+        """The names in scope at an offset."""
+        found: Environment = EMPTY
+        for end, environment in self.places:
+            if end > offset:
+                break
+            found = environment
+        return found
+
+
+def check_item(module: Module, item: tree.AnyItem) -> Checked:
+    """Check a schedule, rule, fn, space or test; other items give nothing."""
+    checker = _Checker(module)
+    match item:
+        case tree.Schedule():
+            checker.schedule(item)
+        case tree.Rule(params=params, when=when, body=body):
+            names = checker.start(params, item)
+            if when is not None:
+                checker.expressions.value(when, names)
+            checker.body(body, names, "rule")
+        case tree.Fn(params=params, body=body):
+            checker.body(body, checker.start(params, item), "fn")
+        case tree.Space(program=program, target=target, strategy=strategy):
+            names = checker.start((), item, program, target)
+            checker.strategy(strategy, names)
+        case tree.Test(body=body):
+            # A test may ask about the blocks of any program of the module: `s.loops(mm)`.
+            names = builtin_names()
+            for program in module.programs.values():
+                names |= program_names(program)
+            checker.body(body, names, "test")
+        case _:
+            return Checked()
+    return checker.result()
+
+
+class _Checker:
+    """One item's check: diagnostics, mentions and places pile up while the environment is threaded through."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.diagnostics: list[Diagnostic] = []
+        self.mentions: list[Mention] = []
+        self.places: list[tuple[int, Environment]] = []
+        self.addresses: dict[str, Span] = {}
+        self.expressions = Expressions(module, self.diagnostics.append, self._mention)
+
+    def result(self) -> Checked:
+        """What was found, each diagnostic once."""
+        places = tuple(sorted(self.places, key=lambda p: p[0]))
+        return Checked(tuple(dict.fromkeys(self.diagnostics)), tuple(self.mentions), places)
+
+    def _mention(self, span: Span, name: str, value: Static, bound: Span | None) -> None:
+        self.mentions.append(Mention(span, name, value, bound))
+
+    # ------------------------------------------------------------------ items
+    def start(self, params: tuple[tree.Param, ...], item: tree.AnyItem, program: tuple[tree.Name, ...] | None = None,
+              target: tree.Expr | None = None) -> dict[str, Binding]:
+        """The names that an item's body starts with."""
+        names = builtin_names()
+        names["machine"] = Binding(self.expressions.target(target))
+        if program is not None:
+            found = self._program(program)
+            if found is not None:
+                names |= program_names(found)
+        for p in params:
+            if p.default is not None:
+                self.expressions.value(p.default, names)
+        names |= params_of(params)
+        self.places.append((item.span.start, names))
+        return names
+
+    def _program(self, path: tuple[tree.Name, ...]) -> tree.Program | None:
+        name = ".".join(n.text for n in path)
+        thing = self.module.find(name)
+        if isinstance(thing, Found) and isinstance(thing.item, tree.Program):
+            self.mentions.append(Mention(path[-1].span, name, Static(Kind.PROGRAM, item=thing.item), None))
+            return thing.item
+        if isinstance(thing, Found):
+            self.diagnostics.append(fault("MS201", path[-1], f"`{name}` is a {thing.role}, not a program"))
+        # A name that is not there at all is reported by the module.
+        return None
+
+    def schedule(self, item: tree.Schedule) -> None:
+        """A schedule with a body, or one that pins another's decisions."""
+        names = self.start(item.params, item, item.program, item.target)
+        if item.source is not None:
+            self.expressions.value(item.source, names)
+            self._pins(item.pins or (), names)
+        if item.body is not None:
+            self.body(item.body, names, "schedule")
+
+    def strategy(self, part: tree.Strategy, names: Environment) -> None:
+        """A space's strategy: its atoms must be schedules, rules, fns or spaces."""
+        match part:
+            case tree.Union(parts=parts) | tree.Sequence(parts=parts):
+                for p in parts:
+                    self.strategy(p, names)
+            case tree.Pinned(strategy=inner, pins=pins):
+                self.strategy(inner, names)
+                self._pins(pins, names)
+            case tree.Group(items=(inner,)):
+                self.strategy(inner, names)
+            case _:
+                value = self.expressions.value(part, names)
+                if value.kind not in (Kind.SPACE, Kind.RULE, Kind.ANY):
+                    self.diagnostics.append(fault("MS203", part, f"{describe(value)} is no part of a space",
+                                                  help="a space is made of schedules, rules, fns and other spaces"))
+
+    def _pins(self, pins: Sequence[tree.Pin], names: Environment) -> None:
+        for pin in pins:
+            # A pin may name a fork's case or a location, which are not names in scope.
+            if not isinstance(pin.value, tree.Ref):
+                self.expressions.value(pin.value, names, quiet=True)
+
+    # ------------------------------------------------------------------ statements
+    def body(self, body: tree.Body, names: Environment, where: str) -> Environment:
+        """Check statements in order; returns the environment after them."""
+        for k, statement in enumerate(body.statements):
+            names = self._statement(statement, names, where)
+            self.places.append((statement.span.end, names))
+            if isinstance(statement, tree.Return) and k + 1 < len(body.statements):
+                self.diagnostics.append(warning("MS208", body.statements[k + 1], "this is never reached",
+                                                why="it stands after `return`"))
+        return names
+
+    def _statement(self, s: tree.Stmt, names: Environment, where: str) -> Environment:
+        match s:
+            case tree.Let():
+                return self._let(s, names)
+            case tree.Sample():
+                return self._sample(s, names)
+            case tree.If(condition=condition, body=then, otherwise=otherwise):
+                self.expressions.value(condition, names)
+                first = self.body(then, names, where)
+                second = names if otherwise is None else self.body(otherwise, names, where)
+                return _join(names, (first, second))
+            case tree.Fork():
+                return self._fork(s, names, where)
+            case tree.For(loops=loops, body=inner):
+                return self._for(loops, inner, names, where)
+            case tree.Require(condition=condition) | tree.Check(condition=condition):
+                return self._kept(condition, names, where, s)
+            case tree.Snapshot(value=value):
+                return self._kept(value, names, where, s)
+            case tree.Return(values=values):
+                for v in values:
+                    names = self._evaluate(v, names)[1]
+                return names
+            case tree.CallStmt(call=call, pins=pins):
+                self._pins(pins or (), names)
+                before = len(self.diagnostics)
+                names = self._evaluate(call, names)[1]
+                if not isinstance(call, tree.Call) and len(self.diagnostics) == before:
+                    self.diagnostics.append(fault("MS207", call, "this does nothing",
+                                                  help="call a primitive, rule or fn: `x.f(…)`"))
+                return names
+            case tree.Bad():
+                return names
+        self.diagnostics.append(fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements",
+                                      why="it belongs in a program"))
+        return names
+
+    def _kept(self, condition: tree.Expr, names: Environment, where: str, s: tree.Stmt) -> Environment:
+        if (where == "test") != isinstance(s, tree.Check | tree.Snapshot):
+            other = "`require`" if where != "test" else "`check`"
+            self.diagnostics.append(fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements",
+                                          help=f"use {other}"))
+        return self._evaluate(condition, names)[1]
+
+    def _evaluate(self, e: tree.Expr, names: Environment) -> tuple[Static | tuple[Static, ...], Environment]:
+        """The value of an expression, and the environment in which what it consumed is dead."""
+        value = self.expressions.results(e, names)
+        return value, self._bury(names, self.expressions.take_consumed(), ())
+
+    def _bury(self, names: Environment, consumed: Mapping[str, Death], into: tuple[str, ...]) -> Environment:
+        if not consumed:
+            return names
+        dead = {n: msgspec.structs.replace(names[n], death=msgspec.structs.replace(d, into=into))
+                for n, d in consumed.items() if n in names}
+        return {**names, **dead}
+
+    def _let(self, s: tree.Let, names: Environment) -> Environment:
+        results = self.expressions.results(s.value, names)
+        bound = tuple(b.name.text for b in s.binders if b.name is not None)
+        names = self._bury(names, self.expressions.take_consumed(), bound)
+        values = results if isinstance(results, tuple) else (results,)
+        if len(s.binders) == 1 and not s.binders[0].star:
+            single = values[0] if len(values) == 1 else list_of(values[0], len(values))
+            return self._bind(s.binders, (single,), names)
+        if len(values) == 1:
+            # One value for several binders is a list that is taken apart.
+            whole = values[0]
+            if whole.kind not in (Kind.VALUES, Kind.TILE, Kind.LOOPS, Kind.BLOCKS, Kind.ANY):
+                self.diagnostics.append(fault("MS206", s, f"{len(s.binders)} names for one value",
+                                              why=f"the right side gives {describe(whole)}"))
+            element = whole.element or (Static(Kind.SIZE) if whole.kind is Kind.TILE else ANY)
+            values = (element,) * whole.length if whole.length is not None else (list_of(element),)
+            if whole.length is None:
+                return self._bind(s.binders, tuple(element for _ in s.binders), names)
+        return self._spread(s, values, names)
+
+    def _spread(self, s: tree.Let, values: tuple[Static, ...], names: Environment) -> Environment:
+        stars = [k for k, b in enumerate(s.binders) if b.star]
+        if not stars and len(values) != len(s.binders):
+            self.diagnostics.append(fault(
+                "MS206", s.binders[0].span.to(s.binders[-1].span),
+                f"{len(s.binders)} names for {len(values)} values",
+                help="`_` discards a value, `*rest` takes all that remain",
+            ))
+            return self._bind(s.binders, tuple(values[k] if k < len(values) else ANY for k in range(len(s.binders))), names)
+        if not stars:
+            return self._bind(s.binders, values, names)
+        at, after = stars[0], len(s.binders) - stars[0] - 1
+        if len(values) < len(s.binders) - 1:
+            self.diagnostics.append(fault("MS206", s, f"at least {len(s.binders) - 1} values are needed, "
+                                                      f"the right side gives {len(values)}"))
+            return self._bind(s.binders, (ANY,) * len(s.binders), names)
+        middle = values[at:len(values) - after]
+        rest = list_of(middle[0] if middle else ANY, len(middle))
+        return self._bind(s.binders, (*values[:at], rest, *values[len(values) - after:]), names)
+
+    def _bind(self, binders: Sequence[tree.Binder], values: Sequence[Static], names: Environment) -> Environment:
+        made = {}
+        for binder, value in zip(binders, values, strict=True):
+            if binder.name is not None:
+                made[binder.name.text] = Binding(value, binder.name.span)
+                self.mentions.append(Mention(binder.name.span, binder.name.text, value, binder.name.span, binds=True))
+        return {**names, **made}
+
+    def _sample(self, s: tree.Sample, names: Environment) -> Environment:
+        value = self.expressions.distribution(s.distribution, names)
+        if s.value is not None and not isinstance(s.value, tree.Ref):
+            # A pinned location is written `at(loop)`, which is a value of its own, not a call.
+            located = value.kind in (Kind.LOCATION, Kind.ANY)
+            pinned = self.expressions.value(s.value, names, quiet=located)
+            if value.length is not None and pinned.length is not None and pinned.length != value.length:
+                self.diagnostics.append(fault("MS206", s.value, f"{pinned.length} values pinned, {value.length} are drawn"))
+        address = s.address.value if s.address is not None else s.name.text
+        if address in self.addresses:
+            self.diagnostics.append(fault(
+                "MS209", s.name, f"two decisions have the address `{address}`",
+                why="a pin or a record could not tell them apart",
+                help='give one another name, or another address: `let x as "address" ~ …`',
+                notes=(Note("the other one", self.addresses[address]),),
+            ))
+        self.addresses[address] = s.name.span
+        return self._bind((tree.Binder(s.name.span, s.name),), (value,), names)
+
+    def _fork(self, s: tree.Fork, names: Environment, where: str) -> Environment:
+        cases = [c for c in s.cases if isinstance(c, tree.Case)]
+        seen: set[str] = set()
+        for case in cases:
+            if case.name.text in seen:
+                self.diagnostics.append(fault("MS210", case.name, f"two cases are called `{case.name.text}`"))
+            seen.add(case.name.text)
+        if s.pinned is not None and s.pinned.text not in seen:
+            self.diagnostics.append(fault("MS210", s.pinned, f"there is no case `{s.pinned.text}`",
+                                          help=f"the cases are {', '.join(sorted(seen))}"))
+        before = dict(self.addresses)
+        ends = []
+        for case in cases:
+            # The cases exclude each other, so they may use one address.
+            self.addresses = dict(before)
+            ends.append(self.body(case.body, names, where))
+        return _join(names, ends) if ends else names
+
+    def _for(self, loops: Sequence[tree.AxisLoop], body: tree.Body, names: Environment, where: str) -> Environment:
+        inner = names
+        for loop in loops:
+            source = self.expressions.value(loop.domain, inner)
+            element = source.element or (ANY if source.kind in (Kind.ANY, Kind.VALUES) else Static(Kind.SIZE))
+            inner = self._bind((tree.Binder(loop.name.span, loop.name),), (element,), inner)
+            if loop.place is not None:
+                self.diagnostics.append(fault("MS207", loop.place, f"`@` has no meaning in a {where}'s `for`"))
+        return _join(names, (names, self.body(body, inner, where)))
+
+
+def _join(before: Environment, ends: Sequence[Environment]) -> Environment:
+    """What holds after branches: the names there were before, those bound on every path alike; consumed on some
+    paths only is uncertain."""
+    joined: dict[str, Binding] = {}
+    for name in dict.fromkeys(n for e in ends for n in e):
+        found = [e[name] for e in ends if name in e]
+        if name not in before and len(found) < len(ends):
+            continue
+        deaths = [b.death for b in found if b.death is not None]
+        value = found[0].value if all(b.value == found[0].value for b in found) else ANY
+        death = None
+        if deaths:
+            certain = len(deaths) == len(ends) and all(d.certain for d in deaths)
+            death = msgspec.structs.replace(deaths[0], certain=certain)
+        joined[name] = Binding(value, found[0].span, death)
+    return MappingProxyType(joined)
+
+
+_KEYWORDS = {"AttrSet": "attr", "Assign": "=", "CallStmt": "call"}
+
+
+def _keyword(s: tree.Stmt) -> str:
+    name = type(s).__name__
+    return _KEYWORDS.get(name, name.lower())
+

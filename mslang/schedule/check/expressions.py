@@ -1,0 +1,419 @@
+"""Kinds of expressions in schedules: names, axis look-ups, calls with their arguments, and what calls consume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mslang.diagnostics import Diagnostic, Fix, Note, Severity, Span
+from mslang.ops.signature import Group, Kind, Param, Required, Signature
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.check.kinds import (
+    ANY, BLOCK, BOOL, FLOAT, HOLE, INDEX_MAP, LOOP, NOTHING, SCOPE, SIZE, STR, Binding, Death, Environment, Static,
+    accepts, describe, list_of, of_kind,
+)
+from mslang.schedule.check.scope import item_value
+from mslang.sema.module import Found, Module
+from mslang.sema.native import Native
+from mslang.sema.report import fault, nearest, unknown
+from mslang.syntax import tree
+
+Mentioned = Callable[[Span, str, Static, Span | None], None]
+
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or"})
+
+
+class Expressions:
+    """The expression part of one item's check. What calls consume is collected for the statement to bury."""
+
+    def __init__(self, module: Module, report: Callable[[Diagnostic], None], mention: Mentioned) -> None:
+        self._module = module
+        self._reporter = report
+        self._mention = mention
+        self._quiet = 0
+        self._consumed: dict[str, Death] = {}
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        if not self._quiet:
+            self._reporter(diagnostic)
+
+    def take_consumed(self) -> Mapping[str, Death]:
+        """The names consumed since the last call."""
+        consumed, self._consumed = self._consumed, {}
+        return consumed
+
+    def target(self, e: tree.Expr | None) -> Static:
+        """What `machine` is: the target named after `on`."""
+        if e is not None and isinstance(e, tree.Ref | tree.Member):
+            name = _dotted(e)
+            thing = self._module.find(name) if name is not None else None
+            if isinstance(thing, Found):
+                self._mention(e.span, name or "", item_value(thing.item), None)
+        return Static(Kind.ANY)
+
+    def value(self, e: tree.Expr, names: Environment, quiet: bool = False) -> Static:
+        """The value of an expression that stands for one value."""
+        self._quiet += quiet
+        found = self.results(e, names)
+        self._quiet -= quiet
+        if isinstance(found, tuple):
+            return list_of(found[0] if found else ANY, len(found))
+        return found
+
+    def results(self, e: tree.Expr, names: Environment) -> Static | tuple[Static, ...]:
+        """The value of an expression; a tuple for a call that gives several."""
+        match e:
+            case tree.Number(value=v):
+                return FLOAT if isinstance(v, float) else SIZE
+            case tree.Size():
+                return SIZE
+            case tree.String():
+                return STR
+            case tree.Bool():
+                return BOOL
+            case tree.Hole():
+                return HOLE
+            case tree.Ref(name=name):
+                return self._name(name, names)
+            case tree.Member():
+                return self._member(e, names)
+            case tree.Call():
+                return self._call(e, names)
+            case tree.Index():
+                return self._index(e, names)
+            case tree.Binary(op="..", left=a, right=b):
+                self.value(a, names), self.value(b, names)
+                return list_of(SIZE)
+            case tree.Binary():
+                return self._binary(e, names)
+            case tree.Unary(op=op, operand=x):
+                inner = self.value(x, names)
+                return BOOL if op == "not" else inner
+            case tree.List(items=items):
+                values = [self.value(x, names) for x in items]
+                plain = [v for v in values if v is not HOLE]
+                same = plain[0] if plain and all(v.kind == plain[0].kind for v in plain) else ANY
+                return list_of(same, len(items))
+            case tree.Group(items=(inner,)):
+                return self.results(inner, names)
+            case tree.Group(items=items):
+                return tuple(self.value(x, names) for x in items)
+            case tree.Comprehension():
+                return self._comprehension(e, names)
+            case tree.IndexMap():
+                return INDEX_MAP
+        return ANY
+
+    # ------------------------------------------------------------------ names
+    def _name(self, name: tree.Name, names: Environment) -> Static:
+        bound = names.get(name.text)
+        if bound is not None:
+            self._mention(name.span, name.text, bound.value, bound.span)
+            if bound.death is not None:
+                self._report(_dead(name, bound.death))
+            return bound.value
+        if name.text in OPERATIONS:
+            return ANY
+        thing = self._module.find(name.text)
+        if thing is None:
+            known = (*names, *self._module.names, *OPERATIONS)
+            self._report(unknown("MS201", name, "name", name.text, known))
+            return ANY
+        value = item_value(thing.item) if isinstance(thing, Found) else _native_value(thing)
+        self._mention(name.span, name.text, value, None)
+        return value
+
+    def _member(self, e: tree.Member, names: Environment) -> Static:
+        whole = _dotted(e)
+        if whole is not None and whole.partition(".")[0] not in names:
+            thing = self._module.find(whole)
+            if thing is not None:
+                value = item_value(thing.item) if isinstance(thing, Found) else _native_value(thing)
+                self._mention(e.name.span, whole, value, None)
+                return value
+        base = self.value(e.base, names)
+        name = e.name.text
+        match base.kind:
+            case Kind.BLOCK:
+                if base.axes is not None and name not in base.axes:
+                    known = (*base.axes, *_methods(Kind.BLOCK))
+                    self._report(unknown("MS204", e.name, "axis", name, known,
+                                         help=f"the axes are {', '.join(base.axes) or 'none'}"))
+                elif name in OPERATIONS:
+                    self._report(fault("MS207", e.name, f"`{name}` is not called", help=f"write `.{name}(…)`"))
+                self._mention(e.name.span, name, LOOP, None)
+                return LOOP
+            case Kind.SCOPE | Kind.AXIS:
+                return base
+            case Kind.LOOP | Kind.BUFFER | Kind.SIZE | Kind.TILE | Kind.VALUES:
+                if name in OPERATIONS:
+                    self._report(fault("MS207", e.name, f"`{name}` is not called", help=f"write `.{name}(…)`"))
+                else:
+                    self._report(fault("MS204", e.name, f"{describe(base)} has no member `{name}`"))
+        return ANY
+
+    def _index(self, e: tree.Index, names: Environment) -> Static:
+        base = self.value(e.base, names)
+        for x in e.items:
+            self.value(x, names)
+        match base.kind:
+            case Kind.TILE:
+                if base.length is not None and len(e.items) == 1 and isinstance(e.items[0], tree.Number):
+                    at = e.items[0].value
+                    if isinstance(at, int) and not -base.length <= at < base.length:
+                        self._report(fault("MS203", e.items[0], f"there is no factor {at}",
+                                           why=f"{base.length} are drawn, counted from 0"))
+                return SIZE
+            case Kind.VALUES | Kind.LOOPS | Kind.BLOCKS:
+                return base.element or ANY
+            case Kind.PROGRAM:
+                return base
+            case Kind.LOOP | Kind.BLOCK | Kind.SIZE:
+                self._report(fault("MS203", e, f"{describe(base)} has no elements"))
+        return ANY
+
+    def _binary(self, e: tree.Binary, names: Environment) -> Static:
+        left, right = self.value(e.left, names), self.value(e.right, names)
+        handles = (Kind.LOOP, Kind.BLOCK, Kind.BUFFER)
+        for side, value in ((e.left, left), (e.right, right)):
+            if value.kind in handles and e.op not in ("==", "!="):
+                self._report(fault("MS203", side, f"`{e.op}` does not apply to {describe(value)}",
+                                   help="the extent of a loop is `loop.extent()`" if value.kind is Kind.LOOP else None))
+        if e.op in _COMPARISONS:
+            return BOOL
+        if FLOAT.kind in (left.kind, right.kind):
+            return FLOAT
+        return SIZE if SIZE.kind in (left.kind, right.kind) else ANY
+
+    def _comprehension(self, e: tree.Comprehension, names: Environment) -> Static:
+        source = self.value(e.source, names)
+        element = source.element or ANY
+        made = {b.name.text: Binding(element, b.name.span) for b in e.binders if b.name is not None}
+        inner = {**names, **made}
+        if e.condition is not None:
+            self.value(e.condition, inner)
+        return list_of(self.value(e.element, inner))
+
+    # ------------------------------------------------------------------ calls
+    def distribution(self, e: tree.Expr, names: Environment) -> Static:
+        """The value that sampling from `e` gives."""
+        if isinstance(e, tree.Call):
+            name = e.callee.name if isinstance(e.callee, tree.Ref | tree.Member) else None
+            signature = OPERATIONS.get(name.text) if name is not None else None
+            if name is not None and (signature is None or signature.group is not Group.SAMPLER):
+                samplers = [s.name for s in OPERATIONS.values() if s.group is Group.SAMPLER]
+                if signature is None and self._module.find(name.text) is None:
+                    self._report(unknown("MS202", name, "distribution", name.text, samplers,
+                                         help=f"the distributions are {', '.join(samplers)}"))
+                else:
+                    self._report(fault("MS202", name, f"`{name.text}` is no distribution",
+                                       help=f"the distributions are {', '.join(samplers)}"))
+                return ANY
+            found = self._call(e, names)
+            value = found if isinstance(found, Static) else list_of(ANY)
+            if value.kind is Kind.TILE:
+                return Static(Kind.TILE, length=_tile_length(e, signature))
+            return value
+        self._report(fault("MS202", e, "after `~` stands a distribution", help="e.g. `perfect_tile(mm.i, n = 4)`"))
+        return ANY
+
+    def _call(self, e: tree.Call, names: Environment) -> Static | tuple[Static, ...]:
+        match e.callee:
+            case tree.Ref(name=name):
+                if name.text in names and name.text not in OPERATIONS:
+                    self._arguments(e, names)
+                    return self._called(self._name(name, names), name, e)
+                return self._function(name, None, e, names)
+            case tree.Member(base=base, name=name):
+                whole = _dotted(e.callee)
+                if whole is not None and whole.partition(".")[0] not in names and self._module.find(whole) is not None:
+                    self._arguments(e, names)
+                    return self._called(self._member(e.callee, names), name, e)
+                return self._function(name, (base, self.value(base, names)), e, names)
+        self._arguments(e, names)
+        self.value(e.callee, names)
+        return ANY
+
+    def _function(self, name: tree.Name, receiver: tuple[tree.Expr, Static] | None, e: tree.Call,
+                  names: Environment) -> Static | tuple[Static, ...]:
+        signature = OPERATIONS.get(name.text)
+        given = ([(None, receiver[0], receiver[1])] if receiver else []) + self._arguments(e, names)
+        if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
+            # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); of ANY nothing can be said.
+            return ANY if signature is None or receiver[1].kind is not Kind.ANY else _results(signature, ())
+        if signature is not None:
+            return self._operation(signature, name, given, receiver is not None, names)
+        thing = self._module.find(name.text)
+        if isinstance(thing, Found) and isinstance(thing.item, tree.Fn | tree.Rule | tree.Schedule | tree.Space):
+            value = item_value(thing.item)
+            self._mention(name.span, name.text, value, None)
+            self._parameters(thing.item, name, given)
+            return self._called(value, name, e)
+        if isinstance(thing, Found | Native):
+            self._mention(name.span, name.text, _native_value(thing) if isinstance(thing, Native) else ANY, None)
+            return of_kind(thing.signature.results[0]) if isinstance(thing, Native) and thing.signature else ANY
+        if receiver is not None:
+            kind = receiver[1]
+            known = _methods(kind.kind)
+            self._report(unknown("MS202", name, f"operation of {describe(kind)}", name.text, known))
+            return ANY
+        self._report(unknown("MS201", name, "name", name.text, (*names, *self._module.names, *OPERATIONS)))
+        return ANY
+
+    def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
+        match value.item:
+            case tree.Rule() | tree.Schedule() | tree.Space():
+                return value
+            case tree.Fn(body=body):
+                last = body.statements[-1] if body.statements else None
+                return ANY if isinstance(last, tree.Return) else NOTHING
+        if value.kind in (Kind.LOOP, Kind.BLOCK, Kind.BUFFER, Kind.SIZE, Kind.TILE):
+            self._report(fault("MS203", name, f"`{name.text}` is {describe(value)}, not a function"))
+        return ANY
+
+    def _arguments(self, e: tree.Call, names: Environment) -> list[tuple[str | None, tree.Expr, Static]]:
+        given: list[tuple[str | None, tree.Expr, Static]] = []
+        for a in e.args:
+            value = self.value(a.value, names)
+            given.append(("*" if a.splat else a.name.text if a.name is not None else None, a.value, value))
+        return given
+
+    def _parameters(self, item: tree.Fn | tree.Rule | tree.Schedule | tree.Space, name: tree.Name,
+                    given: Sequence[tuple[str | None, tree.Expr, Static]]) -> None:
+        """Arguments of a function of the module: how many, and by which names."""
+        params = () if isinstance(item, tree.Space) else item.params
+        if any(n == "*" for n, _, _ in given) or (isinstance(item, tree.Rule) and not given):
+            return
+        known = [p.name.text for p in params]
+        for n, at, _ in given:
+            if n is not None and n not in known:
+                self._report(unknown("MS205", at, f"argument of `{name.text}`", n, known))
+        positional = sum(n is None for n, _, _ in given)
+        if positional > len(params):
+            self._report(fault("MS205", name, f"`{name.text}` takes {len(params)} arguments, {positional} are given"))
+        named = {n for n, _, _ in given if n is not None}
+        missing = [p.name.text for p in params[positional:] if p.default is None and p.name.text not in named]
+        if missing and not isinstance(item, tree.Rule):
+            self._report(fault("MS205", name, f"`{name.text}` lacks {', '.join(f'`{m}`' for m in missing)}"))
+
+    def _operation(self, signature: Signature, name: tree.Name, given: Sequence[tuple[str | None, tree.Expr, Static]],
+                   method: bool, names: Environment) -> Static | tuple[Static, ...]:
+        self._mention(name.span, name.text, Static(Kind.ANY), None)
+        bound = self._bind(signature, name, given)
+        for param, at, value in bound:
+            inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
+            if not accepts(param.kind, inner):
+                what = f"`{signature.name}` is an operation of a {param.kind.value}" if method and param is signature.params[0] \
+                    else f"`{param.name}` of `{signature.name}` must be a {param.kind.value}"
+                self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=signature.text))
+            if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
+                self._consumed[at.name.text] = Death(name.span, signature.name)
+        return _results(signature, bound)
+
+    def _bind(self, signature: Signature, name: tree.Name,
+              given: Sequence[tuple[str | None, tree.Expr, Static]]) -> list[tuple[Param, tree.Expr, Static]]:
+        positional = [p for p in signature.params if not p.keyword]
+        bound: list[tuple[Param, tree.Expr, Static]] = []
+        position, splat = 0, False
+        for n, at, value in given:
+            if n == "*" or n is None:
+                splat = splat or n == "*"
+                if position >= len(positional):
+                    self._report(fault("MS205", at, f"`{signature.name}` takes no further argument", help=signature.text))
+                    continue
+                param = positional[position]
+                position += not param.variadic
+                bound.append((param, at, ANY if n == "*" and not param.variadic else value))
+                continue
+            found = next((p for p in signature.params if p.name == n), None)
+            if found is None:
+                known = [p.name for p in signature.params[1:]]
+                self._report(unknown("MS205", at, f"argument of `{signature.name}`", n, known, help=signature.text))
+            elif any(p is found for p, _, _ in bound):
+                self._report(fault("MS205", at, f"`{n}` of `{signature.name}` is given twice"))
+            else:
+                bound.append((found, at, value))
+        there = {p.name for p, _, _ in bound}
+        missing = [p.name for p in signature.params if isinstance(p.default, Required) and p.name not in there]
+        if missing and not splat:
+            self._report(fault("MS205", name, f"`{signature.name}` lacks {', '.join(f'`{m}`' for m in missing)}",
+                               help=signature.text))
+        return bound
+
+
+def _results(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Static]]) -> Static | tuple[Static, ...]:
+    if not signature.results:
+        return NOTHING
+    if not signature.many:
+        if len(signature.results) > 1:
+            return tuple(of_kind(k) for k in signature.results)
+        only = of_kind(signature.results[0])
+        if signature.name == "choose":
+            values = next((v for p, _, v in bound if p.name == "values"), ANY)
+            return values.element or only
+        if signature.name == "permute":
+            return next((v for p, _, v in bound if p.name == "values"), only)
+        return only
+    factors = next((v for p, _, v in bound if p.kind in (Kind.FACTORS, Kind.SIZES)), ANY)
+    if factors.length is None:
+        return list_of(of_kind(signature.results[-1]))
+    return tuple(of_kind(signature.results[-1]) for _ in range(factors.length))
+
+
+def _tile_length(e: tree.Call, signature: Signature | None) -> int | None:
+    """How many factors a tile has, where `n` is written as a number."""
+    for a in e.args:
+        if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
+            return int(a.value.value)
+    if signature is None or isinstance(e.callee, tree.Member):
+        return None
+    position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
+    if position is None or position >= len(e.args) or e.args[position].name is not None:
+        return None
+    at = e.args[position].value
+    return int(at.value) if isinstance(at, tree.Number) else None
+
+
+def _dead(name: tree.Name, death: Death) -> Diagnostic:
+    into = ", ".join(f"`{n}`" for n in death.into)
+    fixes = (Fix(f"use `{death.into[0]}`", name.span, death.into[0]),) if death.into else ()
+    message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
+    return Diagnostic(
+        "MS211", message, name.span, Severity.ERROR if death.certain else Severity.WARNING,
+        why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here"),
+        help=f"use what stands in its place: {into}" if into else None,
+        notes=(Note("consumed here", death.span),), fixes=fixes,
+    )
+
+
+def _native_value(thing: object) -> Static:
+    if isinstance(thing, Native):
+        match thing.role:
+            case "rule":
+                return Static(Kind.RULE)
+            case "target":
+                return ANY
+    return ANY
+
+
+def _methods(kind: Kind) -> tuple[str, ...]:
+    """The operations that a value of a kind has."""
+    wanted = {kind, Kind.LOOP_OR_BLOCK} if kind in (Kind.LOOP, Kind.BLOCK) else {kind}
+    return tuple(s.name for s in OPERATIONS.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
+
+
+def methods_of(kind: Kind) -> tuple[Signature, ...]:
+    """The signatures of the operations that a value of a kind has."""
+    return tuple(OPERATIONS[n] for n in _methods(kind))
+
+
+def _dotted(e: tree.Expr) -> str | None:
+    match e:
+        case tree.Ref(name=name):
+            return name.text
+        case tree.Member(base=base, name=name):
+            head = _dotted(base)
+            return None if head is None else f"{head}.{name.text}"
+    return None
+
+
+__all__ = ["BLOCK", "SCOPE", "Expressions", "methods_of", "nearest"]

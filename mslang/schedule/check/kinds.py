@@ -1,0 +1,123 @@
+"""What the checker knows of a value without running anything: its kind, and of blocks and lists a little more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import Span
+from mslang.ops.signature import Kind
+from mslang.syntax.tree import AnyItem
+
+
+class Static(msgspec.Struct, frozen=True):
+    """A value as far as it is known. `axes` are a block's (None: not known), `element` and `length` a list's;
+    `item` is the program, rule, schedule, … that a name stands for; `fields` are a target's."""
+
+    kind: Kind
+    axes: tuple[str, ...] | None = None
+    element: Static | None = None
+    length: int | None = None
+    item: AnyItem | None = None
+    fields: tuple[str, ...] | None = None
+
+
+ANY = Static(Kind.ANY)
+LOOP = Static(Kind.LOOP)
+BLOCK = Static(Kind.BLOCK)
+BUFFER = Static(Kind.BUFFER)
+SIZE = Static(Kind.SIZE)
+FLOAT = Static(Kind.FLOAT)
+BOOL = Static(Kind.BOOL)
+STR = Static(Kind.STR)
+SCOPE = Static(Kind.SCOPE)
+AXIS = Static(Kind.AXIS)
+TAIL = Static(Kind.TAIL)
+LOCATION = Static(Kind.LOCATION)
+INDEX_MAP = Static(Kind.INDEX_MAP)
+NOTHING = Static(Kind.NOTHING)
+HOLE = Static(Kind.FACTORS)
+
+
+def list_of(element: Static, length: int | None = None) -> Static:
+    """A list of such elements."""
+    return Static(Kind.VALUES, element=element, length=length)
+
+
+def of_kind(kind: Kind) -> Static:
+    """The value of an operation that gives this kind."""
+    match kind:
+        case Kind.LOOPS:
+            return list_of(LOOP)
+        case Kind.BLOCKS:
+            return list_of(BLOCK)
+        case Kind.SIZES:
+            return list_of(SIZE)
+        case Kind.VALUES:
+            return list_of(ANY)
+    return Static(kind)
+
+
+_ACCEPTED: Mapping[Kind, frozenset[Kind]] = MappingProxyType({
+    Kind.LOOP_OR_BLOCK: frozenset({Kind.LOOP, Kind.BLOCK}),
+    Kind.INT: frozenset({Kind.SIZE}),
+    Kind.SIZE: frozenset({Kind.INT, Kind.BOOL}),
+    Kind.FLOAT: frozenset({Kind.SIZE, Kind.INT}),
+    Kind.FACTORS: frozenset({Kind.TILE, Kind.VALUES}),
+    Kind.SIZES: frozenset({Kind.TILE, Kind.VALUES}),
+    Kind.VALUES: frozenset({Kind.TILE, Kind.LOOPS, Kind.BLOCKS}),
+    Kind.LOOPS: frozenset({Kind.VALUES}),
+    Kind.BLOCKS: frozenset({Kind.VALUES}),
+    Kind.SCOPE: frozenset({Kind.STR}),
+    Kind.AXIS: frozenset({Kind.STR}),
+    Kind.TAIL: frozenset({Kind.STR}),
+    Kind.LOCATION: frozenset({Kind.LOOP}),
+})
+
+
+def accepts(wanted: Kind, given: Static) -> bool:
+    """Whether a parameter of kind `wanted` takes the value, as far as is known of it."""
+    if Kind.ANY in (wanted, given.kind) or wanted in (given.kind, Kind.VALUE):
+        return given.kind is not Kind.NOTHING or wanted is Kind.ANY
+    if given.kind not in _ACCEPTED.get(wanted, frozenset()):
+        return False
+    inner = {Kind.LOOPS: Kind.LOOP, Kind.BLOCKS: Kind.BLOCK}.get(wanted)
+    return inner is None or given.element is None or accepts(inner, given.element)
+
+
+def describe(value: Static) -> str:
+    """A kind as messages name it."""
+    match value:
+        case Static(kind=Kind.NOTHING):
+            return "nothing"
+        case Static(kind=Kind.VALUES, element=Static(kind=inner)) if inner is not Kind.ANY:
+            return f"a list of {inner.value}s"
+        case Static(kind=Kind.VALUES):
+            return "a list"
+        case Static(kind=Kind.INT | Kind.INTRIN | Kind.INDEX_MAP):
+            return f"an {value.kind.value}"
+    return f"a {value.kind.value}"
+
+
+class Death(msgspec.Struct, frozen=True):
+    """Why a handle may not be used: where it was consumed, by what, the names of what replaced it, and whether
+    that happened on every path."""
+
+    span: Span
+    by: str
+    into: tuple[str, ...] = ()
+    certain: bool = True
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """A name in scope: its value, where it was bound (None: elsewhere), and how it died."""
+
+    value: Static
+    span: Span | None = None
+    death: Death | None = None
+
+
+Environment = Mapping[str, Binding]
+EMPTY: Environment = MappingProxyType({})
