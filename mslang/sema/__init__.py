@@ -1,0 +1,1 @@
+"""Names, types and meaning: from syntax trees to modules and IR programs."""

@@ -9,7 +9,7 @@ from mslang.ir.program import LOOP_KINDS, SCOPES, Annotations, AttrValue, Buffer
 from mslang.ir.region import point, range_between, whole
 from mslang.sema.expressions import buffer_names, check_rank, index, infer
 from mslang.sema.literals import retyped
-from mslang.sema.report import fail, unknown
+from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope
 from mslang.syntax import tree
 
@@ -21,7 +21,8 @@ def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = 
                               help="the element types are " + ", ".join(SCALARS)))
     if type.shape is None:
         fix = Fix("make it a zero-dimensional buffer", type.name.span, f"{type.name.text}[]")
-        fail("MS125", type, f"`{name.text}` needs a shape", help=f"a single value is `{type.name.text}[]`", fixes=(fix,))
+        raise failure("MS125", type, f"`{name.text}` needs a shape", help=f"a single value is `{type.name.text}[]`",
+                      fixes=(fix,))
     shape = tuple(_extent(e, scope) for e in type.shape)
     made = Buffer(name.text, type.name.text, shape, default_scope)
     return made if type.place is None else _placed(made, type.place, scope)
@@ -30,7 +31,7 @@ def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = 
 def _extent(e: tree.Expr, scope: Scope) -> Expr:
     extent = index(e, scope)
     if isinstance(extent, Const) and extent.value < 0:
-        fail("MS112", e, f"a dimension of {extent.value} elements")
+        raise failure("MS112", e, f"a dimension of {extent.value} elements")
     return extent
 
 
@@ -47,16 +48,16 @@ def _placed(made: Buffer, place: tree.Place, scope: Scope) -> Buffer:
             case "align":
                 align = _literal_int(a.value, scope)
             case other:
-                fail("MS116", a, f"a scope takes `strides`, `offset` and `align`, not `{other}`"
+                raise failure("MS116", a, f"a scope takes `strides`, `offset` and `align`, not `{other}`"
                      if other is not None else "the arguments of a scope are named: `align = 64`")
     return Buffer(made.name, made.dtype, made.shape, place.text, strides, offset, align)
 
 
 def _strides(e: tree.Expr, made: Buffer, scope: Scope) -> tuple[Expr, ...]:
     if not isinstance(e, tree.List):
-        fail("MS104", e, "strides are a list, one for each dimension")
+        raise failure("MS104", e, "strides are a list, one for each dimension")
     if len(e.items) != len(made.shape):
-        fail("MS105", e, f"`{made.name}` has {len(made.shape)} dimensions, but {len(e.items)} strides")
+        raise failure("MS105", e, f"`{made.name}` has {len(made.shape)} dimensions, but {len(e.items)} strides")
     return tuple(index(x, scope) for x in e.items)
 
 
@@ -64,7 +65,7 @@ def _literal_int(e: tree.Expr, scope: Scope) -> int:
     match index(e, scope):
         case Const(value=int() as v):
             return v
-    fail("MS113", e, "a number is needed that is known here")
+    raise failure("MS113", e, "a number is needed that is known here")
 
 
 # ------------------------------------------------------------------ ranges and regions
@@ -75,7 +76,8 @@ def domain(e: tree.Expr, scope: Scope) -> Range:
     else:
         found = Range(ZERO, index(e, scope))
     if isinstance(found.extent, Const) and found.extent.value < 0:
-        fail("MS127", e, f"a range of {found.extent.value} numbers", why="`a .. b` runs from `a` up to, not including, `b`")
+        raise failure("MS127", e, f"a range of {found.extent.value} numbers",
+                      why="`a .. b` runs from `a` up to, not including, `b`")
     return found
 
 
@@ -84,7 +86,7 @@ def region(e: tree.Expr, scope: Scope) -> Region:
     name = e.name if isinstance(e, tree.Ref) else e.base.name if isinstance(e, tree.Index) and isinstance(
         e.base, tree.Ref) else None
     if name is None:
-        fail("MS127", e, "a region is a buffer with its indices: `A[i, j .. j + 16]`")
+        raise failure("MS127", e, "a region is a buffer with its indices: `A[i, j .. j + 16]`")
     match scope.get(name.text):
         case BufferName() as meaning:
             pass
@@ -115,9 +117,9 @@ def loop_place(place: tree.Place | None, scope: Scope) -> tuple[str, Annotations
     notes: list[tuple[str, AttrValue]] = []
     for a in place.args:
         if a.name is None or a.splat:
-            fail("MS116", a, "the annotations of a loop are named: `@ serial(\"key\" = 1)`")
+            raise failure("MS116", a, "the annotations of a loop are named: `@ serial(\"key\" = 1)`")
         if any(key == a.name.text for key, _ in notes):
-            fail("MS102", a.name, f"`{a.name.text}` is annotated twice")
+            raise failure("MS102", a.name, f"`{a.name.text}` is annotated twice")
         notes.append((a.name.text, attribute(a.value, scope)))
     return place.text, tuple(notes)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mslang.diagnostics import MsError
 from mslang.sema.refer import dotted_name
-from mslang.sema.report import fail, unknown
+from mslang.sema.report import failure, unknown
 from mslang.syntax import tree
 
 Scalar = int | float | bool | str
@@ -23,8 +23,8 @@ _ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = M
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod,
 })
-_COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = MappingProxyType({
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,  # type: ignore[dict-item]
+_COMPARISONS: Mapping[str, Callable[[int | float, int | float], bool]] = MappingProxyType({
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 })
 
 
@@ -72,13 +72,13 @@ def evaluate(e: tree.Expr, names: Names = no_names, known: tuple[str, ...] = ())
                 return min(values) if name == "min" else max(values)
         case tree.Bad():
             raise MsError
-    fail("MS113", e, "this is no constant", why="here stand literals, consts and arithmetic on them")
+    raise failure("MS113", e, "this is no constant", why="here stand literals, consts and arithmetic on them")
 
 
 def _named(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
     name = dotted_name(e)
     if name is None:
-        fail("MS113", e, "this is no constant")
+        raise failure("MS113", e, "this is no constant")
     value = names(name)
     if value is None:
         value = NUMBERS.get(name)
@@ -89,13 +89,13 @@ def _named(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
 
 def _number(e: tree.Expr, value: Value) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        fail("MS104", e, "a number is needed here")
+        raise failure("MS104", e, "a number is needed here")
     return value
 
 
 def _truth(e: tree.Expr, value: Value) -> bool:
     if not isinstance(value, bool):
-        fail("MS104", e, "a bool is needed here")
+        raise failure("MS104", e, "a bool is needed here")
     return value
 
 
@@ -111,17 +111,18 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
         a, b = _truth(e.left, left), _truth(e.right, right)
         return (a and b) if op == "and" else (a or b)
     if op in ("==", "!="):
-        return _COMPARISONS[op](left, right)
+        return (left == right) is (op == "==")
     if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
         return left + right
     if op == "..":
-        fail("MS127", e, "a range stands where a constant is needed")
+        raise failure("MS127", e, "a range stands where a constant is needed")
     x, y = _number(e.left, left), _number(e.right, right)
     if op in _COMPARISONS:
         return _COMPARISONS[op](x, y)
     if op == "/" and isinstance(x, int) and isinstance(y, int):
-        fail("MS108", e, "`/` on integers", why="it would not say how to round", help="write `//`, or `1.0 * a / b`")
+        raise failure("MS108", e, "`/` on integers", why="it would not say how to round",
+                      help="write `//`, or `1.0 * a / b`")
     try:
         return _ARITHMETIC[op](x, y)
     except ZeroDivisionError:
-        fail("MS113", e, "division by zero")
+        raise failure("MS113", e, "division by zero") from None

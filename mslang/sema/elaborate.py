@@ -7,18 +7,33 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from mslang.diagnostics import Diagnostic, MsError, Note, Span
-from mslang.ir.expr import TRUE, Expr, Var, dtype_of
+from mslang.diagnostics import MsError, Note, Span
+from mslang.ir.expr import Expr, Var, dtype_of
 from mslang.ir.program import (
-    AXIS_KINDS, Annotations, AttrValue, Axis, Block, Buffer, Evaluate, For, If, Let, Region, Stmt, Store, View, While,
+    AXIS_KINDS,
+    Annotations,
+    AttrValue,
+    Axis,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Stmt,
+    Store,
+    View,
+    While,
 )
-from mslang.ir.reduction import inferred_init, update_of
 from mslang.ir.region import Regions, infer_regions
-from mslang.ir.visit import blocks_of, conjuncts, conjunction, fresh, walk
+from mslang.ir.visit import blocks_of, conjunction, conjuncts
 from mslang.sema import buffers as parts
-from mslang.sema.expressions import access, adapted, buffer_names, condition, index, infer, typed
-from mslang.sema.report import fail, fault, unknown, warning
+from mslang.sema.adapt import adapted
+from mslang.sema.declare import Declarations, refuse_shadow
+from mslang.sema.expressions import access, buffer_names, condition, index, infer, typed
+from mslang.sema.report import failure, fault, unknown
 from mslang.sema.scope import Broken, BufferName, Meaning, Scope, SizeName, Variable
+from mslang.sema.starts import init_fault, start_of, written_by_init
 from mslang.syntax import tree
 
 FOREIGN = {
@@ -29,9 +44,6 @@ FOREIGN = {
     tree.Snapshot: ("`snapshot`", "snapshots stand in tests"),
     tree.Return: ("`return`", "a program gives its results in `out` parameters"),
 }
-
-
-CLAUSES = (tree.Init, tree.Reads, tree.Writes, tree.Where)
 
 
 class Part(msgspec.Struct):
@@ -72,58 +84,9 @@ class Elaborator:
 
     def __init__(self, exact: bool, reserved: Iterable[str] = ()) -> None:
         self.exact = exact
-        self.diagnostics: list[Diagnostic] = []
-        self.names: dict[str, Span | None] = dict.fromkeys(reserved)
-        self.blocks: dict[str, Span] = {}
-        self.loops: dict[str, Span] = {}
-        self.buffers: dict[str, Span] = {}
-        self.axes: dict[tuple[str, str], Span] = {}
-        self.types: dict[str, Buffer] = {}
-        self.written: dict[str, Span] = {}
-        self.reducing: list[str] = []
-
-    # -------------------------------------------------------------- declarations
-    def declare_buffer(self, name: tree.Name, type: tree.Type, scope: Scope, direction: str,
-                       root: str | None = None, default_scope: str = "global") -> tuple[Scope, Buffer | None]:
-        """The scope with the buffer in it, and the buffer (None if its declaration is faulty, which is reported)."""
-        meaning: Meaning = Broken()
-        made = None
-        try:
-            made = parts.buffer(name, type, scope, default_scope)
-            self._claim(name, scope)
-            meaning = BufferName(made, direction, root or made.name)
-            self.types[made.name] = made
-            self.buffers[made.name] = name.span
-        except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
-        return scope.with_name(name.text, meaning, name.span), made
-
-    def _claim(self, name: tree.Name, scope: Scope) -> None:
-        """Refuse a name that another block or buffer of the program has, or that has a meaning here."""
-        before = self.buffers.get(name.text) or self.blocks.get(name.text)
-        if before is not None:
-            fail("MS102", name, f"`{name.text}` is declared twice", notes=(Note("first declared here", before),),
-                 why="names of buffers and blocks are unique in a program")
-        self._refuse_shadow(name, scope)
-        self.names[name.text] = name.span
-
-    def _refuse_shadow(self, name: tree.Name, scope: Scope, allowed: tuple[str, ...] = ()) -> None:
-        declared = scope.names.get(name.text)
-        if declared is None or (isinstance(declared.meaning, Variable) and declared.meaning.role in allowed):
-            return
-        match declared.meaning:
-            case Variable(role=role):
-                what = f"a {role}" if role != "axis" else "an axis"
-            case BufferName():
-                what = "a buffer"
-            case Broken():
-                return
-            case SizeName():
-                what = "a size"
-            case _:
-                return
-        notes = () if declared.span is None else (Note("declared here", declared.span),)
-        fail("MS103", name, f"`{name.text}` is already {what} here", notes=notes, help="choose another name")
+        self.declared = Declarations(reserved)
+        self.diagnostics = self.declared.diagnostics
+        self._reducing: list[str] = []
 
     # -------------------------------------------------------------- statements
     def statements(self, body: tuple[tree.Stmt, ...], scope: Scope, part: Part) -> tuple[Stmt, ...]:
@@ -162,24 +125,24 @@ class Elaborator:
                 return (While(condition(c, scope), self.statements(b.statements, scope, part)),)
             case tree.CallStmt(call=call, pins=pins):
                 if pins is not None:
-                    fail("MS110", s, "`with` pins stand in schedules only")
+                    raise failure("MS110", s, "`with` pins stand in schedules only")
                 return (Evaluate(typed(call, scope)),)
             case tree.AttrSet(key=key, value=value):
                 self._once(part, f"attr {key}", s)
                 part.attrs.append((key, parts.attribute(value, scope)))
             case tree.Init() | tree.Reads() | tree.Writes() | tree.Where():
                 if scope.block is None or not any(s is x for x in part.own):
-                    fail("MS110", s, f"`{type(s).__name__.lower()}` stands directly in a block only")
+                    raise failure("MS110", s, f"`{type(s).__name__.lower()}` stands directly in a block only")
             case tree.Bad():
                 raise MsError
             case _:
                 what, why = FOREIGN.get(type(s), ("this statement", None))
-                fail("MS110", s, f"{what} has no place in a program", why=why)
+                raise failure("MS110", s, f"{what} has no place in a program", why=why)
         return ()
 
     def _once(self, part: Part, key: str, s: tree.Stmt) -> None:
         if key in part.seen:
-            fail("MS102", s, f"`{key}` is said twice", notes=(Note("first said here", part.seen[key]),))
+            raise failure("MS102", s, f"`{key}` is said twice", notes=(Note("first said here", part.seen[key]),))
         part.seen[key] = s.span
 
     def _let(self, s: tree.Let, scope: Scope) -> tuple[Let | None, Scope]:
@@ -187,10 +150,10 @@ class Elaborator:
             case (tree.Binder(name=tree.Name() as name, star=False),):
                 pass
             case _:
-                fail("MS110", s, "a `let` of a program binds one name",
-                     why="several names, `_` and `*name` take apart what a primitive gives, in schedules")
+                raise failure("MS110", s, "a `let` of a program binds one name",
+                              why="several names, `_` and `*name` take apart what a primitive gives, in schedules")
         try:
-            self._refuse_shadow(name, scope)
+            refuse_shadow(name, scope)
             value = infer(s.value, scope)
             if value.size and scope.block is None and not self.exact:
                 return None, scope.with_name(name.text, SizeName(value.expr), name.span)
@@ -205,7 +168,7 @@ class Elaborator:
         if s.value is not None:
             self.diagnostics.append(fault("MS110", s.value, "an `alloc` has no initial value",
                                           help="write the value in a block of its own"))
-        scope, made = self.declare_buffer(s.name, s.type, scope, "alloc")
+        scope, made = self.declared.buffer(s.name, s.type, scope, "alloc")
         part.declared.append((s.name, scope.names[s.name.text].meaning))
         if made is not None:
             part.allocs.append(made)
@@ -213,7 +176,7 @@ class Elaborator:
 
     def _view(self, s: tree.View, scope: Scope, part: Part) -> Scope:
         if scope.block is None:
-            fail("MS110", s, "a `view` stands in a block only")
+            raise failure("MS110", s, "a `view` stands in a block only")
         try:
             source = parts.region(s.source, scope)
         except MsError:
@@ -221,11 +184,11 @@ class Elaborator:
             return scope.with_name(s.name.text, Broken(), s.name.span)
         of = scope.get(source.buffer)
         assert isinstance(of, BufferName)
-        scope, made = self.declare_buffer(s.name, s.type, scope, of.direction, of.root, of.buffer.scope)
+        scope, made = self.declared.buffer(s.name, s.type, scope, of.direction, of)
         part.declared.append((s.name, scope.names[s.name.text].meaning))
         if made is not None:
             if made.dtype != of.buffer.dtype:
-                fail("MS104", s.type, f"a view of `{of.buffer.dtype}` elements as `{made.dtype}`")
+                raise failure("MS104", s.type, f"a view of `{of.buffer.dtype}` elements as `{made.dtype}`")
             part.views.append(View(made, source))
         return scope
 
@@ -234,8 +197,8 @@ class Elaborator:
         for loop in s.loops:
             found = parts.domain(loop.domain, scope)
             kind, notes = parts.loop_place(loop.place, scope)
-            self._refuse_shadow(loop.name, scope)
-            var = self._loop_name(loop.name.text, loop.name.span)
+            refuse_shadow(loop.name, scope)
+            var = self.declared.loop(loop.name)
             headers.append(For(var, found.extent, (), kind, found.start, notes))
             scope = scope.with_name(loop.name.text, Variable(Var(var), "loop"), loop.name.span)
         body = self.statements(s.body.statements, scope, part)
@@ -243,29 +206,25 @@ class Elaborator:
             body = _guarded(body, condition(s.where, scope))
         return _nested(headers, body)
 
-    def _loop_name(self, name: str, span: Span) -> str:
-        var = fresh(name, self.names.keys())
-        self.names[var] = span
-        self.loops[var] = span
-        return var
-
     def _assign(self, s: tree.Assign, scope: Scope) -> Stmt:
         if scope.block is None and not self.exact:
-            fail("MS110", s, "an assignment stands in a block only",
-                 help="write `block name[i: N] { … }` around it, with the indices as axes")
-        target = s.target
-        if not isinstance(target, tree.Index) or not isinstance(target.base, tree.Ref):
-            self._refuse_target(target, scope)
-        name = target.base.name
+            raise failure("MS110", s, "an assignment stands in a block only",
+                          help="write `block name[i: N] { … }` around it, with the indices as axes")
+        match s.target:
+            case tree.Index(base=tree.Ref(name=name)) as target:
+                pass
+            case other:
+                raise self._no_element(other, scope)
         meaning = scope.get(name.text)
         if not isinstance(meaning, BufferName):
             if isinstance(meaning, Broken):
                 raise MsError
             if meaning is None:
                 raise MsError(unknown("MS101", name, "buffer", name.text, buffer_names(scope)))
-            fail("MS125", name, f"`{name.text}` is not a buffer")
+            raise failure("MS125", name, f"`{name.text}` is not a buffer")
         if meaning.direction == "in":
-            fail("MS111", target, f"`{meaning.root}` is an input and cannot be written", help=f"declare it `inout {meaning.root}`")
+            raise failure("MS111", target, f"`{meaning.root}` is an input and cannot be written",
+                          help=f"declare it `inout {meaning.root}`")
         indices = access(target, scope)
         dtype = meaning.buffer.dtype
         if s.op == "=":
@@ -273,20 +232,16 @@ class Elaborator:
         operation = tree.Binary(s.span, s.op[:-1], target, s.value)
         return Store(name.text, indices, adapted(infer(operation, scope), dtype, s.value))
 
-    def _refuse_target(self, target: tree.Expr, scope: Scope) -> None:
+    def _no_element(self, target: tree.Expr, scope: Scope) -> MsError:
         if isinstance(target, tree.Ref) and isinstance(scope.get(target.name.text), BufferName):
             infer(target, scope)
-        fail("MS125", target, "only an element of a buffer can be assigned to",
-             help="name a value by `let x = …`; it cannot change")
+        return failure("MS125", target, "only an element of a buffer can be assigned to",
+                       help="name a value by `let x = …`; it cannot change")
 
     # -------------------------------------------------------------- blocks
     def block(self, s: tree.Block, scope: Scope) -> tuple[Stmt, ...]:
         """A block within the loops of those of its axes that have no binding."""
-        try:
-            self._claim(s.name, scope)
-        except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
-        self.blocks[s.name.text] = s.name.span
+        self.declared.block(s.name, scope)
         headers: list[For] = []
         axes: list[Axis] = []
         inner = scope.inside(s.name.text)
@@ -298,7 +253,7 @@ class Elaborator:
                 self.diagnostics.append(fault("MS102", a.name, f"axis `{a.name.text}` is declared twice"))
             inner = inner.with_name(a.name.text, meaning, a.name.span)
             where = where.with_name(a.name.text, meaning, a.name.span)
-            self.axes[s.name.text, a.name.text] = a.name.span
+            self.declared.axes[s.name.text, a.name.text] = a.name.span
             if made is not None:
                 axes.append(made)
             if loop is not None:
@@ -311,14 +266,12 @@ class Elaborator:
         return _nested(headers, (self._finished(made_block, clauses, s, inner),))
 
     def _body(self, s: tree.Block, scope: Scope, part: Part, axes: list[Axis]) -> tuple[Stmt, ...]:
-        for name in _written_by_init(s):
-            self.written.setdefault(self._root(name, scope), s.name.span)
+        self.declared.write(written_by_init(s), scope, s.name.span)
         reduces = any(a.kind == "reduce" for a in axes)
-        if reduces:
-            self.reducing.append(s.name.text)
+        self._reducing += [s.name.text] if reduces else []
         body = self.statements(s.body.statements, scope, part)
         if reduces:
-            self.reducing.pop()
+            self._reducing.pop()
         return body
 
     def _clauses(self, s: tree.Block, scope: Scope, part: Part) -> Clauses:
@@ -342,7 +295,7 @@ class Elaborator:
     def _axis(self, a: tree.Axis, scope: Scope, s: tree.Block) -> tuple[Axis | None, For | None]:
         try:
             if not self.exact:
-                self._refuse_shadow(a.name, scope, allowed=("loop", "axis", "let"))
+                refuse_shadow(a.name, scope, allowed=("loop", "axis", "let"))
             extent = index(a.extent, scope)
             kind = "reduce" if a.reduce else "spatial"
             if a.place is not None:
@@ -352,7 +305,7 @@ class Elaborator:
                 kind = a.place.text
             if a.binding is not None:
                 return Axis(a.name.text, extent, kind, index(a.binding, scope)), None
-            var = self._loop_name(a.name.text, a.name.span)
+            var = self.declared.loop(a.name)
             return Axis(a.name.text, extent, kind, Var(var)), For(var, extent, ())
         except MsError as e:
             self.diagnostics.extend(e.diagnostics)
@@ -371,66 +324,15 @@ class Elaborator:
     def _finished(self, b: Block, said: Clauses, s: tree.Block, scope: Scope) -> Block:
         """The block with init and regions inferred where the text does not say them."""
         if said.init is None:
-            b = replace(b, init=self._inferred_init(b, s, scope))
-        reads, writes = infer_regions(b, self.types)
+            b = replace(b, init=start_of(b, self.declared, scope))
+            around = self._reducing[-1] if self._reducing else None
+            fault_found = None if self.exact else init_fault(b, s.name, around, self.declared, scope)
+            self.diagnostics.extend(() if fault_found is None else (fault_found,))
+        reads, writes = infer_regions(b, self.declared.types)
         b = replace(b, reads=reads if said.reads is None else said.reads,
                     writes=writes if said.writes is None else said.writes)
-        for r in b.writes:
-            self.written.setdefault(self._root(r.buffer, scope), s.name.span)
+        self.declared.write((r.buffer for r in b.writes), scope, s.name.span)
         return b
-
-    def _root(self, name: str, scope: Scope) -> str:
-        meaning = scope.get(name)
-        return meaning.root if isinstance(meaning, BufferName) else name
-
-    def _started(self, name: str, scope: Scope) -> bool:
-        meaning = scope.get(name)
-        given = isinstance(meaning, BufferName) and meaning.direction in ("in", "inout")
-        return given or self._root(name, scope) in self.written
-
-    def _inferred_init(self, b: Block, s: tree.Block, scope: Scope) -> tuple[Stmt, ...] | None:
-        stored = {x.buffer for x in walk(b.body) if isinstance(x, Store)}
-        started = frozenset(n for n in stored if self._started(n, scope))
-        made = inferred_init(b.body, b.axes, started)
-        if not self.exact and any(a.kind == "reduce" for a in b.axes):
-            self._check_init(b, made, s, scope)
-        return made
-
-    def _check_init(self, b: Block, made: tuple[Stmt, ...] | None, s: tree.Block, scope: Scope) -> None:
-        """Report a reduction whose init the text must say."""
-        inferred = {x.buffer for x in made or () if isinstance(x, Store)}
-        for x in walk(b.body, into_blocks=False):
-            if not isinstance(x, Store) or update_of(x) is None:
-                continue
-            meaning = scope.get(x.buffer)
-            if x.buffer in inferred:
-                if self.reducing:
-                    self.diagnostics.append(fault(
-                        "MS114", s.name, f"the init of block `{b.name}` cannot be inferred",
-                        why=f"it would run anew for each reduction step of block `{self.reducing[-1]}` around it",
-                        help=f"write the `init {{ … }}` in `{self.reducing[-1]}` and `init {{}}` here"))
-                return
-            if isinstance(meaning, BufferName) and meaning.direction == "inout":
-                continue
-            before = self.written.get(self._root(x.buffer, scope))
-            if before is not None:
-                self.diagnostics.append(fault(
-                    "MS114", s.name, f"block `{b.name}` updates `{x.buffer}`, which is already written, and has no `init`",
-                    why="only the first writer of a buffer gets an inferred init", notes=(Note("written here", before),),
-                    help="write `init {}` to go on from what is there, or `init { … }` to start anew"))
-            else:
-                self.diagnostics.append(fault(
-                    "MS114", s.name, f"the init of block `{b.name}` cannot be inferred",
-                    why=f"the update of `{x.buffer}` stands in a branch or a loop, or is not indexed by axes alone",
-                    help="write `init { … }`, or `init {}` for none"))
-            return
-
-
-def _written_by_init(s: tree.Block) -> tuple[str, ...]:
-    """The buffers that a block's `init` stores to, read off its text."""
-    stored = (x for c in s.body.statements if isinstance(c, tree.Init) for x in c.body.statements)
-    return tuple(x.target.base.name.text for x in stored if isinstance(x, tree.Assign)
-                 and isinstance(x.target, tree.Index) and isinstance(x.target.base, tree.Ref))
 
 
 def _nested(headers: list[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

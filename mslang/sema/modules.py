@@ -73,7 +73,8 @@ class _Loader:
                     problems += _clash(name, spans, placed.start, path)
                     spans.setdefault(name.text, name.span.shifted(placed.start))
                     imports.setdefault(name.text, thing)
-        library = {name: thing for name in _full_names(file) if (thing := self._whole(name.split("."), path)) is not None}
+        library: dict[str, Thing] = {name: whole for name in _full_names(file)
+                                     if (whole := self._whole(name.split("."), path)) is not None}
         made = Module(path, file, MappingProxyType(items), MappingProxyType(imports), tuple(problems),
                       MappingProxyType(library), lost)
         self._open.pop()
@@ -110,7 +111,8 @@ class _Loader:
             return fault("MS120", at, f"cannot read `{item.file.value}`",
                          why=f"there is no such file beside `{PurePath(path).name}`")
         near = nearest(_shown(item), [*_library_modules(), *MODULES])
-        return fault("MS120", at, f"there is no module `{_shown(item)}`", help=f"did you mean `{near}`?" if near else None)
+        help = f"did you mean `{near}`?" if near else None
+        return fault("MS120", at, f"there is no module `{_shown(item)}`", help=help)
 
     def _source(self, item: tree.Use, path: str) -> Whole | None:
         if item.file is not None:

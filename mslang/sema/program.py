@@ -69,13 +69,14 @@ def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), 
     for p in item.params:
         if p.default is not None:
             made.diagnostics.append(fault("MS110", p.default, "a parameter of a program has no default"))
-        scope, buffer = made.declare_buffer(p.name, p.type, scope, p.direction)
+        scope, buffer = made.declared.buffer(p.name, p.type, scope, p.direction)
         if buffer is not None:
             params.append(Param(buffer, p.direction))
     part = Part()
     body = made.statements(item.body.statements, scope, part)
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)
-    source = SourceMap(made.blocks, made.loops, made.buffers, made.axes)
+    names = made.declared
+    source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
     return Elaborated(program, source, tuple(made.diagnostics))
 
 
@@ -156,7 +157,7 @@ def find_program(module: Module, name: str) -> Found:
         MsError: it means none.
     """
     match module.find(name):
-        case Found(placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Program()))) as found:
+        case Found(item=tree.Program()) as found:
             return found
         case None:
             raise MsError(_unplaced(unknown("MS101", Span(0, 0), "program", name, module.programs)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import NoReturn
 
 from mslang.diagnostics import Diagnostic, Fix, MsError, Note, Severity, Span
 from mslang.syntax.tree import Node
@@ -22,10 +21,10 @@ def warning(code: str, at: Node | Span, message: str, *, why: str | None = None,
     return Diagnostic(code, message, _span(at), Severity.WARNING, why, help, notes, fixes)
 
 
-def fail(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
-         notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> NoReturn:
-    """Raise `MsError` with one error diagnostic."""
-    raise MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
+def failure(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
+         notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> MsError:
+    """The `MsError` of one error diagnostic, to be raised."""
+    return MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

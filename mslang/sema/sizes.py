@@ -6,10 +6,19 @@ from collections.abc import Mapping
 
 from mslang.diagnostics import MsError, Span
 from mslang.ir.expr import (
-    Choice, Const, Domain, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform,
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Uniform,
 )
 from mslang.sema.expressions import index, infer
-from mslang.sema.report import fail, unknown
+from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Meaning, Scope, SizeName, TileName
 from mslang.syntax import tree
 
@@ -54,8 +63,8 @@ def declared(s: tree.SizeParam, given: int | Symbol | None, scope: Scope, open_s
         return SizeName(_default(s, s.default, domain, scope))
     if open_sizes:
         return SizeName(Symbol(s.name.text, DynamicRange(1, GREATEST)))
-    fail("MS112", s.name, f"size `{s.name.text}` has no value",
-         help=f"give one (`--set {s.name.text}=128`, `p[128]`), or a default: `{s.name.text} = 128`")
+    raise failure("MS112", s.name, f"size `{s.name.text}` has no value",
+                  help=f"give one (`--set {s.name.text}=128`, `p[128]`), or a default: `{s.name.text} = 128`")
 
 
 def _default(s: tree.SizeParam, e: tree.Expr, domain: Domain | None, scope: Scope) -> Expr:
@@ -66,12 +75,12 @@ def _default(s: tree.SizeParam, e: tree.Expr, domain: Domain | None, scope: Scop
 def _checked(value: int, domain: Domain | None, s: tree.SizeParam) -> Const:
     at = s.default if s.default is not None else s.name
     if value < 1:
-        fail("MS112", at, f"size `{s.name.text}` is {value}", why="a size is at least 1")
+        raise failure("MS112", at, f"size `{s.name.text}` is {value}", why="a size is at least 1")
     match domain:
         case DynamicRange(lo=lo, hi=hi) if not lo <= value <= hi:
-            fail("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared to be from {lo} to {hi}")
+            raise failure("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared from {lo} to {hi}")
         case DynamicRange(multiple=m) if value % m:
-            fail("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared to be a multiple of {m}")
+            raise failure("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared a multiple of {m}")
     return Const(value)
 
 
@@ -86,7 +95,7 @@ def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
         case tree.Ref(name=name) | tree.Call(callee=tree.Ref(name=name)):
             raise MsError(unknown("MS112", name, "kind of size", name.text, KINDS,
                                   help="a size known only at the call is `dyn(1..4096, multiple = 8)`"))
-    fail("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
+    raise failure("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
 
 
 def _arguments(call: tree.Call, names: tuple[str, ...]) -> dict[str, tree.Expr]:
@@ -94,7 +103,7 @@ def _arguments(call: tree.Call, names: tuple[str, ...]) -> dict[str, tree.Expr]:
     for k, a in enumerate(call.args):
         name = a.name.text if a.name is not None else names[k] if k < len(names) and not a.splat else None
         if name not in names or name in found:
-            fail("MS107", a, f"this takes {', '.join(f'`{n}`' for n in names)}")
+            raise failure("MS107", a, f"this takes {', '.join(f'`{n}`' for n in names)}")
         found[name] = a.value
     return found
 
@@ -103,17 +112,18 @@ def _domain(kind: str, args: dict[str, tree.Expr], at: tree.Call, scope: Scope) 
     def number(name: str, default: int | None = None) -> int:
         if name not in args:
             if default is None:
-                fail("MS107", at, f"`{kind}` needs `{name}`")
+                raise failure("MS107", at, f"`{kind}` needs `{name}`")
             return default
         return constant_int(args[name], scope)
 
+    cap = number("max_inner") if "max_inner" in args else None
     match kind:
         case "dyn":
             return _dynamic(args, at.span, scope, number("multiple", 1))
         case "perfect_tile":
-            return PerfectTile(_extent(args, at, scope), number("n"), number("max_inner") if "max_inner" in args else None)
+            return PerfectTile(_extent(args, at, scope), number("n"), cap)
         case "tile":
-            return FreeTile(_extent(args, at, scope), number("n"), number("max_inner") if "max_inner" in args else None)
+            return FreeTile(_extent(args, at, scope), number("n"), cap)
         case "partitioned_tile":
             return PartitionedTile(_extent(args, at, scope), number("n"), number("at"), number("factor"))
         case "uniform":
@@ -130,28 +140,28 @@ def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) 
         case tree.Binary(op="..", left=left, right=right):
             lo, hi = constant_int(left, scope), constant_int(right, scope)
         case other:
-            fail("MS112", other, "the range of a dynamic size is `least..greatest`")
+            raise failure("MS112", other, "the range of a dynamic size is `least..greatest`")
     if not 1 <= lo <= hi:
-        fail("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
+        raise failure("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
     if multiple < 1 or lo + (-lo) % multiple > hi:
-        fail("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
+        raise failure("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
     return DynamicRange(lo, hi, multiple)
 
 
 def _extent(args: dict[str, tree.Expr], at: tree.Call, scope: Scope) -> Expr:
     if "extent" not in args:
-        fail("MS107", at, "a tile needs the `extent` that it divides")
+        raise failure("MS107", at, "a tile needs the `extent` that it divides")
     return index(args["extent"], scope)
 
 
 def _numbers(e: tree.Expr | None, at: tree.Call, scope: Scope) -> tuple[int | float, ...]:
     if not isinstance(e, tree.List):
-        fail("MS107", at, "a list of numbers is needed")
+        raise failure("MS107", at, "a list of numbers is needed")
     found = []
     for x in e.items:
         value = infer(x, scope).expr
         if not isinstance(value, Const):
-            fail("MS113", x, "a number is needed that is known here")
+            raise failure("MS113", x, "a number is needed that is known here")
         found.append(value.value)
     return tuple(found)
 
@@ -163,4 +173,4 @@ def constant_int(e: tree.Expr, scope: Scope) -> int:
             pass
         case Const(value=int() as v):
             return v
-    fail("MS113", e, "a number is needed that is known here")
+    raise failure("MS113", e, "a number is needed that is known here")

@@ -11,7 +11,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.sema.consteval import Value, evaluate
 from mslang.sema.module import Found, Module
 from mslang.sema.native import TARGET_KINDS, Native
-from mslang.sema.report import fail, nearest, unknown
+from mslang.sema.report import failure, nearest, unknown
 from mslang.sema.values import const_value
 from mslang.syntax import tree
 from mslang.target.description import CUDA, GENERIC, Target
@@ -36,14 +36,15 @@ def describe(module: Module, name: str) -> Target:
     match thing:
         case Native(role="target"):
             return _native(thing)
-        case Found(module=owner, placed=tree.PlacedItem(start=start, parsed=tree.ParsedItem(item=tree.Target() as item))):
+        case Found(module=owner, item=tree.Target() as item, placed=tree.PlacedItem(start=start)):
             try:
                 return described(owner, item)
             except MsError as e:
                 raise MsError(*(d.placed(owner.path, start) for d in e.diagnostics)) from None
         case None:
             near = nearest(name, target_names(module))
-            raise MsError(problem("MS124", f"unknown target `{name}`", help=f"did you mean `{near}`?" if near else None))
+            help = f"did you mean `{near}`?" if near else None
+            raise MsError(problem("MS124", f"unknown target `{name}`", help=help))
     raise MsError(problem("MS128", f"`{name}` is no target"))
 
 
@@ -75,15 +76,15 @@ def described(module: Module, item: tree.Target, below: tuple[str, ...] = ()) ->
         if isinstance(f, tree.Bad):
             continue
         if f.name.text in seen:
-            fail("MS102", f.name, f"field `{f.name.text}` is set twice")
+            raise failure("MS102", f.name, f"field `{f.name.text}` is set twice")
         seen.add(f.name.text)
         value = evaluate(f.value, lambda n: const_value(module, n), tuple(module.consts))
         if f.name.text in OWN_FIELDS:
             made = _with_field(made, f, value)
         elif f.name.text in FIXED_FIELDS:
-            fail("MS124", f.name, f"`{f.name.text}` is given by the declaration itself")
+            raise failure("MS124", f.name, f"`{f.name.text}` is given by the declaration itself")
         elif isinstance(value, tuple):
-            fail("MS104", f.value, f"the field `{f.name.text}` holds a single value")
+            raise failure("MS104", f.value, f"the field `{f.name.text}` holds a single value")
         else:
             extra[f.name.text] = value
     return replace(made, extra=tuple(extra.items()))
@@ -97,33 +98,34 @@ def _base(module: Module, item: tree.Target, below: tuple[str, ...]) -> Target:
     match module.find(name):
         case Native(role="target") as native:
             return _native(native)
-        case Found(module=owner, placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Target() as base))) as found:
+        case Found(module=owner, item=tree.Target() as base) as found:
             key = f"{owner.path}:{base.name.text}"
             if key in (*below, f"{module.path}:{item.name.text}"):
-                fail("MS122", at, "targets that extend each other in a circle")
+                raise failure("MS122", at, "targets that extend each other in a circle")
             return _of_base(found, base, (*below, f"{module.path}:{item.name.text}"), at)
         case None:
             raise MsError(unknown("MS124", at, "kind of target", name, target_names(module),
                                   help="a target is a kind of `cpu`, of `cuda`, or extends another target"))
-    fail("MS128", at, f"`{name}` is no target")
+    raise failure("MS128", at, f"`{name}` is no target")
 
 
 def _of_base(found: Found, base: tree.Target, below: tuple[str, ...], at: tree.Node) -> Target:
     try:
         return described(found.module, base, below)
     except MsError as e:
-        fail("MS124", at, f"the target `{base.name.text}` is faulty", why=e.diagnostic.message if e.diagnostics else None)
+        why = e.diagnostic.message if e.diagnostics else None
+        raise failure("MS124", at, f"the target `{base.name.text}` is faulty", why=why) from None
 
 
 def _with_field(made: Target, f: tree.Field, value: Value) -> Target:
     name = f.name.text
     wanted = OWN_FIELDS[name]
     if wanted is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        fail("MS104", f.value, f"`{name}` is a whole number")
+        raise failure("MS104", f.value, f"`{name}` is a whole number")
     if wanted is str and not isinstance(value, str):
-        fail("MS104", f.value, f"`{name}` is a text")
+        raise failure("MS104", f.value, f"`{name}` is a text")
     if wanted is tuple and not (isinstance(value, tuple) and all(isinstance(x, str) for x in value)):
-        fail("MS104", f.value, f"`{name}` is a list of texts")
+        raise failure("MS104", f.value, f"`{name}` is a list of texts")
     if name == "vector_lanes":
         assert isinstance(value, int)
         return replace(made, vector_bits=32 * value)

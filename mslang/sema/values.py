@@ -5,14 +5,14 @@ from __future__ import annotations
 from mslang.diagnostics import MsError
 from mslang.sema.consteval import Value, evaluate
 from mslang.sema.module import Found, Module
-from mslang.sema.report import fail
+from mslang.sema.report import failure
 from mslang.syntax import tree
 
 
 def const_value(module: Module, name: str) -> Value | None:
     """The value of the const that `name` means in a module, or None if it means none or a faulty one."""
     match module.find(name):
-        case Found(module=owner, placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Const() as item))):
+        case Found(module=owner, item=tree.Const() as item):
             try:
                 return value_of(owner, item)
             except MsError:
@@ -28,15 +28,15 @@ def value_of(module: Module, item: tree.Const, below: tuple[str, ...] = ()) -> V
     """
     def named(name: str) -> Value | None:
         match module.find(name):
-            case Found(module=owner, placed=tree.PlacedItem(parsed=tree.ParsedItem(item=tree.Const() as other))):
+            case Found(module=owner, item=tree.Const() as other):
                 key = f"{owner.path}:{other.name.text}"
                 if key in open_consts:
-                    fail("MS122", item.value, f"`{item.name.text}` is defined by itself")
+                    raise failure("MS122", item.value, f"`{item.name.text}` is defined by itself")
                 try:
                     return value_of(owner, other, open_consts)
                 except MsError as e:
                     if any(d.code == "MS122" for d in e.diagnostics):
-                        fail("MS122", item.value, f"`{item.name.text}` is defined by itself")
+                        raise failure("MS122", item.value, f"`{item.name.text}` is defined by itself") from None
                     raise MsError from None
         return None
 

@@ -1,0 +1,73 @@
+"""Giving values their types: a literal takes the type of what it meets, nothing else is converted."""
+
+from __future__ import annotations
+
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import Const, Expr
+from mslang.sema.literals import Value, accepts, default_dtype, fits, retyped, scalar_of
+from mslang.sema.report import failure
+from mslang.syntax import tree
+
+
+def adapted(value: Value, dtype: str, at: tree.Expr) -> Expr:
+    """The value as an expression of type `dtype`; only literals adapt."""
+    if value.literal:
+        if not accepts(dtype, value.literal):
+            what = "an integer" if value.literal == "int" else "a floating-point number"
+            raise failure("MS104", at, f"{what} stands where `{dtype}` is needed")
+        check_fits(value.expr, dtype, at)
+        return retyped(value.expr, dtype)
+    if value.dtype != dtype:
+        text = text_of(at)
+        why = None
+        if value.size and is_float(scalar_of(dtype)):
+            why = "sizes are integers (`i64`); only literals take the type that is needed"
+        raise failure("MS104", at, f"`{value.dtype}` stands where `{dtype}` is needed", why=why,
+                      help=f"convert it: `{dtype}({text})`" if dtype != "bool" else "compare it with something")
+    return value.expr
+
+
+def settled(value: Value) -> Expr:
+    """The value with its default type, if it is a literal."""
+    return retyped(value.expr, default_dtype(value.literal)) if value.literal else value.expr
+
+
+def check_fits(e: Expr, dtype: str, at: tree.Expr) -> None:
+    """Refuse a literal outside of the range of `dtype`."""
+    if isinstance(e, Const) and not fits(e.value, dtype):
+        raise failure("MS123", at, f"{e.value} does not fit into `{dtype}`")
+
+
+def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, op: str) -> tuple[Expr, Expr, str]:
+    """Two operands of one type, and the sort of literal that both are ("" if one is typed).
+
+    A literal takes the other side's type.
+    """
+    if left.literal and right.literal:
+        if left.literal == right.literal:
+            return left.expr, right.expr, left.literal
+        return retyped(left.expr, "f32"), retyped(right.expr, "f32"), "float"
+    if left.literal:
+        return adapted(left, right.dtype, at_left), right.expr, ""
+    if right.literal:
+        return left.expr, adapted(right, left.dtype, at_right), ""
+    if left.dtype != right.dtype:
+        shown = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}.get(op, op)
+        raise failure("MS104", at_left.span.to(at_right.span), f"`{shown}` of `{left.dtype}` and `{right.dtype}`",
+                      why="nothing is converted without being asked for",
+                      help=f"convert one side: `{left.dtype}({text_of(at_right)})` or `{right.dtype}({text_of(at_left)})`")
+    return left.expr, right.expr, ""
+
+
+def text_of(e: tree.Expr) -> str:
+    """A short text of an expression for messages."""
+    match e:
+        case tree.Ref(name=n):
+            return n.text
+        case tree.Number(value=v):
+            return str(v)
+        case tree.Member(base=b, name=n):
+            return f"{text_of(b)}.{n.text}"
+        case tree.Index(base=b, items=xs):
+            return f"{text_of(b)}[{', '.join(text_of(x) for x in xs)}]"
+    return "…"
