@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from mslang.runtime.timing import Timing
+
 
 class Outcome(StrEnum):
     """What happened to a candidate; every candidate ends as exactly one of these."""
@@ -27,28 +29,6 @@ class Outcome(StrEnum):
 TRIED = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT, Outcome.CRASH,
                    Outcome.TIME_OUT})
 """Outcomes that used up a trial; the others cost no measurement."""
-
-
-class Timing(msgspec.Struct, frozen=True):
-    """Times of one kernel call, in seconds. `seconds` are the repeats (each the mean of `calls` calls);
-    a censored timing is a lower bound."""
-
-    seconds: tuple[float, ...]
-    calls: int = 1
-    censored: bool = False
-
-    @property
-    def median(self) -> float:
-        """The median repeat, in seconds."""
-        xs = sorted(self.seconds)
-        mid = len(xs) // 2
-        return xs[mid] if len(xs) % 2 else (xs[mid - 1] + xs[mid]) / 2
-
-    @property
-    def mad(self) -> float:
-        """The median absolute deviation from the median, in seconds."""
-        centre = self.median
-        return Timing(tuple(abs(x - centre) for x in self.seconds)).median
 
 
 class Verification(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.ir.dtype import bits, is_float
+from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import Binary, Call, Const, Expr
 from mslang.ir.program import Buffer, For, Program
 from mslang.ir.visit import stmt_exprs, walk, walk_expr
@@ -75,56 +75,54 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 
 def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
     """Arrays for `in` and `inout` parameters, the same in every process for one seed."""
-    import numpy as np
-
-    from mslang.runtime.arrays import aligned_empty, numpy_dtype
+    from mslang.runtime.arrays import sparse_integers
 
     arrays: Arrays = {}
     for position, param in enumerate(program.params):
         if param.direction == "out":
             continue
-        random = np.random.default_rng([seed, position, 0 if kind == SPARSE else 1])
-        buffer = param.buffer
-        shape = shape_of(buffer)
-        array = aligned_empty(shape, buffer.dtype)
-        array[...] = (_sparse if kind == SPARSE else _dense)(random, shape, buffer.dtype).astype(numpy_dtype(buffer.dtype))
-        arrays[buffer.name] = array
+        buffer, own = param.buffer, seed * 1_000_003 + position
+        make = sparse_integers if kind == SPARSE else _dense
+        arrays[buffer.name] = make(shape_of(buffer), buffer.dtype, own)
     return arrays
 
 
-def _sparse(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    """Random numbers from -1 to 1; of integer types, up to 100 in magnitude."""
     import numpy as np
 
-    if dtype == "bool":
-        return random.random(shape) < 0.5
-    low = 0 if dtype.startswith("u") else -2
-    # Half of the entries are zero, so that sums of thousands of products stay far below 2^11, exact even in f16.
-    return np.where(random.random(shape) < 0.5, 0, random.integers(low, 3, shape))
+    from mslang.runtime.arrays import empty
+
+    random = np.random.default_rng(seed)
+    out = empty(shape, dtype)
+    if dtype == "bf16":
+        out[...] = random.uniform(-1.0, 1.0, shape).astype(np.float32).view(np.uint32) >> 16
+    elif is_float(dtype):
+        out[...] = random.uniform(-1.0, 1.0, shape)
+    elif dtype == "bool":
+        out[...] = random.random(shape) < 0.5
+    else:
+        reach = min(2 ** (bits(dtype) - 1) - 1, 100)
+        out[...] = random.integers(0 if is_unsigned(dtype) else -reach, reach + 1, shape)
+    return out
 
 
-def _dense(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if dtype == "bool":
-        return random.random(shape) < 0.5
-    if is_float(dtype):
-        return random.uniform(-1.0, 1.0, shape)
-    reach = min(2 ** (bits(dtype) - 1) - 1, 100)
-    return random.integers(0 if dtype.startswith("u") else -reach, reach + 1, shape)
-
-
-def make_outputs(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
+def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
     """All arguments of a call: fresh copies of `inout` arrays and poisoned `out` arrays beside the `in` arrays."""
-    from mslang.runtime.arrays import aligned_copy, poisoned
+    from mslang.runtime.arrays import empty, poison
 
     arrays: Arrays = {}
     for param in program.params:
         buffer = param.buffer
-        match param.direction:
-            case "in":
-                arrays[buffer.name] = inputs[buffer.name]
-            case "inout":
-                arrays[buffer.name] = aligned_copy(inputs[buffer.name])
-            case _:
-                arrays[buffer.name] = poisoned(shape_of(buffer), buffer.dtype)
+        if param.direction == "in":
+            arrays[buffer.name] = inputs[buffer.name]
+            continue
+        fresh = empty(shape_of(buffer), buffer.dtype)
+        if param.direction == "inout":
+            fresh[...] = inputs[buffer.name]
+        else:
+            poison(fresh, buffer.dtype)
+        arrays[buffer.name] = fresh
     return arrays
 
 

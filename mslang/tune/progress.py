@@ -1,0 +1,61 @@
+"""What a search tells while it runs: plain values, shown by whoever listens (a terminal, a pipe, a notebook)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from mslang.tune.record import TRIED, Outcome, Record
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A search begins: what is searched, where records go, and how many trials it may take (None: no limit)."""
+
+    program: str
+    space: str
+    target: str
+    run: str
+    database: str
+    trials: int | None
+    resumed: int = 0
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """One candidate was tried and is on record."""
+
+    record: Record
+    better: bool
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The search is over: why, and how it went. `baseline` is the time of the unscheduled program, compiled plainly."""
+
+    reason: str
+    tally: Tally
+    best: Record | None
+    seconds: float
+    interrupted: bool = False
+
+
+Event = Started | Trial | Finished
+Listener = Callable[[Event], None]
+
+
+class Tally(msgspec.Struct):
+    """How many candidates ended in each outcome, and for which reasons."""
+
+    outcomes: Counter[Outcome] = msgspec.field(default_factory=Counter)
+    reasons: Counter[tuple[Outcome, str]] = msgspec.field(default_factory=Counter)
+
+    def add(self, outcome: Outcome, reason: str = "") -> None:
+        """Count one."""
+        self.outcomes[outcome] += 1
+        if reason:
+            self.reasons[outcome, reason] += 1
+
+    @property
+    def trials(self) -> int:
+        """Candidates that used up a trial."""
+        return sum(n for o, n in self.outcomes.items() if o in TRIED)
