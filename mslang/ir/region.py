@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.arith import relax, simplify, union_box
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
@@ -38,8 +39,6 @@ def range_between(start: Expr, stop: Expr) -> Range:
             return Range(start, Const(b - a))
         case _, Binary(op="+", left=left, right=extent) if left == start:
             return Range(start, extent)
-    from mslang.ir.arith import simplify
-
     return Range(start, simplify(Binary("-", stop, start)))
 
 
@@ -70,6 +69,8 @@ class _Scope(msgspec.Struct, frozen=True):
     loops: tuple[tuple[str, Range], ...] = ()
     views: Mapping[str, Region] = MappingProxyType({})
     updated: frozenset[tuple[str, tuple[Expr, ...]]] = frozenset()
+    started: frozenset[str] = frozenset()
+    """What the block's init writes; the blocks inside that update it do not make it a read."""
 
     def touch(self, buffer: str, box: Box, write: bool) -> _Access:
         """The access to `box`, in the buffer that is viewed where `buffer` is a view."""
@@ -105,9 +106,10 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     Returns:
         The reads and the writes.
     """
-    started = {s.buffer for s in walk(block.init or ()) if isinstance(s, Store)}
+    started = frozenset(s.buffer for s in walk(block.init or ()) if isinstance(s, Store))
     updated = frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
-    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated)
+    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated,
+                   started=started)
     local = {b.name for b in block.allocs}
     ranges = {a.name: Range(ZERO, a.extent) for a in block.axes}
     boxes: dict[tuple[bool, str], list[Box]] = {}
@@ -150,6 +152,8 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                     yield from scope.reads(e)
                 for write, regions in ((False, s.reads), (True, s.writes)):
                     for r in regions:
+                        if not write and r.buffer in scope.started:
+                            continue
                         yield scope.touch(r.buffer, _substituted(r.ranges, bound), write)
 
 
@@ -176,8 +180,6 @@ def _resolved(box: Box, buffer: Buffer | None) -> Box:
 def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...]) -> Box:
     for name, over in reversed(loops):
         if any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
-            from mslang.ir.arith import relax
-
             box = relax(box, {name: over})
     return box
 
@@ -186,8 +188,6 @@ def _joined(boxes: list[Box], buffer: Buffer | None, ranges: Mapping[str, Range]
     first, *others = boxes
     if not others or buffer is None:
         return boxes
-    from mslang.ir.arith import union_box
-
     for box in others:
         first = union_box(first, box, whole(buffer), ranges)
     return [first]

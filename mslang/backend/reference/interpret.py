@@ -1,0 +1,153 @@
+"""Running programs: `run` is what a program means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from types import CodeType, FunctionType, MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mslang.backend.reference.expressions import no_value
+from mslang.backend.reference.faults import Checker, Fault
+from mslang.backend.reference.generate import Source, generate, known
+from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16
+from mslang.diagnostics import MsError, Note, problem
+from mslang.ir.expr import DynamicRange, Expr, Symbol
+from mslang.ir.program import Buffer, Program
+from mslang.ir.visit import map_program_exprs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+FILENAME = "<reference>"
+NO_SIZES: Mapping[str, int | Sequence[int]] = MappingProxyType({})
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A program ready to run."""
+
+    code: CodeType
+    source: Source
+
+
+def run(program: Program, arrays: Mapping[str, Array], check: bool = True, *,
+        sizes: Mapping[str, int | Sequence[int]] = NO_SIZES) -> dict[str, Array]:
+    """Run a program, before or after scheduling, in program order.
+
+    Args:
+        program: the program; loops of any kind, nested blocks, views.
+        arrays: an array for every `in` and `inout` parameter, none of which is changed.
+        check: whether to check bounds, uninitialised reads, declared regions, races between iterations of concurrent
+            loops, axes against their extents, and that instances of spatial axes are independent.
+        sizes: values of dynamic sizes, and of sampled decisions (a sequence for a tile).
+
+    Returns:
+        The `out` and `inout` parameters. An element that nothing wrote is NaN, or the least value of its type.
+
+    Raises:
+        MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), the arguments do
+            not fit (MS487), or the program has what the interpreter cannot run (MS488).
+    """
+    concrete = _with_sizes(program, sizes)
+    lists = {q.buffer.name: _taken(q.buffer, q.direction, arrays) for q in concrete.params}
+    compiled = _compiled(concrete, check)
+    checker = Checker(compiled.source.sites)
+    namespace: dict[str, Any] = {**NAMESPACE, "product": product}
+    exec(compiled.code, namespace)
+    function: FunctionType = namespace["run"]
+    try:
+        function(checker, *lists.values())
+    except Fault as fault:
+        raise _explained(fault, fault.__traceback__, compiled.source) from None
+    except (ZeroDivisionError, Undefined) as error:
+        what = "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
+        raise _explained(Fault("MS486", what, None), error.__traceback__, compiled.source) from None
+    return {q.buffer.name: _given(q.buffer, lists[q.buffer.name]) for q in concrete.params if q.direction != "in"}
+
+
+@lru_cache(maxsize=128)
+def _compiled(program: Program, check: bool) -> Compiled:
+    source = generate(program, check)
+    return Compiled(compile(source.text, FILENAME, "exec"), source)
+
+
+def _explained(fault: Fault, trace: TracebackType | None, source: Source) -> MsError:
+    """The error for a fault, with the loops and axes as they stood."""
+    values: dict[str, int] = {}
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILENAME:
+            values |= {source.names[k]: v for k, v in trace.tb_frame.f_locals.items() if k in source.names}
+        trace = trace.tb_next
+    where = [f"in block `{fault.block}`"] if fault.block else []
+    if values:
+        where.append("at " + ", ".join(f"{name} = {v}" for name, v in values.items()))
+    notes = (Note(" ".join(where)),) if where else ()
+    return MsError(problem(fault.code, fault.message, why=fault.why, notes=notes))
+
+
+# ------------------------------------------------------------------ sizes
+def _with_sizes(program: Program, sizes: Mapping[str, int | Sequence[int]]) -> Program:
+    for s in program.dynamic:
+        if isinstance(s, Symbol):
+            _check_size(s, sizes.get(s.name))
+    if not program.dynamic and not sizes:
+        return program
+    from mslang.ir.arith import substitute_symbols
+
+    def concrete(e: Expr) -> Expr:
+        return substitute_symbols(e, sizes)
+
+    return msgspec.structs.replace(map_program_exprs(program, concrete), dynamic=())
+
+
+def _check_size(s: Symbol, value: int | Sequence[int] | None) -> None:
+    match s.domain, value:
+        case _, None:
+            raise no_value(s.name)
+        case DynamicRange(lo=lo, hi=hi, multiple=m), int():
+            if not lo <= value <= hi or value % m:
+                multiple = f", a multiple of {m}" if m > 1 else ""
+                raise MsError(problem("MS487", f"the size `{s.name}` cannot be {value}",
+                                      why=f"it is declared from {lo} to {hi}{multiple}"))
+
+
+# ------------------------------------------------------------------ arrays
+NUMPY_TYPES = MappingProxyType({
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
+    "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64",
+})
+"""The NumPy type of arrays of each element type; NumPy has no bfloat16, so `f32` arrays stand for it."""
+
+
+def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array]) -> list[Any]:
+    """The elements of an argument, or nothing yet for an `out` parameter."""
+    shape = tuple(known(n) for n in b.shape)
+    if direction == "out":
+        return [None] * prod(shape)
+    array = arrays.get(b.name)
+    if array is None:
+        raise MsError(problem("MS487", f"there is no array for the parameter `{b.name}`"))
+    if tuple(array.shape) != shape:
+        raise MsError(problem("MS487", f"the array for `{b.name}` has shape {list(array.shape)}",
+                              why=f"the parameter has shape {list(shape)}"))
+    wanted = NUMPY_TYPES.get(b.dtype)
+    if wanted is not None and array.dtype.name != wanted:
+        raise MsError(problem("MS487", f"the array for `{b.name}` has elements of type {array.dtype.name}",
+                              why=f"the parameter is `{b.dtype}`, for which {wanted} is wanted"))
+    values: list[Any] = array.ravel().tolist()
+    return [bf16(x) for x in values] if b.dtype == "bf16" else values
+
+
+def _given(b: Buffer, values: list[Any]) -> Array:
+    import numpy as np
+
+    dtype = np.dtype(NUMPY_TYPES[b.dtype])
+    poison: Any = float("nan") if dtype.kind == "f" else False if dtype.kind == "b" else int(np.iinfo(dtype).min)
+    filled = [poison if x is None else x for x in values]
+    return np.array(filled, dtype=dtype).reshape(tuple(known(n) for n in b.shape))

@@ -1,0 +1,171 @@
+"""Arithmetic as the language defines it, on Python's numbers.
+
+Every operation rounds to its type: `f32`, `f16` and `bf16` are computed in double precision and rounded once
+after each operation (exact for `+ - * /` and `sqrt`), integers wrap. Index arithmetic (`i64` without loads) is
+taken to be without overflow. `min(a, b)` is `a if a < b else b`, `max(a, b)` is `a if a > b else b`, so a NaN on
+either side gives `b`. `round` goes to the nearest even. Division by zero of integers, a shift by a count outside of
+the type's width, and a conversion to an integer type that cannot hold the value are faults.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from ctypes import c_float
+from types import MappingProxyType
+
+from mslang.ir.dtype import bits, is_float, is_unsigned
+
+
+class Undefined(ArithmeticError):
+    """An operation without a defined result."""
+
+
+def f32(x: float) -> float:
+    """`x` rounded to single precision."""
+    return c_float(x).value
+
+
+def f16(x: float) -> float:
+    """`x` rounded to half precision; what is too large becomes infinite."""
+    try:
+        value: float = struct.unpack("e", struct.pack("e", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
+    return value
+
+
+def bf16(x: float) -> float:
+    """`x` rounded to bfloat16 (to nearest even)."""
+    if math.isnan(x):
+        return x
+    # Rounded to odd first, so that going over single precision does not round twice.
+    near = c_float(x).value
+    (word,) = struct.unpack("I", struct.pack("f", near))
+    if near != x and not math.isinf(near):
+        word = (word if abs(near) < abs(x) else word - 1) | 1
+    word = (word + 0x7FFF + ((word >> 16) & 1)) & 0xFFFF0000
+    value: float = struct.unpack("f", struct.pack("I", word))[0]
+    return value
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    n = bits(dtype)
+    return (0, (1 << n) - 1) if is_unsigned(dtype) else (-(1 << (n - 1)), (1 << (n - 1)) - 1)
+
+
+def wrapped(text: str, dtype: str) -> str:
+    """Source that brings the integer `text` into the range of `dtype`, modulo two to its width."""
+    n = bits(dtype)
+    if is_unsigned(dtype):
+        return f"({text} & {(1 << n) - 1})"
+    half = 1 << (n - 1)
+    return f"(({text} + {half} & {(1 << n) - 1}) - {half})"
+
+
+def rounded(text: str, dtype: str) -> str:
+    """Source that rounds the double `text` to the floating type `dtype`."""
+    match dtype:
+        case "f64":
+            return text
+        case "f32":
+            return f"c_float({text}).value"
+    return f"{dtype}({text})"
+
+
+def literal(value: int | float | bool, dtype: str) -> str:
+    """Source of a constant of type `dtype`."""
+    if dtype == "bool":
+        return "True" if value else "False"
+    if not is_float(dtype):
+        return f"({int(value)})" if value < 0 else str(int(value))
+    number = {"f32": f32, "f16": f16, "bf16": bf16}.get(dtype, float)(float(value))
+    if math.isnan(number):
+        return "nan"
+    if math.isinf(number):
+        return "inf" if number > 0 else "(-inf)"
+    return f"({number!r})"
+
+
+# ------------------------------------------------------------------ operations that need more than an operator
+def divide(a: float, b: float) -> float:
+    """IEEE division."""
+    if b != 0:
+        return a / b
+    if a == 0 or a != a or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def to_int(x: float, lo: int, hi: int) -> int:
+    """`x` truncated to an integer from `lo` to `hi`."""
+    if not math.isfinite(x) or not lo <= int(x) <= hi:
+        raise Undefined(f"{x} cannot be converted to an integer from {lo} to {hi}")
+    return int(x)
+
+
+def shift_left(a: int, n: int, width: int) -> int:
+    """`a << n`."""
+    if not 0 <= n < width:
+        raise Undefined(f"a shift by {n} in a type of {width} bits")
+    return a << n
+
+
+def shift_right(a: int, n: int, width: int) -> int:
+    """`a >> n`, arithmetic for signed types."""
+    if not 0 <= n < width:
+        raise Undefined(f"a shift by {n} in a type of {width} bits")
+    return a >> n
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
+
+
+def _sqrt(x: float) -> float:
+    return math.sqrt(x) if x >= 0 else math.nan
+
+
+def _sigmoid(x: float) -> float:
+    if x >= 0:
+        return 1 / (1 + math.exp(-x))
+    return (e := math.exp(x)) / (1 + e)
+
+
+def _pow(x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+    except ValueError:
+        if x != 0:
+            return math.nan
+        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+
+
+def _whole(f: Callable[[float], int]) -> Callable[[float], float]:
+    return lambda x: math.copysign(float(f(x)), x) if math.isfinite(x) else x
+
+
+FLOAT_FUNCTIONS: MappingProxyType[str, Callable[..., float]] = MappingProxyType({
+    "exp": _exp, "log": _log, "tanh": math.tanh, "sigmoid": _sigmoid, "erf": math.erf, "sqrt": _sqrt,
+    "rsqrt": lambda x: divide(1.0, _sqrt(x)), "pow": _pow, "floor": _whole(math.floor), "ceil": _whole(math.ceil),
+    "round": _whole(round), "abs": abs,
+})
+"""The math functions on doubles; they never raise."""
+
+NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
+    {"c_float": c_float, "f16": f16, "bf16": bf16, "inf": math.inf, "nan": math.nan, "divide": divide,
+     "to_int": to_int, "shift_left": shift_left, "shift_right": shift_right}
+    | {f"fn_{name}": f for name, f in FLOAT_FUNCTIONS.items()}
+)
+"""What the generated source may name."""
