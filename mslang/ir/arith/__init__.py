@@ -14,6 +14,6 @@ from mslang.ir.arith.simplify import decide, equal, proved, simplify
 
 __all__ = [
     "Ranges", "Verdict", "add", "bounds", "ceildiv", "covers", "decide", "equal", "evaluate", "floordiv",
-    "intersect_box", "is_size", "maximum", "minimum", "mod", "mul", "proved", "relax", "simplify", "size_product", "sub",
-    "substitute_symbols", "union_box",
+    "intersect_box", "is_size", "maximum", "minimum", "mod", "mul", "proved", "relax", "simplify", "size_product",
+    "sub", "substitute_symbols", "union_box",
 ]

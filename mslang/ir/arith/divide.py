@@ -17,10 +17,10 @@ from mslang.ir.arith.size import (
     Mono,
     Poly,
     atom,
-    collect,
     common,
     divide_term,
     exact_div,
+    leading,
     number,
     only_factor,
     reduced,
@@ -65,7 +65,7 @@ def constant_quotient(low: Poly, high: Poly, d: Poly) -> int | None:
         if at_least_0(d - high - 1):
             return 0
         return 1 if at_least_0(low - d) and at_least_0(d + d - high - 1) else None
-    return -1 if at_least_0(low + d) and at_least_0(-high - 1) else None
+    return -1 if at_least_0(-high - 1) and at_least_0(low + d) else None
 
 
 # ------------------------------------------------------------------ // and %
@@ -92,11 +92,22 @@ def split_multiples(a: Poly, d: Poly) -> tuple[Poly, Poly]:
             if found is not None:
                 out, rest = out + reduced({found[0]: found[1]}), rest - Poly({m: c})
         return out, rest
-    for v, size in collect(a).items():
-        share = exact_div(size, d)
-        if share is not None:
-            part = Poly({v: 1})
-            out, rest = out + share * part, rest - size * part
+    return _divided_by_sum(a, d)
+
+
+def _divided_by_sum(a: Poly, d: Poly) -> tuple[Poly, Poly]:
+    """Polynomial division: no term of the remainder is a multiple of the divisor's leading term."""
+    dm, dc = leading(d)
+    out, rest = number(0), a
+    for _ in range(64):
+        for m, c in rest.sorted_terms():
+            left = without(m, dm)
+            if left is not None and c % dc == 0:
+                share = Poly({left: c // dc})
+                out, rest = out + share, rest - share * d
+                break
+        else:
+            break
     return out, rest
 
 
@@ -110,16 +121,12 @@ def quotient(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
             return quotient(-a, number(-k), facts)
         if k == 0:
             return atom("//", (a, d))
-    whole = facts.constant_quotient(a, d)
-    if whole is not None:
-        return number(whole)
     out, rest = split_multiples(a, d)
     if not rest:
         return out
-    if out:
-        whole = facts.constant_quotient(rest, d)
-        if whole is not None:
-            return out + whole
+    whole = facts.constant_quotient(rest, d)
+    if whole is not None:
+        return out + whole
     if positive(d):
         inner = _nested(rest, d, facts)
         if inner is not None:
@@ -181,9 +188,6 @@ def remainder(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
             return number(0)
         if k <= 0:
             return atom("%", (a, d))
-    whole = facts.constant_quotient(a, d)
-    if whole is not None:
-        return a - d.scaled(whole)
     rest = _without_remainders(split_multiples(a, d)[1], d)
     if not rest:
         return rest

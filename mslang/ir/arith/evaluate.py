@@ -141,6 +141,13 @@ def _substituted(e: Expr, values: SymbolValues) -> tuple[Expr, bool]:
         return e, False
     out = with_children(e, tuple(x for x, _ in done))
     if isinstance(out, (Binary, Unary, Select)) and all(isinstance(x, Const) for x in children(out)):
-        v = evaluate(out, {})
-        return Const(v, dtype_of(out)), True
+        return _constant(out), True
     return out, True
+
+
+def _constant(e: Expr) -> Expr:
+    """The value of an operation on constants; a division by zero stays as it is."""
+    match e:
+        case Binary(op="//" | "%" | "/", right=Const(value=0)):
+            return e
+    return Const(evaluate(e, {}), dtype_of(e))

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Literal
 
 from mslang.ir.arith.divide import choice, constant_quotient, merge, quotient
-from mslang.ir.arith.domain import Limits, atom_limits, factor_limits, product_limits, scale_limits
+from mslang.ir.arith.domain import Limits, atom_limits, factor_limits, limits, product_limits, scale_limits
 from mslang.ir.arith.sign import Verdict, at_least_0, coefficient, positive, replace_factor, size_sign
-from mslang.ir.arith.size import CHOICES, Factor, Poly, number
+from mslang.ir.arith.size import CHOICES, Factor, Poly, collect, number
 
 Side = Literal[-1, 1]
 LOW: Side = -1
@@ -53,8 +53,9 @@ class Scope:
                     return lo // k
                 if self.plain and not any(f.is_size for m in x.terms for f in m):
                     return None
-        low, high = extreme(x, self, LOW), extreme(x, self, HIGH)
-        if low is None or high is None or d.vars & self.spans.keys():
+        low = extreme(x, self, LOW)
+        high = None if low is None else extreme(x, self, HIGH)
+        if low is None or high is None or not d.vars.isdisjoint(self.spans):
             return None
         return constant_quotient(low, high, d)
 
@@ -102,7 +103,7 @@ def _numeric_factor(f: Factor, scope: Scope) -> Limits:
     if f.args:
         return atom_limits(f.op, tuple(numeric(a, scope) for a in f.args))
     if f.op == "var":
-        span = scope.spans.get(next(iter(f.vars)))
+        span = scope.spans.get(f.name)
         if span is not None:
             return numeric(span.low, scope)[0], numeric(span.high, scope)[1]
     return None, None
@@ -113,6 +114,9 @@ def _numeric_factor(f: Factor, scope: Scope) -> Limits:
 def extreme(p: Poly, scope: Scope, side: Side) -> Poly | None:
     """A polynomial without the scope's variables that bounds `p` from below (LOW) or above (HIGH); None where none is
     found. It is reached if `p` is linear in variables whose ranges are not empty."""
+    straight = _linear_extreme(p, scope, side)
+    if straight is not None:
+        return straight
     while True:
         f = _next_factor(p, scope)
         if f is None:
@@ -125,6 +129,27 @@ def extreme(p: Poly, scope: Scope, side: Side) -> Poly | None:
         if by is None:
             return None
         p = merge(replace_factor(p, f, by))
+
+
+def _linear_extreme(p: Poly, scope: Scope, side: Side) -> Poly | None:
+    """`extreme` in one pass for a sum of variables whose ranges mention no variable; None if it is something else."""
+    out = number(0)
+    for v, c in collect(p).items():
+        if not v:
+            out = out + c
+            continue
+        f = v[0]
+        if len(v) > 1 or f.op != "var":
+            return None
+        span = scope.spans.get(f.name)
+        if span is None:
+            out = out + c * Poly({v: 1})
+            continue
+        lo, hi = limits(c)
+        if span.vars or not ((lo is not None and lo >= 0) or (hi is not None and hi <= 0)):
+            return None
+        out = out + c * (span.low if (side == LOW) == (lo is not None and lo >= 0) else span.high)
+    return out
 
 
 def _next_factor(p: Poly, scope: Scope) -> Factor | None:
@@ -146,7 +171,7 @@ def _next_factor(p: Poly, scope: Scope) -> Factor | None:
 
 def _factor_bound(f: Factor, scope: Scope, side: Side) -> Poly | None:
     if f.op == "var":
-        span = scope.spans[next(iter(f.vars))]
+        span = scope.spans[f.name]
         return span.low if side == LOW else span.high
     if f.op in CHOICES:
         ends = [extreme(a, scope, side) for a in f.args]
@@ -211,7 +236,7 @@ def _straight(p: Poly, scope: Scope) -> bool:
         if len(outer) > 1 or any(f.op != "var" for f in outer):
             return False
         for f in outer:
-            span = scope.spans.get(next(iter(f.vars)))
+            span = scope.spans.get(f.name)
             if span is None or span.vars or not at_least_0(span.high - span.low):
                 return False
     return True

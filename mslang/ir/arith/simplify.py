@@ -124,13 +124,12 @@ def compare(op: str, p: Poly, scope: Scope) -> Expr:
         answer = sign_verdict(p, scope)
     if answer in (Verdict.PROVED, Verdict.REFUTED):
         return Const((answer is Verdict.PROVED) == (op != "!="), "bool")
-    p = _without_content(p)
-    lead, left, right = _sides(p)
+    lead, plus, minus, rest = _sides(_without_content(p))
     if op in ("==", "!="):
-        return Binary(op, write(left if lead > 0 else right), write(right if lead > 0 else left))
+        return Binary(op, *map(write, (plus, minus - rest) if lead > 0 else (minus, plus + rest)))
     if lead > 0:
-        return Binary(">=", write(left), write(right))
-    return Binary("<", write(right - right.offset), write(left - right.offset + 1))
+        return Binary(">=", write(plus), write(minus - rest))
+    return Binary("<", write(minus), write(plus + rest + 1))
 
 
 def _as_not_negative(op: str, p: Poly) -> Poly:
@@ -146,30 +145,24 @@ def _without_content(p: Poly) -> Poly:
     return Poly({m: c // g for m, c in p.terms.items() if c // g})
 
 
-def _sides(p: Poly) -> tuple[int, Poly, Poly]:
-    """`p = left - right`, each variable where it is positive; with the sign of the first term."""
+def _sides(p: Poly) -> tuple[int, Poly, Poly, Poly]:
+    """`(lead, plus, minus, rest)` with `p = plus - minus + rest`: what has variables (else symbols) by sign,
+    and the sign of its first term."""
     parts = collect(p)
     rest = parts.pop((), number(0))
     if not parts:
-        moved = rest - rest.offset
-        first = max(moved.terms.items(), key=lambda t: (len(t[0]), tuple(f.key for f in t[0])))
-        left, right = _by_sign(moved)
-        return (1 if first[1] > 0 else -1), left, right - rest.offset
-    ordered = sorted(parts.items(), key=lambda t: rank(*t))
+        parts = {m: number(c) for m, c in rest.terms.items() if m}
+        rest = number(rest.offset)
     lead = 0
-    left = right = number(0)
-    for v, c in ordered:
-        plus = any(x > 0 for x in c.terms.values())
-        lead = lead or (1 if plus else -1)
-        if plus:
-            left = left + c * Poly({v: 1})
+    plus = minus = number(0)
+    for v, c in sorted(parts.items(), key=lambda t: rank(*t)):
+        positive = any(x > 0 for x in c.terms.values())
+        lead = lead or (1 if positive else -1)
+        if positive:
+            plus = plus + c * Poly({v: 1})
         else:
-            right = right - c * Poly({v: 1})
-    return (lead, left, right - rest) if lead > 0 else (lead, left + rest, right)
-
-
-def _by_sign(p: Poly) -> tuple[Poly, Poly]:
-    return Poly({m: c for m, c in p.terms.items() if c > 0}), Poly({m: -c for m, c in p.terms.items() if c < 0})
+            minus = minus - c * Poly({v: 1})
+    return lead, plus, minus, rest
 
 
 def zero_verdict(p: Poly, scope: Scope) -> Verdict:

@@ -41,6 +41,11 @@ class Factor(msgspec.Struct, frozen=True, cache_hash=True):
         """The symbol this factor is, or None."""
         return self.expr if isinstance(self.expr, Symbol) else None
 
+    @property
+    def name(self) -> str:
+        """The name of a variable, else empty."""
+        return self.expr.name if isinstance(self.expr, Var) else ""
+
 
 Mono = tuple[Factor, ...]
 _KEY = attrgetter("key")
@@ -355,13 +360,13 @@ def exact_div(a: Poly, d: Poly) -> Poly | None:
 
 @lru_cache(maxsize=16384)
 def _exact_div(a: Poly, d: Poly) -> Poly | None:
-    lead, lead_c = _leading(d)
+    lead, lead_c = leading(d)
     quotient, rest, steps = NOTHING, a, 0
     while rest:
         steps += 1
         if steps > 64:
             return None
-        m, c = _leading(rest)
+        m, c = leading(rest)
         found = divide_term(m, c, lead, lead_c)
         if found is None:
             return None
@@ -370,7 +375,8 @@ def _exact_div(a: Poly, d: Poly) -> Poly | None:
     return reduced(dict(quotient.terms))
 
 
-def _leading(p: Poly) -> tuple[Mono, int]:
+def leading(p: Poly) -> tuple[Mono, int]:
+    """The leading term: highest degree, then first by name."""
     m = min(p.terms, key=lambda n: (-len(n), tuple(f.key for f in n)))
     return m, p.terms[m]
 
