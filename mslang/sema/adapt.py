@@ -55,7 +55,8 @@ def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, 
         shown = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}.get(op, op)
         raise failure("MS104", at_left.span.to(at_right.span), f"`{shown}` of `{left.dtype}` and `{right.dtype}`",
                       why="nothing is converted without being asked for",
-                      help=f"convert one side: `{left.dtype}({text_of(at_right)})` or `{right.dtype}({text_of(at_left)})`")
+                      help=f"convert one side: `{left.dtype}({text_of(at_right)})` or "
+                           f"`{right.dtype}({text_of(at_left)})`")
     return left.expr, right.expr, ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.sema.module import Found, Module, Thing, Whole
 from mslang.sema.native import TARGET_KINDS, Native
-from mslang.sema.program import consts_of, elaborated, intrin_program
+from mslang.sema.program import as_program, checked, consts_of
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
 from mslang.sema.targets import described, target_names
@@ -28,7 +28,7 @@ def check_items(module: Module) -> Iterator[Diagnostic]:
 def _item(module: Module, item: tree.AnyItem) -> Iterable[Diagnostic]:
     match item:
         case tree.Program():
-            return elaborated(item, (), consts_of(module, item), open_sizes=True).diagnostics
+            return checked(item, consts_of(module, item))
         case tree.Const():
             return _faults(lambda: value_of(module, item))
         case tree.Target():
@@ -52,10 +52,10 @@ def _faults(check: Callable[[], object]) -> tuple[Diagnostic, ...]:
 
 def _intrin(module: Module, item: tree.Intrin) -> Iterator[Diagnostic]:
     yield from _target(module, item.target)
-    yield from intrin_program(module, item).diagnostics
+    yield from checked(as_program(item), consts_of(module, item))
     for impl in item.impls:
         if impl.body is not None:
-            yield from intrin_program(module, item, impl.body).diagnostics
+            yield from checked(as_program(item, impl.body), consts_of(module, item))
         elif impl.backend is not None and impl.backend.text not in ("cuda", "llvm", "c"):
             yield unknown("MS124", impl.backend, "back end", impl.backend.text, ("cuda", "llvm", "c"))
 

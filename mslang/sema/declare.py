@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, MsError, Note, Span
 from mslang.ir.program import Buffer
@@ -17,7 +18,8 @@ class Declarations:
     """What is declared in one program while it is made.
 
     Names of buffers, blocks and loops are unique in a program; a second loop of a name gets a number.
-    `written` holds, for each buffer, the first block that writes it.
+    `written` holds, for each buffer, the first block that writes it; `scopes`, for each block, every name that its body
+    has anywhere.
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
@@ -28,6 +30,7 @@ class Declarations:
         self.axes: dict[tuple[str, str], Span] = {}
         self.types: dict[str, Buffer] = {}
         self.written: dict[str, Span] = {}
+        self.scopes: dict[str, Scope] = {}
         self._taken: set[str] = set(reserved)
 
     def buffer(self, name: tree.Name, type: tree.Type, scope: Scope, direction: str, view_of: BufferName | None = None,
@@ -69,6 +72,12 @@ class Declarations:
                           notes=(Note("first declared here", before),))
         refuse_shadow(name, scope)
         self._taken.add(name.text)
+
+    def see(self, scope: Scope) -> None:
+        """Remember the names of a scope for the block it is in."""
+        if scope.block is not None:
+            before = self.scopes.get(scope.block, scope)
+            self.scopes[scope.block] = Scope(MappingProxyType({**before.names, **scope.names}), scope.block)
 
     def root(self, name: str, scope: Scope) -> str:
         """The buffer that `name` is, or views at last."""

@@ -92,6 +92,7 @@ class Elaborator:
     def statements(self, body: tuple[tree.Stmt, ...], scope: Scope, part: Part) -> tuple[Stmt, ...]:
         """The IR of some statements; what they declare for their block is put into `part`."""
         out: list[Stmt] = []
+        self.declared.see(scope)
         for k, s in enumerate(body):
             try:
                 match s:
@@ -101,8 +102,10 @@ class Elaborator:
                         return (*out, *((Let(made.name, made.value, rest),) if made is not None else rest))
                     case tree.Alloc():
                         scope = self._alloc(s, scope, part)
+                        self.declared.see(scope)
                     case tree.View():
                         scope = self._view(s, scope, part)
+                        self.declared.see(scope)
                     case _:
                         out.extend(self._statement(s, scope, part))
             except MsError as e:

@@ -11,7 +11,9 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
+from mslang.sema.declare import Declarations
 from mslang.sema.elaborate import Elaborator, Part
+from mslang.sema.lint import lint
 from mslang.sema.module import Found, Module
 from mslang.sema.refer import dotted_names
 from mslang.sema.report import fault, unknown
@@ -48,17 +50,20 @@ class Elaborated(msgspec.Struct, frozen=True):
         return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
 
 
-def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), *, exact: bool = False,
-              open_sizes: bool = False) -> Elaborated:
+def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), *, exact: bool = False) -> Elaborated:
     """The IR of a program item.
 
     Args:
         item: the item.
         sizes: values of its size parameters; those absent take their default.
         consts: the consts that it may name.
-        exact: read a long form as it stands: no `let` becomes a size, and nothing is warned about.
-        open_sizes: sizes without a value stand for any size instead of being an error.
+        exact: read a long form as it stands: no `let` becomes a size.
     """
+    return _build(item, sizes, consts, exact, open_sizes=False)[0]
+
+
+def _build(item: tree.Program, sizes: Sizes, consts: Consts, exact: bool,
+           open_sizes: bool) -> tuple[Elaborated, Declarations]:
     known = {s.name.text for s in item.sizes}
     made = Elaborator(exact, reserved=known)
     for name in sizes:
@@ -77,7 +82,7 @@ def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), 
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)
     names = made.declared
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
-    return Elaborated(program, source, tuple(made.diagnostics))
+    return Elaborated(program, source, tuple(made.diagnostics)), names
 
 
 def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
@@ -103,10 +108,16 @@ def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
 
 
 @lru_cache(maxsize=512)
-def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], consts: Consts,
-               open_sizes: bool = False) -> Elaborated:
+def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], consts: Consts) -> Elaborated:
     """`elaborate`, remembered."""
-    return elaborate(item, dict(sizes), consts, open_sizes=open_sizes)
+    return elaborate(item, dict(sizes), consts)
+
+
+@lru_cache(maxsize=512)
+def checked(item: tree.Program, consts: Consts) -> tuple[Diagnostic, ...]:
+    """Everything that is found about a program item. Sizes without a value stand for any size."""
+    made, names = _build(item, NO_SIZES, consts, exact=False, open_sizes=True)
+    return made.diagnostics if made.errors else (*made.diagnostics, *lint(item, made.program, names))
 
 
 def consts_of(module: Module, item: tree.AnyItem) -> Consts:
@@ -182,8 +193,12 @@ def sizes_by_position(item: tree.Program, values: Sequence[int | Symbol]) -> Siz
 
 def intrin_program(module: Module, item: tree.Intrin, body: tree.Body | None = None) -> Elaborated:
     """The meaning of an intrinsic as a program (or, given the body of an `impl`, that implementation)."""
-    as_program = tree.Program(item.span, (), "", item.name, (), item.params, item.desc if body is None else body)
-    return elaborated(as_program, (), consts_of(module, item))
+    return elaborated(as_program(item, body), (), consts_of(module, item))
+
+
+def as_program(item: tree.Intrin, body: tree.Body | None = None) -> tree.Program:
+    """An intrinsic's `desc` (or the body of an `impl`) as a program item, spans as they are."""
+    return tree.Program(item.span, (), "", item.name, (), item.params, item.desc if body is None else body)
 
 
 def parse_program(text: str) -> Program:
