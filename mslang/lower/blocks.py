@@ -10,16 +10,23 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
 from mslang.ir.program import Block, Buffer, For, If, Let, Program, Stmt, Store, View, While
-from mslang.ir.visit import conjunction, fresh, map_expr, used_names
+from mslang.ir.visit import conjunction, free_vars, fresh, map_expr, used_names
+from mslang.ir.visit import walk as walk_program
+from mslang.lower.analysis import accesses
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Body, bodies, map_expressions, with_bodies
+from mslang.lower.kernel import Body, bodies, map_expressions, walk, with_bodies
 
 
 class Flat(NamedTuple):
-    """A program without blocks, the buffers it allocates not yet placed."""
+    """A program without blocks, the buffers it allocates not yet placed.
+
+    `carried` pairs a buffer with the loops from one iteration of which to another it carries values, so that it
+    must be placed around them.
+    """
 
     body: Body
     buffers: tuple[Buffer, ...]
+    carried: frozenset[tuple[str, str]]
 
 
 class _Names(NamedTuple):
@@ -31,17 +38,18 @@ class _Names(NamedTuple):
 
 def flatten(p: Program) -> Flat:
     """The program's statements with every block replaced by what it does."""
-    found = list(p.allocs)
-    lets = _Lets(set(used_names(p)))
-    body = _body(p.body, _Names({}, {}), found, lets)
-    return Flat(body, tuple(found))
+    notes = _Notes(p)
+    body = _body(p.body, _Names({}, {}), notes)
+    return Flat(body, tuple(notes.buffers), frozenset(notes.carried))
 
 
-class _Lets:
-    """Makes `let` names unique, as they are local to their block only."""
+class _Notes:
+    """What is gathered on the way; and `let` names made unique, as they are local to their block only."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
+    def __init__(self, p: Program) -> None:
+        self.buffers = list(p.allocs)
+        self.carried: set[tuple[str, str]] = set()
+        self.taken = set(used_names(p))
         self.seen: set[str] = set()
 
     def name(self, wanted: str) -> str:
@@ -52,31 +60,31 @@ class _Lets:
         return wanted
 
 
-def _body(body: tuple[Stmt, ...], names: _Names, found: list[Buffer], lets: _Lets) -> Body:
+def _body(body: tuple[Stmt, ...], names: _Names, notes: _Notes) -> Body:
     out: list[Stmt] = []
     for s in body:
-        out.extend(_statement(s, names, found, lets))
+        out.extend(_statement(s, names, notes))
     return tuple(out)
 
 
-def _statement(s: Stmt, names: _Names, found: list[Buffer], lets: _Lets) -> Body:
+def _statement(s: Stmt, names: _Names, notes: _Notes) -> Body:
     match s:
         case Block():
-            return _block(s, names, found, lets)
+            return _block(s, names, notes)
         case Store(buffer=b, indices=xs, value=v):
             buffer, indices = _access(b, tuple(_rewrite(x, names) for x in xs), names)
             return (Store(buffer, indices, _rewrite(v, names)),)
         case Let(name=n, value=v, body=b):
-            name = lets.name(n)
+            name = notes.name(n)
             inner = _Names({**names.values, n: Var(name, dtype_of(v))}, names.views)
-            return (Let(name, _rewrite(v, names), _body(b, inner, found, lets)),)
+            return (Let(name, _rewrite(v, names), _body(b, inner, notes)),)
         case For() | If() | While():
-            parts = tuple(_body(b, names, found, lets) for b in bodies(s))
+            parts = tuple(_body(b, names, notes) for b in bodies(s))
             return (map_expressions(with_bodies(s, parts), lambda e: _rewrite(e, names)),)
     return (map_expressions(s, lambda e: _rewrite(e, names)),)
 
 
-def _block(s: Block, names: _Names, found: list[Buffer], lets: _Lets) -> Body:
+def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     outer = names
     axes = {a.name: _rewrite(a.binding, outer) for a in s.axes}
     views = {**outer.views}
@@ -85,17 +93,36 @@ def _block(s: Block, names: _Names, found: list[Buffer], lets: _Lets) -> Body:
         ranges = tuple(replace(r, start=at) for r, at in zip(source.ranges, starts, strict=True))
         views[v.buffer.name] = View(v.buffer, replace(source, ranges=ranges))
     inner = _Names({**outer.values, **axes}, views)
-    found.extend(s.allocs)
-    body = _body(s.body, inner, found, lets)
+    notes.buffers.extend(s.allocs)
+    body = _body(s.body, inner, notes)
     if s.init is not None:
         reduced = tuple(
             Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1)
         )
-        init = _body(s.init, inner, found, lets)
+        init = _body(s.init, inner, notes)
         first = fold(conjunction(reduced))
         body = (*(init if first == TRUE else (If(first, init),)), *body)
+    _note_carried(s, axes, body, notes)
     predicate = fold(_rewrite(s.predicate, inner))
     return body if predicate == TRUE else (If(predicate, body),)
+
+
+def _note_carried(s: Block, axes: Mapping[str, Expr], body: Body, notes: _Notes) -> None:
+    """Note the loops over which what the block writes must outlive one iteration."""
+    if any(isinstance(x, Block) for x in walk_program(s.body)):
+        carrying: frozenset[str] = frozenset()
+    else:
+        carrying = frozenset(x.var for x in walk(body) if isinstance(x, For))
+    for a in s.axes:
+        if a.kind != "spatial":
+            carrying |= free_vars(axes[a.name])
+    everywhere = frozenset[str]().union(*(free_vars(e) for e in axes.values())) | carrying
+    found = list(accesses(body))
+    for name in {a.buffer for a in found if isinstance(a, Store)}:
+        places = {a.indices for a in found if a.buffer == name}
+        # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
+        loops = everywhere if len(places) > 1 else carrying
+        notes.carried.update((name, v) for v in loops)
 
 
 def _rewrite(e: Expr, names: _Names) -> Expr:

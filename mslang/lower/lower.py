@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from mslang.diagnostics import MsError, problem
+from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Program
+from mslang.ir.visit import map_program_exprs, walk_expr
 from mslang.lower.blocks import flatten
-from mslang.lower.kernel import Allocate, Body, Kernel
+from mslang.lower.guards import resolve
+from mslang.lower.kernel import Kernel
+from mslang.lower.place import place
 from mslang.target.description import Target
 
 
 def lower(program: Program, target: Target) -> Kernel:
-    """What the program does, as loops over placed buffers."""
-    flat = flatten(program)
-    body: Body = flat.body
-    for b in flat.buffers:
-        body = (Allocate(b, body),)
-    return Kernel(program.name, program.params, body, program.dynamic)
+    """What a concrete program does, as loops over placed buffers.
+
+    Raises MsError MS406 if a decision of the program has no value, MS405 if a view is accessed with too many indices.
+    """
+    _check_decided(program)
+    dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
+    return Kernel(program.name, program.params, resolve(place(flatten(program))), dynamic)
+
+
+def _check_decided(program: Program) -> None:
+    def look(e: Expr) -> Expr:
+        for x in walk_expr(e):
+            if isinstance(x, Symbol) and not isinstance(x.domain, DynamicRange):
+                raise MsError(problem(
+                    "MS406", f"the decision {x.text} has no value", why="only a concrete program can be compiled",
+                    help="pin the decision, or draw one with sample",
+                ))
+        return e
+
+    map_program_exprs(program, look)

@@ -1,0 +1,175 @@
+"""The arrays that a kernel is called with: found, checked against the signature, outputs made where none is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
+from mslang.runtime.signature import Parameter, Signature
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NUMPY = {
+    "bool": "bool", "bf16": "uint16", "f16": "float16", "f32": "float32", "f64": "float64",
+    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)}, **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
+}
+
+
+def numpy_name(dtype: str) -> str:
+    """NumPy's name of an element type; bf16 travels as its bits in uint16."""
+    return _NUMPY[dtype]
+
+
+def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> tuple[
+    dict[str, NDArray[Any]], dict[str, int]
+]:
+    """Every parameter's array by name, and the dynamic sizes. Arrays are used in place, never copied.
+
+    Raises MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape,
+    MS413 a wrong layout, MS414 an output that cannot be written or overlaps another argument.
+    """
+    arrays = {name: _as_array(name, x) for name, x in _matched(signature, given, named).items()}
+    sizes = _dynamic_sizes(signature, arrays)
+    for p in signature.parameters:
+        shape = tuple(evaluate(e, sizes) for e in p.shape)
+        if p.name not in arrays:
+            arrays[p.name] = _empty(p, shape)
+        _check(p, shape, sizes, arrays[p.name])
+    _check_overlaps(signature, arrays)
+    return arrays, sizes
+
+
+def evaluate(e: Expr, sizes: Mapping[str, int]) -> int:
+    """A size as a number."""
+    match e:
+        case Const(value=v):
+            return int(v)
+        case Symbol(text=text) if text in sizes:
+            return sizes[text]
+        case Binary(op=op, left=left, right=right):
+            a, b = evaluate(left, sizes), evaluate(right, sizes)
+            match op:
+                case "+":
+                    return a + b
+                case "-":
+                    return a - b
+                case "*":
+                    return a * b
+                case "//":
+                    return a // b
+                case "%":
+                    return a % b
+                case "min":
+                    return min(a, b)
+                case "max":
+                    return max(a, b)
+    raise MsError(problem("MS412", f"a size cannot be told from the arguments: {e!r}"))
+
+
+def _matched(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
+    names = [p.name for p in signature.parameters]
+    needed = [p.name for p in signature.parameters if p.direction != "out"]
+    call = f"{signature.name}({', '.join(names)})"
+    # Outputs may be left out: then the arguments are the inputs in order.
+    order = names if len(given) == len(names) else needed
+    if len(given) > len(order):
+        _refuse("MS410", f"{signature.name} takes {len(names)} arrays, {len(given)} are given", help=call)
+    found = dict(zip(order, given, strict=False))
+    for name, x in named.items():
+        if name not in names:
+            _refuse("MS410", f"{signature.name} has no parameter {name}", help=call)
+        if name in found:
+            _refuse("MS410", f"{name} is given twice", help=call)
+        found[name] = x
+    missing = [n for n in needed if n not in found]
+    if missing:
+        _refuse("MS410", f"{signature.name} is called without {', '.join(missing)}", help=call)
+    return found
+
+
+def _as_array(name: str, x: object) -> NDArray[Any]:
+    import numpy as np
+
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "__dlpack__"):
+        return np.from_dlpack(x)  # type: ignore[arg-type]
+    _refuse("MS411", f"{name} is no array but {type(x).__name__}",
+            help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)")
+
+
+def _dynamic_sizes(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for p in signature.parameters:
+        if p.name not in arrays:
+            continue
+        for e, actual in zip(p.shape, arrays[p.name].shape, strict=False):
+            if not isinstance(e, Symbol):
+                continue
+            if sizes.setdefault(e.text, actual) != actual:
+                _refuse("MS412", f"{p.name} has {e.text} = {actual}, another argument {e.text} = {sizes[e.text]}")
+    for symbol in signature.dynamic:
+        known = symbol.domain
+        if symbol.text not in sizes:
+            _refuse("MS412", f"the size {symbol.text} cannot be told from the arguments",
+                    help="pass an array that has it as a dimension")
+        n = sizes[symbol.text]
+        if isinstance(known, DynamicRange) and not (known.lo <= n <= known.hi and n % known.multiple == 0):
+            _refuse("MS412", f"{symbol.text} = {n} is not allowed",
+                    why=f"it is declared dyn({known.lo}..{known.hi}, multiple = {known.multiple})")
+    return sizes
+
+
+def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
+    from mslang.runtime.arrays import empty
+
+    if p.strides is not None:
+        _refuse("MS410", f"the output {p.name} must be given", why="its layout is not the ordinary one")
+    return empty(shape, p.dtype)
+
+
+def _check(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int], x: NDArray[Any]) -> None:
+    expected = numpy_name(p.dtype)
+    if x.dtype.name not in (expected, "bfloat16" if p.dtype == "bf16" else expected):
+        _refuse("MS411", f"{p.name} holds {x.dtype.name}, expected {expected}", help=f"{p.name}.astype({expected!r})")
+    if x.shape != shape:
+        _refuse("MS412", f"{p.name} has shape {x.shape}, expected {shape}")
+    size = size_of(p.dtype)
+    strides = row_strides(shape) if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
+    actual = tuple(s // size for s in x.strides)
+    if any(n > 1 and a != b for n, a, b in zip(shape, actual, strides, strict=True)) and x.size:
+        _refuse("MS413", f"{p.name} has strides {actual} (in elements), expected {strides}",
+                help=f"numpy.ascontiguousarray({p.name})" if p.strides is None else None)
+    if x.ctypes.data % size:
+        _refuse("MS413", f"{p.name} is not aligned to its elements", help=f"{p.name}.copy()")
+    if p.direction != "in" and not x.flags.writeable:
+        _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+
+
+def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a compact array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _check_overlaps(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> None:
+    import numpy as np
+
+    for p in signature.parameters:
+        if p.direction == "in":
+            continue
+        for name, other in arrays.items():
+            if name != p.name and np.may_share_memory(arrays[p.name], other):
+                _refuse("MS414", f"{p.name} and {name} share memory",
+                        why="compiled code takes what it writes to be apart from all else")
+
+
+def _refuse(code: str, message: str, why: str | None = None, help: str | None = None) -> NoReturn:
+    raise MsError(problem(code, message, why=why, help=help))

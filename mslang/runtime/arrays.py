@@ -1,0 +1,57 @@
+"""Arrays for kernels: aligned, filled so that mistakes show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mslang.ir.dtype import is_float, is_unsigned, parts, size_of
+from mslang.runtime.arguments import numpy_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALIGNMENT = 64
+
+
+def empty(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """An array whose data begins at a multiple of 64 bytes; what it holds is not defined."""
+    import numpy as np
+
+    count = 1
+    for n in shape:
+        count *= n
+    raw = np.empty(count * size_of(dtype) + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start:start + count * size_of(dtype)].view(numpy_name(dtype)).reshape(shape)
+
+
+def sparse_integers(shape: tuple[int, ...], dtype: str, seed: int, density: float = 0.25, bound: int = 3) -> NDArray[Any]:
+    """Mostly zeros, the rest small integers: sums of their products are exact in any order.
+
+    Arguments: `density` the share that is not 0, `bound` the greatest magnitude.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    low = 0 if is_unsigned(dtype) or dtype == "bool" else -bound
+    values = random.integers(low, bound + 1, shape) * (random.random(shape) < density)
+    out = empty(shape, dtype)
+    if dtype == "bf16":
+        out[...] = values.astype(np.float32).view(np.uint32) >> 16
+    else:
+        out[...] = values.astype(out.dtype)
+    return out
+
+
+def poison(array: NDArray[Any], dtype: str) -> None:
+    """Fill with what no right result holds: NaN, or an extreme integer with an odd pattern."""
+    import numpy as np
+
+    found = parts(dtype)
+    if found is not None and is_float(found.scalar):
+        array.view(np.uint8)[...] = 0xFF
+        return
+    if dtype == "bool":
+        array[...] = True
+        return
+    array.view(np.uint8)[...] = 0xA5

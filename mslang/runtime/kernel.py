@@ -1,0 +1,103 @@
+"""A compiled kernel in this process: linked, called with arrays, timed."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from mslang.diagnostics import MsError, problem
+from mslang.runtime.arguments import prepare
+from mslang.runtime.arrays import empty
+from mslang.runtime.linker import Linker, process_linker
+from mslang.runtime.signature import FIRST_ARGUMENT, Signature
+from mslang.runtime.timing import Limits, Timing, measure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def load(code: bytes, signature: Signature, linker: Linker | None = None) -> LoadedKernel:
+    """Link a compiled kernel into this process.
+
+    Arguments: the object and signature that the compiler made; the linker (default: the process's own).
+    Raises MsError MS416 if the object cannot be linked here.
+    """
+    return LoadedKernel(code, signature, process_linker() if linker is None else linker)
+
+
+class LoadedKernel:
+    """A kernel that can be called; it has one workspace, so one call at a time."""
+
+    def __init__(self, code: bytes, signature: Signature, linker: Linker) -> None:
+        name = signature.name
+        self.signature = signature
+        self._linker = linker
+        self._library = linker.link(code, (name, f"{name}.bench"))
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._library[name])
+        self._bench = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(self._library[f"{name}.bench"])
+        workers = linker.workers if signature.parallel else 1
+        size = -(-signature.workspace // 64) * 64 + workers * (-(-signature.worker_workspace // 64) * 64)
+        self.workspace = empty((max(size, 64),), "u8")
+
+    def __call__(self, *arrays: object, **named: object) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
+
+        Returned: the output array, or all of them if there are several.
+        """
+        bound = self.bind(*arrays, **named)
+        bound.run()
+        outputs = tuple(bound.arrays[p.name] for p in self.signature.parameters if p.direction != "in")
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def bind(self, *arrays: object, **named: object) -> Bound:
+        """Check the arguments once, to run many times. Raises MsError MS410 to MS414."""
+        found, sizes = prepare(self.signature, arrays, named)
+        return Bound(self, found, sizes)
+
+    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+        """How long a run takes, measured inside compiled code."""
+        return self.bind(*arrays, **named).time(limits)
+
+    def words(self, arrays: dict[str, NDArray[Any]], sizes: dict[str, int], status: Any) -> list[int]:
+        """What an entry is given."""
+        pool = self._linker.pool if self.signature.parallel and self._linker.workers > 1 else None
+        return [
+            self.workspace.ctypes.data, *((0, 0) if pool is None else (pool.launcher, pool.state)),
+            ctypes.addressof(status), *(arrays[p.name].ctypes.data for p in self.signature.parameters),
+            *(sizes[s.text] for s in self.signature.dynamic),
+        ]
+
+    def enter(self, words: Any, times: int = 1) -> None:
+        """Run `times` times over bound arguments."""
+        if times == 1:
+            self._run(ctypes.addressof(words))
+        else:
+            self._bench(ctypes.addressof(words), times)
+
+
+class Bound:
+    """A kernel with its arguments."""
+
+    def __init__(self, kernel: LoadedKernel, arrays: dict[str, NDArray[Any]], sizes: dict[str, int]) -> None:
+        self.kernel = kernel
+        self.arrays = arrays
+        self._status = (ctypes.c_int64 * 4)()
+        words = kernel.words(arrays, sizes, self._status)
+        self._words = (ctypes.c_int64 * len(words))(*words)
+        assert len(words) >= FIRST_ARGUMENT
+
+    def run(self, times: int = 1) -> None:
+        """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
+        self.kernel.enter(self._words, times)
+        code, dimension, index, extent = self._status
+        if code:
+            self._status[0] = 0
+            buffer = self.kernel.signature.checked_buffers[code - 1]
+            raise MsError(problem(
+                "MS415", f"{buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
+                why="the access is out of bounds; other accesses may be too",
+            ))
+
+    def time(self, limits: Limits | None = None) -> Timing:
+        """How long a run takes."""
+        return measure(self.run, limits or Limits())

@@ -1,0 +1,63 @@
+"""Object code to callable addresses in this process, and the pool that its parallel loops run on."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from mslang.diagnostics import MsError, problem
+from mslang.runtime.pool import Pool
+from mslang.target.detect import cores
+
+
+class Linker:
+    """A JIT linker with a pool of `workers` (made when the first parallel kernel is loaded)."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.jit = llvm.create_lljit_compiler()
+        self.workers = cores() if workers is None else workers
+        self._pool: Pool | None = None
+        self._lock = threading.Lock()
+        self._numbers = count()
+
+    def link(self, code: bytes, names: tuple[str, ...]) -> Any:
+        """A library (a mapping of the names to addresses) that lives as long as it is referred to.
+
+        Raises MsError MS416 if the object cannot be linked here.
+        """
+        import llvmlite.binding as llvm
+
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        with self._lock:
+            try:
+                return builder.link(self.jit, f"kernel{next(self._numbers)}")
+            except RuntimeError as error:
+                raise MsError(problem("MS416", "the object cannot be linked into this process", why=str(error))) from error
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of workers."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool(self.jit, self.workers)
+            return self._pool
+
+    def close(self) -> None:
+        """End the pool's workers."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+
+
+@lru_cache(maxsize=1)
+def process_linker() -> Linker:
+    """The linker that kernels of this process share."""
+    return Linker()

@@ -1,0 +1,254 @@
+"""The fork-join pool of parallel loops: a few functions in LLVM IR, run by ordinary Python threads.
+
+A worker is a `threading.Thread` inside one long native call, so no compiler, no threading library and no second
+OpenMP is needed. A launch publishes a job, takes part in it, closes it, and waits for the workers that joined;
+workers that were asleep do not hold it up. Idle workers spin shortly, then sleep. A launch while another one is
+running (from a nested loop, or from another thread) runs serially in its caller.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llvmlite.binding import LLJIT
+
+SPINS = 4000
+"""Pauses of an idle worker before it sleeps (about 100 µs)."""
+
+_BYTES = 1024
+
+_SLEEP_FUTEX = """
+declare i64 @syscall(i64, ...)
+define internal void @sleep(ptr %word, i32 %seen) {
+  %r = call i64 (i64, ...) @syscall(i64 @NUMBER@, ptr %word, i32 128, i32 %seen, ptr null)
+  ret void
+}
+define internal void @wake(ptr %word) {
+  %r = call i64 (i64, ...) @syscall(i64 @NUMBER@, ptr %word, i32 129, i32 2147483647)
+  ret void
+}
+"""
+
+_SLEEP_POLL = """
+declare i32 @usleep(i32)
+define internal void @sleep(ptr %word, i32 %seen) {
+  %r = call i32 @usleep(i32 50)
+  ret void
+}
+define internal void @wake(ptr %word) {
+  ret void
+}
+"""
+
+_PAUSE = {
+    "x86": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "arm": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+    "none": ("", "fence seq_cst"),
+}
+
+# Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 next iteration,
+# 5 the job (task, closure, count, grain), 6 busy, 7 stop, 8 number of workers.
+_POOL = """
+define internal ptr @word(ptr %state, i64 %k) alwaysinline {
+  %off = shl i64 %k, 7
+  %p = getelementptr i8, ptr %state, i64 %off
+  ret ptr %p
+}
+
+define internal void @take_part(ptr %state, i64 %worker) {
+entry:
+  %job = call ptr @word(ptr %state, i64 5)
+  %task = load ptr, ptr %job
+  %p1 = getelementptr i64, ptr %job, i64 1
+  %closure = load ptr, ptr %p1
+  %p2 = getelementptr i64, ptr %job, i64 2
+  %count = load i64, ptr %p2
+  %p3 = getelementptr i64, ptr %job, i64 3
+  %grain = load i64, ptr %p3
+  %next = call ptr @word(ptr %state, i64 4)
+  br label %grab
+grab:
+  %from = atomicrmw add ptr %next, i64 %grain seq_cst
+  %some = icmp slt i64 %from, %count
+  br i1 %some, label %run, label %done
+run:
+  %end = add i64 %from, %grain
+  %over = icmp sgt i64 %end, %count
+  %to = select i1 %over, i64 %count, i64 %end
+  call void %task(ptr %closure, i64 %from, i64 %to, i64 %worker)
+  br label %grab
+done:
+  ret void
+}
+
+define void @pool_launch(ptr %state, ptr %task, ptr %closure, i64 %count) {
+entry:
+  %workers.p = call ptr @word(ptr %state, i64 8)
+  %workers = load i64, ptr %workers.p
+  %alone = icmp slt i64 %workers, 2
+  %few = icmp slt i64 %count, 2
+  %serial = or i1 %alone, %few
+  br i1 %serial, label %here, label %lock
+lock:
+  %busy = call ptr @word(ptr %state, i64 6)
+  %swap = cmpxchg ptr %busy, i64 0, i64 1 seq_cst seq_cst
+  %got = extractvalue { i64, i1 } %swap, 1
+  br i1 %got, label %publish, label %here
+here:
+  call void %task(ptr %closure, i64 0, i64 %count, i64 0)
+  ret void
+publish:
+  %job = call ptr @word(ptr %state, i64 5)
+  store ptr %task, ptr %job
+  %p1 = getelementptr i64, ptr %job, i64 1
+  store ptr %closure, ptr %p1
+  %p2 = getelementptr i64, ptr %job, i64 2
+  store i64 %count, ptr %p2
+  %parts = mul i64 %workers, 8
+  %share = sdiv i64 %count, %parts
+  %tiny = icmp slt i64 %share, 1
+  %grain = select i1 %tiny, i64 1, i64 %share
+  %p3 = getelementptr i64, ptr %job, i64 3
+  store i64 %grain, ptr %p3
+  %next = call ptr @word(ptr %state, i64 4)
+  store atomic i64 0, ptr %next seq_cst, align 8
+  %open = call ptr @word(ptr %state, i64 2)
+  store atomic i64 1, ptr %open seq_cst, align 8
+  %generation = call ptr @word(ptr %state, i64 0)
+  %old = atomicrmw add ptr %generation, i32 1 seq_cst
+  %sleepers = call ptr @word(ptr %state, i64 1)
+  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
+  %any = icmp sgt i64 %asleep, 0
+  br i1 %any, label %rouse, label %work
+rouse:
+  call void @wake(ptr %generation)
+  br label %work
+work:
+  call void @take_part(ptr %state, i64 0)
+  store atomic i64 0, ptr %open seq_cst, align 8
+  %active = call ptr @word(ptr %state, i64 3)
+  br label %wait
+wait:
+  %still = load atomic i64, ptr %active seq_cst, align 8
+  %all = icmp eq i64 %still, 0
+  br i1 %all, label %unlock, label %rest
+rest:
+  @PAUSE@
+  br label %wait
+unlock:
+  store atomic i64 0, ptr %busy seq_cst, align 8
+  ret void
+}
+
+define void @pool_worker(ptr %state, i64 %worker, i64 %spins) {
+entry:
+  %generation = call ptr @word(ptr %state, i64 0)
+  %sleepers = call ptr @word(ptr %state, i64 1)
+  %open = call ptr @word(ptr %state, i64 2)
+  %active = call ptr @word(ptr %state, i64 3)
+  %stop = call ptr @word(ptr %state, i64 7)
+  br label %listen
+listen:
+  %seen = phi i32 [ 0, %entry ], [ %now, %leave ], [ %now2, %slept ]
+  br label %spin
+spin:
+  %k = phi i64 [ 0, %listen ], [ %k1, %pause ]
+  %now = load atomic i32, ptr %generation seq_cst, align 8
+  %changed = icmp ne i32 %now, %seen
+  br i1 %changed, label %join, label %tired
+tired:
+  %k1 = add i64 %k, 1
+  %over = icmp sge i64 %k1, %spins
+  br i1 %over, label %doze, label %pause
+pause:
+  @PAUSE@
+  br label %spin
+doze:
+  %s0 = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  call void @sleep(ptr %generation, i32 %seen)
+  %s1 = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  br label %slept
+slept:
+  %now2 = phi i32 [ %seen, %doze ]
+  br label %listen
+join:
+  %quit = load atomic i64, ptr %stop seq_cst, align 8
+  %leaving = icmp ne i64 %quit, 0
+  br i1 %leaving, label %end, label %enter
+enter:
+  %a0 = atomicrmw add ptr %active, i64 1 seq_cst
+  %is_open = load atomic i64, ptr %open seq_cst, align 8
+  %work = icmp ne i64 %is_open, 0
+  br i1 %work, label %take, label %leave
+take:
+  call void @take_part(ptr %state, i64 %worker)
+  br label %leave
+leave:
+  %a1 = atomicrmw sub ptr %active, i64 1 seq_cst
+  br label %listen
+end:
+  ret void
+}
+
+define void @pool_stop(ptr %state) {
+  %stop = call ptr @word(ptr %state, i64 7)
+  store atomic i64 1, ptr %stop seq_cst, align 8
+  %generation = call ptr @word(ptr %state, i64 0)
+  %old = atomicrmw add ptr %generation, i32 1 seq_cst
+  call void @wake(ptr %generation)
+  ret void
+}
+"""
+
+
+class Pool:
+    """Workers that run parallel loops; `launcher` and `state` are addresses for compiled kernels.
+
+    Arguments: the linker to compile with, the number of workers (the calling thread is one of them).
+    """
+
+    def __init__(self, jit: LLJIT, workers: int) -> None:
+        from llvmlite.binding import JITLibraryBuilder
+
+        names = ("pool_launch", "pool_worker", "pool_stop")
+        builder = JITLibraryBuilder().add_ir(pool_ir()).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        self._library = builder.link(jit, "mslang.pool")
+        self.workers = workers
+        self._memory = ctypes.create_string_buffer(_BYTES * 2 + 128)
+        self.state = -(-ctypes.addressof(self._memory) // 128) * 128
+        ctypes.c_int64.from_address(self.state + 8 * 128).value = workers
+        self.launcher: int = self._library["pool_launch"]
+        self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library["pool_stop"])
+        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(self._library["pool_worker"])
+        self._threads = [
+            threading.Thread(target=run, args=(self.state, k, SPINS), name=f"mslang-{k}", daemon=True)
+            for k in range(1, workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """End the workers; no kernel may be running."""
+        self._stop(self.state)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        ctypes.c_int64.from_address(self.state + 8 * 128).value = 1
+
+
+def pool_ir(platform: str = sys.platform, machine: str | None = None) -> str:
+    """The pool's module for an operating system and a processor (default: those of this process)."""
+    import platform as system
+
+    name = (machine or system.machine()).lower()
+    family = "x86" if name in ("x86_64", "amd64", "i686") else "arm" if name in ("aarch64", "arm64") else "none"
+    declaration, pause = _PAUSE[family]
+    futex = {"x86": "202", "arm": "98"}.get(family) if platform.startswith("linux") else None
+    sleeping = _SLEEP_POLL if futex is None else _SLEEP_FUTEX.replace("@NUMBER@", futex)
+    return declaration + sleeping + _POOL.replace("@PAUSE@", pause)

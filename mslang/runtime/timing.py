@@ -1,0 +1,85 @@
+"""Timing: many runs inside one native call, repeated until the spread is small, cut off where it is hopeless."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """When to stop. Seconds, except where said.
+
+    `cutoff`: a first run slower than this ends the measurement with a lower bound. `spread`: the wanted ratio of the
+    median absolute deviation to the median.
+    """
+
+    repeats: int = 5
+    max_repeats: int = 25
+    min_repeat: float = 0.002
+    max_total: float = 0.5
+    spread: float = 0.02
+    cutoff: float | None = None
+    warmup: bool = True
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """Seconds of one run. `censored`: it was cut off, and the figures are lower bounds."""
+
+    samples: tuple[float, ...]
+    runs: int
+    censored: bool = False
+
+    @property
+    def min(self) -> float:
+        """The fastest repeat."""
+        return min(self.samples)
+
+    @property
+    def median(self) -> float:
+        """The median repeat."""
+        return median(self.samples)
+
+    @property
+    def mad(self) -> float:
+        """The median absolute deviation from the median."""
+        return deviation(self.samples)
+
+
+def deviation(samples: Sequence[float]) -> float:
+    """The median absolute deviation from the median."""
+    middle = median(samples)
+    return median(abs(x - middle) for x in samples)
+
+
+def measure(run: Callable[[int], None], limits: Limits, clock: Callable[[], int] = time.perf_counter_ns) -> Timing:
+    """Time `run(n)`, which does the work n times.
+
+    Returned: at least `repeats` samples unless the cut-off or the total time ends it; all of equally many runs.
+    """
+    first = _seconds(run, 1, clock)
+    total = first
+    if limits.cutoff is not None and first > limits.cutoff:
+        # A cold first run counts only if the second one is as slow.
+        first = min(first, _seconds(run, 1, clock))
+        if first > limits.cutoff:
+            return Timing((first,), 1, censored=True)
+    if limits.warmup and total < limits.max_total / 4:
+        first = min(first, _seconds(run, 1, clock))
+    runs = max(1, round(limits.min_repeat / max(first, 1e-9)))
+    samples: list[float] = []
+    while len(samples) < limits.max_repeats:
+        samples.append(_seconds(run, runs, clock) / runs)
+        total += samples[-1] * runs
+        steady = len(samples) >= limits.repeats and deviation(samples) <= limits.spread * median(samples)
+        if steady or total > limits.max_total:
+            break
+    return Timing(tuple(samples), runs)
+
+
+def _seconds(run: Callable[[int], None], times: int, clock: Callable[[], int]) -> float:
+    before = clock()
+    run(times)
+    return (clock() - before) * 1e-9
