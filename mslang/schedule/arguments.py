@@ -30,7 +30,7 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
     """Arguments by parameter.
 
     Raises:
-        ScheduleError: MS253, one is missing, one too many, unknown or given twice.
+        ScheduleError: MS205, one is missing, one too many, unknown or given twice.
     """
     positional = [p for p in signature.params if not p.keyword]
     bound: Bound = {}
@@ -58,14 +58,14 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
 
 
 def _misuse(signature: Signature, message: str) -> ScheduleError:
-    return ScheduleError(problem("MS253", f"`{signature.name}` {message}", help=f"it is `{signature.text}`"))
+    return ScheduleError(problem("MS205", f"`{signature.name}` {message}", help=f"it is `{signature.text}`"))
 
 
 def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Ref]) -> object:
     """An argument as a primitive takes it: handles as references, sizes as expressions.
 
     Raises:
-        ScheduleError: MS253, the argument is of another kind; MS252, a handle in it is dead.
+        ScheduleError: MS203, the argument is of another kind; MS211, a handle in it is dead.
     """
     if param.variadic:
         assert isinstance(value, tuple)
@@ -109,7 +109,7 @@ def _size(op: str, param: Param, value: object) -> Expr:
 
 def _wrong(op: str, param: Param, value: object) -> ScheduleError:
     return ScheduleError(problem(
-        "MS253", f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
+        "MS203", f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
     ))
 
 

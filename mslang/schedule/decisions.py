@@ -55,11 +55,15 @@ class Alternatives(msgspec.Struct, frozen=True):
 
 
 class Structural(msgspec.Struct, frozen=True):
-    """A structural decision: its address, what it may be, and the outcome that its text pins it to, if any."""
+    """A structural decision: its address, what it may be, and the outcome that its text pins it to, if any.
+
+    `implied` are the outcomes that a trace's source says already: `s` for the union `s | r`.
+    """
 
     address: str
     alternatives: Alternatives
     given: Label | None = None
+    implied: tuple[Label, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -7,13 +7,23 @@ the extent of a tile may depend.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import product
 from math import prod
 from random import Random
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.arith import substitute_symbols
-from mslang.ir.expr import Choice, Const, Domain, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform
+from mslang.ir.expr import (
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Uniform,
+)
 from mslang.ir.visit import walk_expr
 from mslang.schedule import factorings
 

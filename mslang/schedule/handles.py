@@ -75,14 +75,14 @@ class HandleTable:
         """What a handle stands for now.
 
         Raises:
-            ScheduleError: MS252, it was consumed.
+            ScheduleError: MS211, it was consumed.
         """
         state = self._state[handle.number]
         if not isinstance(state, Death):
             return state
         into = ", ".join(f"`{n}`" for n in state.into)
         raise ScheduleError(problem(
-            "MS252", f"{handle.kind} `{handle.name}` does not exist any more",
+            "MS211", f"{handle.kind} `{handle.name}` does not exist any more",
             why=f"it was consumed by `{state.site.text}`",
             help=f"use what stands in its place: {into}" if into else None,
             notes=(Note("consumed here", state.site.span, state.site.path),) if state.site.span is not None else (),

@@ -56,7 +56,7 @@ class Size(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         raise ScheduleError(problem(
-            "MS255", "this condition depends on decisions: it is neither true nor false yet",
+            "MS203", "this condition depends on decisions: it is neither true nor false yet",
             help="ask `schedule.branch(condition)`, which makes the answer part of the structure",
         ))
 
@@ -116,12 +116,12 @@ class Schedule:
         """The block, buffer or bound result called `name`.
 
         Raises:
-            ScheduleError: MS251, there is none.
+            ScheduleError: MS201, there is none.
         """
         found = self.session.named(name)
         if isinstance(found, Handle):
             return found
-        raise ScheduleError(problem("MS251", f"there is no block or buffer `{name}`"))
+        raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`"))
 
     def axis(self, block: Handle | str, axis: str) -> Handle:
         """The one loop of a block's axis: `mm.i` is `axis("mm", "i")`."""
@@ -258,7 +258,7 @@ class Schedule:
             ScheduleError: the primitive refuses; the program is as it was.
         """
         if op not in OPERATIONS or OPERATIONS[op].group is not Group.PRIMITIVE:
-            raise ScheduleError(problem("MS251", f"there is no primitive `{op}`"))
+            raise ScheduleError(problem("MS201", f"there is no primitive `{op}`"))
         given = [_unwrap(a) for a in args]
         bound = bind(OPERATIONS[op], given, {k: _unwrap(v) for k, v in kwargs.items()})
         return self.session.apply(op, bound, names=names, site=Site(f"{op}(…)"))

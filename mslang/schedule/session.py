@@ -8,20 +8,29 @@ as events, so that a space can remember which structure they lead to.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
-    Choice, Const, Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform,
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Uniform,
 )
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
+from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names, walk_expr
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
-from mslang.schedule.access import GETTERS, constant, loop_extent
 from mslang.schedule.arguments import Bound, bind, lowered, written
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, Question, Structural
 from mslang.schedule.distribution import Number
@@ -29,10 +38,15 @@ from mslang.schedule.handles import Handle, HandleTable, Site
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location
 from mslang.transform.axes import axis_loop, axis_loops
+from mslang.transform.getters import GETTERS
+from mslang.transform.getters import extent as loop_extent
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registry import IMPLEMENTATIONS
 from mslang.transform.rename import rename
+
+Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
+"""What to call results: their binders, or a function from how many there are to that."""
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -71,6 +85,8 @@ class Session:
             self._bind(self.handles.handle(BlockRef(block.name)), block.name)
         for buffer in all_buffers(program):
             self._bind(self.handles.handle(BufferRef(buffer)), buffer)
+        self._things = {n: h for n, h in self._names.items() if isinstance(h, Handle)}
+        self._pins: list[Mapping[str, Value]] = []
 
     # ------------------------------------------------------------------ names
     def _bind(self, handle: Handle, name: str) -> None:
@@ -79,19 +95,22 @@ class Session:
 
     def named(self, name: str) -> object | None:
         """What a name of the trace stands for: a bound result, or else a block or buffer of the current program."""
-        if name in self._names:
-            return self._names[name]
+        return self._names[name] if name in self._names else self.thing(name)
+
+    def thing(self, name: str) -> Handle | None:
+        """The block or buffer that a name stands for: one that the program had at first, or has now."""
+        first = self._things.get(name)
+        if first is not None:
+            return first
         if path_to_block(self.program, name) is not None:
             return self.handles.handle(BlockRef(name))
-        if name in all_buffers(self.program):
-            return self.handles.handle(BufferRef(name))
-        return None
+        return self.handles.handle(BufferRef(name)) if name in all_buffers(self.program) else None
 
     def axis(self, block: Handle, axis: str) -> Handle:
         """The loop `block.axis`."""
         ref = self.handles.resolve(block)
         if not isinstance(ref, BlockRef):
-            raise ScheduleError(problem("MS253", f"`{block.name}.{axis}`: {block.name} is no block"))
+            raise ScheduleError(problem("MS203", f"`{block.name}.{axis}`: {block.name} is no block"))
         return self.handles.handle(axis_loop(self.program, ref, axis))
 
     def operand(self, handle: Handle) -> Operand:
@@ -120,11 +139,11 @@ class Session:
         """What an operand of a trace stands for now.
 
         Raises:
-            ScheduleError: MS251, nothing has that name.
+            ScheduleError: MS201, nothing has that name.
         """
         base = self.named(operand.base)
         if base is None:
-            raise ScheduleError(problem("MS251", f"nothing is called `{operand.base}` at this point of the trace"))
+            raise ScheduleError(problem("MS201", f"nothing is called `{operand.base}` at this point of the trace"))
         if operand.axis is None and operand.index is None:
             return base
         assert isinstance(base, Handle)
@@ -134,12 +153,12 @@ class Session:
         assert isinstance(loops, tuple) and operand.index is not None
         if operand.index >= len(loops):
             raise ScheduleError(problem(
-                "MS251", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops"))
+                "MS201", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops"))
         found: object = loops[operand.index]
         return found
 
     # ------------------------------------------------------------------ primitives and getters
-    def call(self, op: str, args: Sequence[object], kwargs: Mapping[str, object], *, names: Sequence[str | None] = (),
+    def call(self, op: str, args: Sequence[object], kwargs: Mapping[str, object], *, names: Names = (),
              site: Site | None = None) -> object:
         """Apply a primitive or ask a getter by name, arguments as written."""
         signature = OPERATIONS[op]
@@ -161,14 +180,14 @@ class Session:
                 return v
         return answer
 
-    def apply(self, op: str, bound: Bound, *, names: Sequence[str | None] = (), site: Site | None = None,
+    def apply(self, op: str, bound: Bound, *, names: Names = (), site: Site | None = None,
               ) -> tuple[Handle, ...]:
         """Apply a primitive: the program, the handles and the trace move on.
 
         Args:
             op: the primitive's name.
             bound: arguments by parameter (`arguments.bind`).
-            names: what to call the results, as far as given; the loop or block in the program gets that name, too,
+            names: what to call the results, as far as given, or a function from their number to that; the loop or block in the program gets that name, too,
                 made unique.
             site: the statement, for messages about what it consumes.
 
@@ -207,8 +226,10 @@ class Session:
         rest = {n: v for n, v in args.items() if n != variadic}
         return IMPLEMENTATIONS[op](self.program, args[variadic], **rest)
 
-    def _renamed(self, outcome: Outcome, names: Sequence[str | None], handles: HandleTable, site: Site) -> Outcome:
+    def _renamed(self, outcome: Outcome, names: Names, handles: HandleTable, site: Site) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""
+        if callable(names):
+            names = names(len(outcome.handles))
         taken = set(used_names(outcome.program)) | set(self._names)
         renaming: dict[Ref, str] = {}
         for k, ref in enumerate(outcome.handles):
@@ -228,11 +249,11 @@ class Session:
         """Take an address for a decision.
 
         Raises:
-            ScheduleError: MS257, another decision has it.
+            ScheduleError: MS209, another decision has it.
         """
         if address in self._addresses:
             raise ScheduleError(problem(
-                "MS257", f"two decisions have the address `{address}`", why="an address names one decision",
+                "MS209", f"two decisions have the address `{address}`", why="an address names one decision",
                 help='rename the binder, or say the address: `let x as "name" ~ …`',
             ))
         self._addresses.add(address)
@@ -261,7 +282,7 @@ class Session:
         return value
 
     def _number(self, address: str, domain: Domain, given: Value | None) -> object:
-        decision = Decision(address, domain, given if isinstance(given, int | tuple) else None)  # type: ignore[arg-type]
+        decision = Decision(address, domain, self._given(address, given))  # type: ignore[arg-type]
         value = self.decider.number(decision, self.numbers)
         if value is not None:
             self.values[address] = value
@@ -288,11 +309,13 @@ class Session:
         label = self.choose(address, Alternatives(labels, weights), given)
         return label if plain else things[int(label)]  # type: ignore[arg-type]
 
-    def choose(self, address: str, alternatives: Alternatives, given: Value | None = None) -> Label:
+    def choose(self, address: str, alternatives: Alternatives, given: Value | None = None,
+               implied: tuple[Label, ...] = ()) -> Label:
         """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
-        choice = Structural(address, alternatives, given)  # type: ignore[arg-type]
+        choice = Structural(address, alternatives, self._given(address, given), implied)  # type: ignore[arg-type]
         label = self.decider.structure(choice)
-        self.values[address] = label
+        if label not in implied:
+            self.values[address] = label
         self.events.append(Chosen(choice, label))
         return label
 
@@ -337,6 +360,28 @@ class Session:
                     return Choice(things, _weights(args["weights"], len(things)))  # type: ignore[arg-type]
         return None
 
+    @contextmanager
+    def pinned(self, pins: Mapping[str, Value]) -> Iterator[None]:
+        """Pin decisions while something runs; what is pinned further outside wins.
+
+        Raises:
+            ScheduleError: MS251, nothing that ran has one of the addresses.
+        """
+        self._pins.append(pins)
+        before = set(self._addresses)
+        try:
+            yield
+        finally:
+            self._pins.pop()
+        lost = [a for a in pins if a not in self._addresses - before]
+        if lost:
+            known = sorted(self._addresses - before)
+            raise ScheduleError(problem("MS251", f"no decision has the address `{lost[0]}`",
+                                        help=f"the decisions here are: {', '.join(known) or 'none'}"))
+
+    def _given(self, address: str, given: Value | None) -> Value | None:
+        return next((p[address] for p in self._pins if address in p), given)
+
     # ------------------------------------------------------------------ conditions
     @property
     def numbers(self) -> dict[str, Number]:
@@ -370,7 +415,7 @@ class Session:
         elif isinstance(condition, bool):
             verdict = arith.Verdict.PROVED if condition else arith.Verdict.REFUTED
         else:
-            raise ScheduleError(problem("MS255", "`require` takes a condition"))
+            raise ScheduleError(problem("MS203", "`require` takes a condition"))
         if verdict is arith.Verdict.REFUTED:
             raise RequireFailed(problem("MS260", f"a requirement never holds: {why or 'no reason is given'}"))
         if isinstance(condition, Expr):
@@ -389,18 +434,15 @@ class Session:
 def symbols(address: str, domain: Domain) -> object:
     """The symbols of a numeric decision: one, or one for each factor of a tile."""
     match domain:
-        case FreeTile(n=n, extent=extent) if constant(extent) is None and arith_dynamic(extent):
+        case FreeTile(n=n, extent=extent) if dynamic(extent):
             return (None, *(Symbol(address, domain, k) for k in range(1, n)))
         case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
             return tuple(Symbol(address, domain, k) for k in range(n))
     return Symbol(address, domain)
 
 
-def arith_dynamic(extent: Expr) -> bool:
+def dynamic(extent: Expr) -> bool:
     """Whether a size depends on one that is known only at the call."""
-    from mslang.ir.expr import DynamicRange
-    from mslang.ir.visit import walk_expr
-
     return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(extent))
 
 
@@ -408,29 +450,29 @@ def _tile_domain(op: str, extent: Expr, args: dict[str, object]) -> Domain:
     n = args["n"]
     assert isinstance(n, int)
     if n < 1:
-        raise ScheduleError(problem("MS253", f"`{op}` takes at least one part, not {n}"))
+        raise ScheduleError(problem("MS203", f"`{op}` takes at least one part, not {n}"))
     if op == "partitioned_tile":
         at, factor = args["at"], args["factor"]
         assert isinstance(at, int) and isinstance(factor, int)
         if not (0 <= at < n and factor >= 1):
-            raise ScheduleError(problem("MS253", f"`partitioned_tile` takes `at` in 0..{n} and a factor of at least 1"))
+            raise ScheduleError(problem("MS203", f"`partitioned_tile` takes `at` in 0..{n} and a factor of at least 1"))
         return PartitionedTile(extent, n, at, factor)
     cap = args["max_inner"]
     assert cap is None or isinstance(cap, int)
     if cap is not None and cap < 1:
-        raise ScheduleError(problem("MS253", f"`{op}` takes a `max_inner` of at least 1, not {cap}"))
+        raise ScheduleError(problem("MS203", f"`{op}` takes a `max_inner` of at least 1, not {cap}"))
     return PerfectTile(extent, n, cap) if op == "perfect_tile" else FreeTile(extent, n, cap)
 
 
 def _nonempty(domain: Domain, ok: bool, message: str) -> Domain:
     if not ok:
-        raise ScheduleError(problem("MS253", message))
+        raise ScheduleError(problem("MS203", message))
     return domain
 
 
 def _list(value: object, op: str) -> tuple[object, ...]:
     if not isinstance(value, tuple) or not value:
-        raise ScheduleError(problem("MS253", f"`{op}` takes a list with something in it"))
+        raise ScheduleError(problem("MS203", f"`{op}` takes a list with something in it"))
     return value
 
 
@@ -438,9 +480,9 @@ def _weights(value: object, n: int) -> tuple[float, ...] | None:
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
-        raise ScheduleError(problem("MS253", f"`choose` takes one weight for each of its {n} values"))
+        raise ScheduleError(problem("MS203", f"`choose` takes one weight for each of its {n} values"))
     if not math.fsum(value) > 0:
-        raise ScheduleError(problem("MS253", "`choose` takes weights of which one is above 0"))
+        raise ScheduleError(problem("MS203", "`choose` takes weights of which one is above 0"))
     return tuple(float(x) for x in value)
 
 

@@ -35,7 +35,7 @@ class Sketch(msgspec.Struct, frozen=True):
 
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` the
     numeric ones in the order they are made; a candidate must satisfy `constraints` and `guards`. The `trace`
-    holds the values of the structural decisions only; `order` is that of all addresses.
+    holds no values; `order` is that of the addresses whose values it gets.
     """
 
     program: Program
@@ -45,6 +45,11 @@ class Sketch(msgspec.Struct, frozen=True):
     constraints: tuple[Constraint, ...]
     guards: tuple[Guard, ...]
     order: tuple[str, ...]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of all decisions."""
+        return (*(a for a, _ in self.structure), *(d.address for d in self.decisions))
 
     def instantiate(self, values: Values) -> Program:
         """The program of a candidate: the parametric program with its decisions' values put in."""
@@ -117,13 +122,13 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
     decisions = tuple(e for e in events if isinstance(e, Decision))
     return Sketch(
         session.program,
-        replace(session.trace(target=target, source=source), values=structure),
+        replace(session.trace(target=target, source=source), values=()),
         structure,
         decisions,
         tuple(e for e in events if isinstance(e, Constraint)),
         tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
-        tuple(e.address if isinstance(e, Decision) else e.choice.address
-              for e in events if isinstance(e, Decision | Chosen)),
+        tuple(e.address if isinstance(e, Decision) else e.choice.address for e in events
+              if isinstance(e, Decision) or (isinstance(e, Chosen) and e.label not in e.choice.implied)),
     )
 
 

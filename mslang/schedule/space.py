@@ -159,11 +159,11 @@ class Space:
         assert leaf.sketch is not None
         unused = drawing.unused()
         if unused:
-            known = ", ".join(leaf.sketch.order) or "none"
+            known = ", ".join(leaf.sketch.addresses) or "none"
             raise PinError(problem("MS251", f"no decision has the address `{unused[0]}`",
                                    help=f"the decisions of this structure are: {known}"))
-        trace = leaf.sketch.trace_with(values)
-        return Candidate(leaf.sketch.instantiate(values), trace, trace.decisions, leaf.sketch,
+        decisions: dict[str, Value] = {**dict(leaf.sketch.structure), **values}
+        return Candidate(leaf.sketch.instantiate(values), leaf.sketch.trace_with(values), decisions, leaf.sketch,
                          tuple(drawing.warnings.values()))
 
     def _failed(self, reasons: Counter[str], last: MsError | None) -> MsError:

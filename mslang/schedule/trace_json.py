@@ -8,7 +8,19 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import (
-    Binary, Choice, Const, Domain, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Unary, Uniform, Var,
+    Binary,
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Unary,
+    Uniform,
+    Var,
 )
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
 from mslang.schedule.values import IndexMap

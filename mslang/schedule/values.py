@@ -75,7 +75,7 @@ def combine(op: str, left: object, right: object) -> object:
     """`left op right` for numbers, strings, lists and sizes that may be symbolic.
 
     Raises:
-        ScheduleError: MS255, the operands do not go with the operator.
+        ScheduleError: MS203, the operands do not go with the operator.
     """
     if isinstance(left, Expr) or isinstance(right, Expr):
         return _symbolic(op, left, right)
@@ -114,7 +114,7 @@ def negate(value: object) -> object:
             pass
         case int() | float():
             return -value
-    raise ScheduleError(problem("MS255", f"`-` does not apply to {describe(value)}"))
+    raise ScheduleError(problem("MS203", f"`-` does not apply to {describe(value)}"))
 
 
 def invert(value: object) -> object:
@@ -124,7 +124,7 @@ def invert(value: object) -> object:
             return not value
         case Expr() if dtype_of(value) == "bool":
             return settle(Unary("not", value))
-    raise ScheduleError(problem("MS255", f"`not` does not apply to {describe(value)}"))
+    raise ScheduleError(problem("MS203", f"`not` does not apply to {describe(value)}"))
 
 
 def both(op: str, left: object, right: object) -> object:
@@ -141,7 +141,7 @@ def both(op: str, left: object, right: object) -> object:
 def mismatch(op: str, left: object, right: object, *, why: str | None = None, help: str | None = None) -> ScheduleError:
     """The error of operands that do not go with an operator."""
     return ScheduleError(problem(
-        "MS255", f"`{op}` does not apply to {describe(left)} and {describe(right)}", why=why, help=help,
+        "MS203", f"`{op}` does not apply to {describe(left)} and {describe(right)}", why=why, help=help,
     ))
 
 

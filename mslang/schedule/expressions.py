@@ -1,0 +1,315 @@
+"""Evaluating the expressions of schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.expr import Symbol
+from mslang.ir.expr import Var as IrVar
+from mslang.ir.program import LOOP_KINDS, SCOPES
+from mslang.ops.signature import Group
+from mslang.ops.table import OPERATIONS
+from mslang.schedule import values
+from mslang.schedule.frames import Frame, element_name
+from mslang.schedule.handles import Handle
+from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
+from mslang.schedule.session import Names
+from mslang.schedule.values import HOLE, IndexMap, Location, describe
+from mslang.sema.module import Found
+from mslang.sema.native import Native
+from mslang.sema.program import sizes_by_position
+from mslang.sema.refer import dotted_name
+from mslang.sema.report import failure, nearest
+from mslang.sema.values import const_value
+from mslang.syntax import tree
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+TAILS = ("guard", "pad", "peel", "shift")
+WORDS = SCOPES | LOOP_KINDS | frozenset(TAILS)
+"""Words that stand for themselves where nothing else has their name."""
+
+
+def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> object:
+    """The value of an expression.
+
+    Args:
+        it: the interpreter.
+        e: the expression.
+        frame: where it stands.
+        names: what to call the results, if it is a call.
+
+    Raises:
+        ScheduleError: with a diagnostic at the part at fault.
+    """
+    match e:
+        case tree.Number(value=v):
+            return v
+        case tree.String(value=v):
+            return v
+        case tree.Bool(value=v):
+            return v
+        case tree.Size(bytes=v):
+            return v
+        case tree.Hole():
+            return HOLE
+        case tree.Ref() | tree.Member():
+            return _named(it, e, frame)
+        case tree.Call():
+            return _call(it, e, frame, names)
+        case tree.Index():
+            return _index(it, e, frame)
+        case tree.Binary(op=".."):
+            return _range(it, e, frame)
+        case tree.Binary(op="and" | "or" as op, left=a, right=b):
+            return _logic(it, op, a, b, frame)
+        case tree.Binary(op=op, left=a, right=b):
+            left, right = evaluate(it, a, frame), evaluate(it, b, frame)
+            return _at(e, frame, lambda: values.combine(op, left, right))
+        case tree.Unary(op=op, operand=x):
+            inner = evaluate(it, x, frame)
+            return _at(e, frame, lambda: values.invert(inner) if op == "not" else
+                       values.negate(inner) if op == "-" else inner)
+        case tree.List(items=items):
+            return tuple(evaluate(it, x, frame) for x in items)
+        case tree.Group(items=(inner,)):
+            return evaluate(it, inner, frame, names)
+        case tree.Group(items=items):
+            return tuple(evaluate(it, x, frame) for x in items)
+        case tree.Comprehension():
+            return tuple(_comprehended(it, e, frame))
+        case tree.IndexMap(params=params, results=results):
+            inner_frame = frame.inner({p.text: IrVar(p.text) for p in params}, frame.address)
+            made = (values.lift(evaluate(it, x, inner_frame)) for x in results)
+            return IndexMap(tuple(p.text for p in params), tuple(x for x in made if x is not None))
+        case tree.Bad():
+            raise failure("MS207", e, "this could not be read")
+    raise TypeError(f"not an expression: {e!r}")
+
+
+def _at(node: tree.Node, frame: Frame, action: Callable[[], object]) -> object:
+    """Do something, its errors pointing at a node."""
+    try:
+        return action()
+    except MsError as error:
+        raise frame.blame(error, node.span) from error
+
+
+# ------------------------------------------------------------------ names
+def _named(it: Interpreter, e: tree.Ref | tree.Member, frame: Frame) -> object:
+    if isinstance(e, tree.Ref):
+        name = e.name.text
+        found = lookup(it, name, frame)
+        if found is None:
+            known = [*frame.names, *WORDS, *it.block_names(), *(frame.place.module.names if frame.place.module else ())]
+            near = nearest(name, known)
+            raise failure("MS201", e, f"unknown name `{name}`", help=f"did you mean `{near}`?" if near else None)
+        return None if found is NONE else found
+    dotted = dotted_name(e)
+    if dotted is not None and lookup(it, dotted.partition(".")[0], frame, words=False) is None:
+        if dotted in WORDS:
+            return dotted
+        thing = frame.place.module.find(dotted) if frame.place.module is not None else None
+        if thing is not None:
+            return _thing(it, thing, dotted, frame)
+    base = evaluate(it, e.base, frame)
+    return _at(e, frame, lambda: _member(it, base, e.name.text))
+
+
+class _NoneWord:
+    """The word `none`, apart from a name that is not there."""
+
+
+NONE = _NoneWord()
+
+
+def lookup(it: Interpreter, name: str, frame: Frame, *, words: bool = True) -> object | None:
+    """What a name stands for: a local one, a block or buffer, an item of the module, a word; None: nothing."""
+    if name in frame.names:
+        return frame.names[name]
+    if name == "machine":
+        return it.machine
+    found = it.program_name(name)
+    if found is not None:
+        return found
+    thing = frame.place.module.find(name) if frame.place.module is not None else None
+    if thing is not None:
+        return _thing(it, thing, name, frame)
+    if not words:
+        return None
+    if name in ("root", "inline"):
+        return Location(name)
+    return name if name in WORDS else NONE if name == "none" else None
+
+
+def _thing(it: Interpreter, thing: object, name: str, frame: Frame) -> object | None:
+    match thing:
+        case Found(item=tree.Const()):
+            assert frame.place.module is not None
+            return const_value(frame.place.module, name)
+        case Found(item=tree.Target()):
+            assert frame.place.module is not None
+            return it.target(frame.place.module, name)
+        case Found(item=tree.Program()):
+            return SizedProgram(thing)
+        case Found():
+            return ItemValue(thing, name)
+        case Native(role="target"):
+            assert frame.place.module is not None
+            return it.target(frame.place.module, name)
+        case Native():
+            return NativeValue(thing)
+    return None
+
+
+def _member(it: Interpreter, base: object, name: str) -> object:
+    match base:
+        case Handle(kind="block"):
+            return it.session.axis(base, name)
+        case Target(fields=fields):
+            if name in fields:
+                return fields[name]
+            near = nearest(name, fields)
+            raise ScheduleError(problem("MS204", f"target `{base.name}` has no field `{name}`",
+                                        help=f"did you mean `{near}`?" if near else None))
+    raise ScheduleError(problem("MS204", f"{describe(base)} has no member `{name}`"))
+
+
+# ------------------------------------------------------------------ operators
+def _logic(it: Interpreter, op: str, a: tree.Expr, b: tree.Expr, frame: Frame) -> object:
+    left = evaluate(it, a, frame)
+    if isinstance(left, bool) and left is (op == "or"):
+        return left
+    right = evaluate(it, b, frame)
+    return _at(b, frame, lambda: values.both(op, left, right))
+
+
+def _range(it: Interpreter, e: tree.Binary, frame: Frame) -> tuple[int, ...]:
+    lo, hi = evaluate(it, e.left, frame), evaluate(it, e.right, frame)
+    if not (isinstance(lo, int) and isinstance(hi, int)):
+        raise failure("MS203", e, "the bounds of a range in a schedule are numbers", why="how often something is done is structure")
+    return tuple(range(lo, hi))
+
+
+def _index(it: Interpreter, e: tree.Index, frame: Frame) -> object:
+    base = evaluate(it, e.base, frame)
+    items = [evaluate(it, x, frame) for x in e.items]
+    match base, items:
+        case SizedProgram(found=found), _:
+            return _at(e, frame, lambda: SizedProgram(found, _sizes(found, items)))
+        case tuple(), [int() as k]:
+            if -len(base) <= k < len(base):
+                return base[k]
+            raise failure("MS203", e, f"there is no element {k} in a list of {len(base)}")
+    raise failure("MS203", e, f"{describe(base)} cannot be indexed like this")
+
+
+def _sizes(found: Found, items: Sequence[object]) -> tuple[tuple[str, int | Symbol], ...]:
+    assert isinstance(found.item, tree.Program)
+    wrong = next((x for x in items if not isinstance(x, int | Symbol)), None)
+    if wrong is not None:
+        raise ScheduleError(problem("MS203", f"a size is a number, not {describe(wrong)}"))
+    return tuple(sizes_by_position(found.item, [x for x in items if isinstance(x, int | Symbol)]).items())
+
+
+def _comprehended(it: Interpreter, e: tree.Comprehension, frame: Frame) -> Iterator[object]:
+    for k, element in enumerate(elements(it, e.source, frame)):
+        inner = frame.inner(unpack(e.binders, element, e), frame.address.at(element_name(element, k)))
+        if e.condition is None or it.truth(e.condition, inner):
+            yield evaluate(it, e.element, inner)
+
+
+def elements(it: Interpreter, e: tree.Expr, frame: Frame) -> tuple[object, ...]:
+    """The elements of a list that something runs over."""
+    found = evaluate(it, e, frame)
+    if not isinstance(found, tuple):
+        raise failure("MS203", e, f"{describe(found)} is no list")
+    return found
+
+
+def unpack(binders: Sequence[tree.Binder], value: object, at: tree.Node) -> dict[str, object]:
+    """The names that binders give to a value, or to the elements of a list.
+
+    Raises:
+        MsError: MS206, their numbers differ.
+    """
+    if len(binders) == 1 and not binders[0].star:
+        name = binders[0].name
+        return {} if name is None else {name.text: value}
+    items = value if isinstance(value, tuple) else (value,)
+    star = next((k for k, b in enumerate(binders) if b.star), None)
+    if star is None:
+        if len(items) != len(binders):
+            raise failure("MS206", at, f"{len(binders)} names for {len(items)} values",
+                 help="`_` discards a value, `*rest` takes all that remain")
+        spread: list[object] = list(items)
+    else:
+        after = len(binders) - star - 1
+        if len(items) < len(binders) - 1:
+            raise failure("MS206", at, f"at least {len(binders) - 1} values are needed, there are {len(items)}")
+        spread = [*items[:star], tuple(items[star:len(items) - after]), *items[len(items) - after:]]
+    return {b.name.text: x for b, x in zip(binders, spread, strict=True) if b.name is not None}
+
+
+# ------------------------------------------------------------------ calls
+def arguments(it: Interpreter, args: Sequence[tree.Arg], frame: Frame) -> tuple[list[object], dict[str, object]]:
+    """The positional and the named arguments of a call."""
+    positional: list[object] = []
+    named: dict[str, object] = {}
+    for a in args:
+        value = evaluate(it, a.value, frame)
+        if a.splat:
+            if not isinstance(value, tuple):
+                raise failure("MS203", a.value, f"`*` takes a list, not {describe(value)}")
+            positional.extend(value)
+        elif a.name is not None:
+            named[a.name.text] = value
+        else:
+            positional.append(value)
+    return positional, named
+
+
+def _call(it: Interpreter, e: tree.Call, frame: Frame, names: Names) -> object:
+    match e.callee:
+        case tree.Ref(name=name):
+            return _function(it, name.text, [], e, frame, names)
+        case tree.Member(base=base, name=name):
+            dotted = dotted_name(e.callee)
+            if dotted is not None and lookup(it, dotted.partition(".")[0], frame, words=False) is None:
+                thing = frame.place.module.find(dotted) if frame.place.module is not None else None
+                if thing is not None:
+                    args, kwargs = arguments(it, e.args, frame)
+                    value = _thing(it, thing, dotted, frame)
+                    return _at(e, frame, lambda: it.call_value(value, args, kwargs, e, frame))
+            return _function(it, name.text, [evaluate(it, base, frame)], e, frame, names)
+    raise failure("MS203", e, "only a name can be called")
+
+
+def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, frame: Frame, names: Names) -> object:
+    operation = OPERATIONS.get(name)
+    if operation is not None and operation.group is Group.SAMPLER:
+        raise failure("MS207", e, f"`{name}` draws a decision", help=f"write `let x ~ {name}(…)`")
+    args, kwargs = arguments(it, e.args, frame)
+    args = [*receiver, *args]
+    if operation is not None and (not receiver or isinstance(receiver[0], Handle)):
+        return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
+    if receiver and it.has_method(receiver[0], name):
+        return _at(e, frame, lambda: it.method(receiver[0], name, args[1:], kwargs))
+    builtin = it.builtin(name)
+    if builtin is not None:
+        return _at(e, frame, lambda: builtin(args, kwargs, e, frame))
+    value = lookup(it, name, frame, words=False)
+    if value is None and operation is not None:
+        return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
+    if value is None:
+        near = nearest(name, (*OPERATIONS, *frame.names, *(frame.place.module.names if frame.place.module else ())))
+        help = f"did you mean `{near}`?" if near else None
+        if receiver:
+            raise failure("MS202", e, f"{describe(receiver[0])} has no operation `{name}`", help=help)
+        raise failure("MS201", e, f"unknown name `{name}`", help=help)
+    return _at(e, frame, lambda: it.call_value(value, args, kwargs, e, frame))
+

@@ -1,0 +1,110 @@
+"""Where a statement runs: its text, the names around it, and the address that a decision gets there."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.diagnostics import MsError, Note, ScheduleError, Span, problem
+from mslang.schedule.handles import Handle, Site
+from mslang.sema.module import Module
+from mslang.syntax import tree
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The item that statements belong to: its module (None: text by itself), its file and its offset there."""
+
+    module: Module | None
+    path: str | None
+    start: int
+    text: str = ""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """What goes before and after a binder in the address of its decision; `closed` says that an fn was called
+    without a `let`, so that nothing may be drawn in it. `binder` is the `let` being evaluated."""
+
+    prefix: str = ""
+    suffix: str = ""
+    binder: str | None = None
+    closed: bool = False
+
+    def of(self, name: str) -> str:
+        """The address of a decision.
+
+        Raises:
+            ScheduleError: MS264, the fn was called without a `let`.
+        """
+        if self.closed:
+            raise ScheduleError(problem(
+                "MS264", "an fn that samples must be called under a `let`",
+                why="the binder is the first part of the addresses of its decisions",
+                help=f"write `let x = …`: this decision is then `x/{name}`",
+            ))
+        return f"{self.prefix}{name}{self.suffix}"
+
+    def under(self, binder: str | None) -> Address:
+        """The address of a `let`'s right side."""
+        return replace(self, binder=binder)
+
+    def at(self, element: str) -> Address:
+        """The address inside an iteration."""
+        return replace(self, suffix=f"{self.suffix}[{element}]")
+
+    def called(self) -> Address:
+        """The address inside an fn called here."""
+        if self.closed or self.binder is None:
+            return Address(closed=True)
+        return Address(prefix=f"{self.of(self.binder)}/")
+
+
+class Frame:
+    """The names of a running body; `for` bodies and branches share their item's names, comprehensions do not."""
+
+    def __init__(self, place: Place, names: dict[str, object] | None = None, address: Address | None = None,
+                 depth: int = 0) -> None:
+        self.place = place
+        self.names: dict[str, object] = {} if names is None else names
+        self.address = address or Address()
+        self.depth = depth
+
+    def with_address(self, address: Address) -> Frame:
+        """The same names at another address."""
+        return Frame(self.place, self.names, address, self.depth)
+
+    def inner(self, names: dict[str, object], address: Address) -> Frame:
+        """A frame of its own, with more names."""
+        return Frame(self.place, {**self.names, **names}, address, self.depth)
+
+    def site(self, node: tree.Node) -> Site:
+        """Where a node stands."""
+        raw = self.place.text[node.span.start:node.span.end]
+        return Site(" ".join(raw.split()) or type(node).__name__.lower(), self.place.path,
+                    node.span.shifted(self.place.start))
+
+    def blame(self, error: MsError, span: Span) -> MsError:
+        """The error pointing at `span`, unless it points into this text already; from an inner call, with a note."""
+        kind = type(error) if isinstance(error, ScheduleError) else ScheduleError
+        placed = []
+        for d in error.diagnostics:
+            if d.path is None:
+                placed.append(d.at(span).placed(self.place.path or "", self.place.start))
+            elif len(d.notes) < 4:
+                note = Note("called from here", span.shifted(self.place.start), self.place.path or "")
+                placed.append(replace(d, notes=(*d.notes, note)))
+            else:
+                placed.append(d)
+        made = MsError.__new__(kind)
+        made.__dict__.update(error.__dict__)
+        MsError.__init__(made, *placed)
+        return made
+
+
+def element_name(value: object, index: int) -> str:
+    """What an address calls an element of a list: its name, or its value."""
+    match value:
+        case Handle(name=name):
+            return name
+        case bool() | int() | str():
+            return str(value)
+    return str(index)

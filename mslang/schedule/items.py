@@ -1,0 +1,46 @@
+"""What names of a module stand for in schedules: programs, schedules, rules, fns, spaces, and native functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mslang.ir.expr import Symbol
+from mslang.sema.module import Found
+from mslang.sema.native import Native
+from mslang.syntax import tree
+
+
+class ItemValue(msgspec.Struct, frozen=True):
+    """A name of a module: the item, and the arguments that it was called with, if any (`text` shows both)."""
+
+    found: Found
+    text: str
+    args: tuple[object, ...] = ()
+    kwargs: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def item(self) -> tree.AnyItem:
+        """The item."""
+        return self.found.item
+
+
+class SizedProgram(msgspec.Struct, frozen=True):
+    """`p[64, 64, 64]`: a program with its sizes."""
+
+    found: Found
+    sizes: tuple[tuple[str, int | Symbol], ...] = ()
+
+    @property
+    def values(self) -> Mapping[str, int | Symbol]:
+        """The sizes by name."""
+        return dict(self.sizes)
+
+
+class NativeValue(msgspec.Struct, frozen=True):
+    """A native function or rule, and the arguments that it was called with, if any."""
+
+    native: Native
+    args: tuple[object, ...] = ()
+    kwargs: tuple[tuple[str, object], ...] = ()

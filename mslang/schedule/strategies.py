@@ -1,0 +1,192 @@
+"""Spaces from text: what schedules, rules, fns, `a | b`, `a >> b` and pinned calls do to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.program import Program
+from mslang.schedule.decisions import Alternatives
+from mslang.schedule.expressions import evaluate
+from mslang.schedule.frames import Address, Frame
+from mslang.schedule.interpret import NO_NATIVES, Interpreter, Natives, place_of
+from mslang.schedule.items import ItemValue, NativeValue
+from mslang.schedule.pins import pin_values
+from mslang.schedule.session import Session
+from mslang.schedule.space import Space
+from mslang.schedule.statements import Step
+from mslang.schedule.values import describe
+from mslang.sema.module import Found, Module
+from mslang.sema.program import instantiate
+from mslang.sema.targets import describe as describe_target
+from mslang.syntax import tree
+from mslang.target.description import GENERIC, Target
+
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+def space_of(module: Module, name: str, program: Program | None = None, *, machine: Target | None = None,
+             natives: Natives = NO_NATIVES, sizes: Mapping[str, int] = NO_SIZES,
+             on_step: Callable[[Step], None] | None = None) -> Space:
+    """The space that a schedule, space or rule of a module spans.
+
+    Args:
+        module: the module.
+        name: the schedule, space or rule.
+        program: what to schedule (None: what the item is `for`, with `sizes`).
+        machine: what `machine` says (None: what the item is `on`).
+        natives: what the library's native names do.
+        sizes: sizes of the program, the rest take their defaults.
+        on_step: called after each statement of every replay.
+
+    Raises:
+        MsError: there is no such item, or its program or target is faulty.
+    """
+    found = module.find(name)
+    if not isinstance(found, Found) or not isinstance(found.item, tree.Schedule | tree.Space | tree.Rule):
+        raise MsError(problem("MS201", f"there is no schedule, space or rule `{name}`"))
+    return space_of_value(ItemValue(found, name), program, machine=machine, natives=natives, sizes=sizes, on_step=on_step)
+
+
+def space_of_value(value: ItemValue, program: Program | None = None, *, machine: Target | None = None,
+                   natives: Natives = NO_NATIVES, sizes: Mapping[str, int] = NO_SIZES,
+                   on_step: Callable[[Step], None] | None = None) -> Space:
+    """The space of an item with the arguments that it was called with; see `space_of`."""
+    found, item = value.found, value.found.item
+    if program is None:
+        program = _program_of(found, sizes)
+    target = _target_text(found)
+    if machine is None:
+        machine = _machine_of(found)
+
+    def recipe(session: Session) -> str | None:
+        it = Interpreter(session, machine, natives, sizes, on_step)
+        return _Runner(it).run(value, top=True)
+
+    name = item.name.text if not value.text else value.text
+    return Space(program, recipe, name=name, target=target)
+
+
+def _program_of(found: Found, sizes: Mapping[str, int]) -> Program:
+    item = found.item
+    path = item.program if isinstance(item, tree.Schedule | tree.Space) else None
+    if path is None:
+        raise MsError(problem("MS267", f"`{item.name.text}` does not say which program it is for",
+                              help="write `for program`, or name one"))
+    return instantiate(found.module, ".".join(n.text for n in path), sizes)
+
+
+def _target_text(found: Found) -> str | None:
+    item = found.item
+    target = item.target if isinstance(item, tree.Schedule | tree.Space) else None
+    if target is None:
+        return None
+    return " ".join(found.placed.parsed.text[target.span.start:target.span.end].split())
+
+
+def _machine_of(found: Found) -> Target:
+    name = _target_text(found)
+    return GENERIC if name is None else describe_target(found.module, name)
+
+
+class _Runner:
+    """Runs strategies; each union takes an address of its own."""
+
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+
+    def run(self, value: object, *, top: bool = False) -> str | None:
+        """Run a schedule, space, rule or fn.
+
+        Returns:
+            The text of the schedule that ran, if it is one schedule and nothing else (`top`).
+        """
+        match value:
+            case ItemValue(found=found, item=tree.Schedule(body=None)):
+                return self._pinned_schedule(found, top)
+            case ItemValue(found=found, item=tree.Schedule()):
+                self.it.run_schedule(found, value.args, dict(value.kwargs))
+                return value.text if top else None
+            case ItemValue(found=found, item=tree.Space() as item):
+                union = _Unions(item.name.text)
+                return self._strategy(item.strategy, found, union, top)
+            case ItemValue(item=tree.Rule()) | NativeValue():
+                self.it.apply_rule(value)
+                return None
+            case ItemValue(found=found, item=tree.Fn() as fn):
+                self.it.run_fn(found, value.args, dict(value.kwargs), Address(prefix=f"{fn.name.text}/"), 0)
+                return None
+        raise ScheduleError(problem("MS203", f"{describe(value)} is no part of a space",
+                                    help="a space is made of schedules, rules, fns and other spaces"))
+
+    def _pinned_schedule(self, found: Found, top: bool) -> str | None:
+        item = found.item
+        assert isinstance(item, tree.Schedule) and item.source is not None
+        frame = Frame(place_of(found))
+        try:
+            value = evaluate(self.it, item.source, frame)
+            with self.it.session.pinned(pin_values(item.pins or ())):
+                return self.run(value, top=top)
+        except MsError as error:
+            raise frame.blame(error, item.source.span) from error
+
+    def _strategy(self, part: tree.Strategy, found: Found, unions: _Unions, top: bool) -> str | None:
+        frame = Frame(place_of(found))
+        try:
+            match part:
+                case tree.Union(parts=parts):
+                    return self._union(parts, found, unions, top)
+                case tree.Sequence(parts=parts):
+                    for p in parts:
+                        self._strategy(p, found, unions, False)
+                    return None
+                case tree.Pinned(strategy=inner, pins=pins):
+                    with self.it.session.pinned(pin_values(pins)):
+                        return self._strategy(inner, found, unions, top)
+                case tree.Group(items=(inner,)):
+                    return self._strategy(inner, found, unions, top)
+                case _:
+                    return self.run(evaluate(self.it, part, frame), top=top)
+        except MsError as error:
+            raise frame.blame(error, part.span) from error
+
+    def _union(self, parts: Sequence[tree.Strategy], found: Found, unions: _Unions, top: bool) -> str | None:
+        address = unions.next()
+        session = self.it.session
+        session.claim(address)
+        labels = _labels(parts, found.placed.parsed.text)
+        alone = [top and _is_atom(p) for p in parts]
+        label = session.choose(address, Alternatives(labels), implied=tuple(x for x, a in zip(labels, alone) if a))
+        return self._strategy(parts[labels.index(str(label))], found, unions, top)
+
+
+class _Unions:
+    """The addresses of a space's unions: its name, then with a number."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = 0
+
+    def next(self) -> str:
+        """The next address."""
+        self._count += 1
+        return self._name if self._count == 1 else f"{self._name}/{self._count}"
+
+
+def _labels(parts: Sequence[tree.Strategy], text: str) -> tuple[str, ...]:
+    """What the alternatives of a union are called: by their text, numbered where it is the same."""
+    labels: list[str] = []
+    for p in parts:
+        label = " ".join(text[p.span.start:p.span.end].split())
+        labels.append(label if label not in labels else f"{label} #{len(labels)}")
+    return tuple(labels)
+
+
+def _is_atom(part: tree.Strategy) -> bool:
+    match part:
+        case tree.Union() | tree.Sequence():
+            return False
+        case tree.Pinned(strategy=inner) | tree.Group(items=(inner,)):
+            return _is_atom(inner)
+    return True
