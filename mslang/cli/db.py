@@ -75,7 +75,7 @@ def _show(database: Database, args: argparse.Namespace) -> int:
     if timing is not None:
         bound = "at least " if timing.censored else ""
         print(f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
-              f"({len(timing.seconds)} × {timing.calls} calls)")
+              f"({len(timing.samples)} × {timing.runs} calls)")
     else:
         print(f"{r.result.outcome.value}: {r.result.reason}")
     for v in r.result.verified:
@@ -91,7 +91,6 @@ def _export(database: Database, args: argparse.Namespace) -> int:
         for r in database.records(workload=h, outcome=wanted):
             bad.append(r) if isinstance(r, Diagnostic) else emit(_plain(r))
     if bad:
-
         print_diagnostics(bad, stream=sys.stderr)
     return DONE
 

@@ -1,0 +1,68 @@
+"""`mslang env`: the machine, the target guessed for it, back ends and optional parts with their state."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from mslang import __version__
+from mslang.cli.common import emit, table
+from mslang.cli.main import DONE
+
+_PARTS = (
+    ("llvm back end", "llvmlite", "", "CPU kernels"),
+    ("language server", "pygls", "lsp", "`mslang lsp`"),
+    ("cuda back end", "pycuda", "cuda", "running on NVIDIA GPUs"),
+    ("learned cost model", "xgboost", "learn", "ranking candidates"),
+    ("peers", "torch", "bench", "comparisons in benchmarks/"),
+)
+"""What it is, the module it needs, the extra that brings it, what it is for."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Whether to measure."""
+    parser.add_argument("--measure", action="store_true", help="measure this machine's peak and memory speed anew")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is there."""
+    from mslang.target.detect import host
+
+    target = host()
+    machine = {
+        "mslang": __version__, "python": platform.python_version(), "system": platform.platform(),
+        "processor": target.cpu, "cores": target.cores, "vector bits": target.vector_bits,
+        "l1 KiB": target.l1 // 1024, "l2 KiB": target.l2 // 1024, "l3 KiB": target.l3 // 1024, "triple": target.triple,
+    }
+    if args.measure:
+        from mslang.target.limits import measured_limits
+
+        limits = measured_limits(target, refresh=True)
+        machine |= {"peak GFLOP/s, one core": round(limits.peak_core / 1e9, 1),
+                    "peak GFLOP/s, all cores": round(limits.peak / 1e9, 1),
+                    "copy GB/s": round(limits.bandwidth / 1e9, 1)}
+    parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in _PARTS]
+    if args.json:
+        emit({"kind": "environment", **machine, "features": target.features,
+              "parts": {module: found for _, module, _, _, found in parts}})
+        return DONE
+    print(table(("machine", ""), machine.items()))
+    print()
+    print(table(("part", "state", "for"), [
+        (name, f"{module} {found}" if found else f"absent: pip install 'mslang[{extra}]'" if extra else "absent", use)
+        for name, module, extra, use, found in parts
+    ]))
+    return DONE
+
+
+def _version(module: str) -> str | None:
+    if importlib.util.find_spec(module) is None:
+        return None
+    for name in (module, f"{module}-cpu"):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "of unknown version"
