@@ -38,8 +38,8 @@ def _first_item(text: str) -> ParsedItem:
         return _bad_item(text, tokens, visible, 1, (fault,))
     outcome = Recovery(text, visible, "item").run()
     if outcome.value is None:
-        return _bad_item(text, tokens, visible, max(outcome.index, 1), outcome.diagnostics)
-    end = outcome.tokens[outcome.index].start if outcome.index < len(outcome.tokens) else len(text)
+        return _bad_item(text, tokens, visible, max(outcome.read, 1), outcome.diagnostics)
+    end = outcome.tokens[outcome.read].start if outcome.read < len(outcome.tokens) else len(text)
     return ParsedItem(text[:end], with_doc(outcome.value, tokens), outcome.diagnostics)
 
 

@@ -25,22 +25,23 @@ class Layout:
 
     def column(self, token: Token) -> int:
         """The column of a token, the first being 0."""
-        return token.start - self._line(token)
+        return token.start - self.line(token)
 
     def first_on_line(self, token: Token) -> bool:
         """Does only white space stand before the token?"""
-        return not self._text[self._line(token) : token.start].strip()
+        return not self._text[self.line(token) : token.start].strip()
 
     def indentation(self, token: Token) -> int:
         """The column of the first text on the token's line."""
-        line = self._text[self._line(token) : token.start]
+        line = self._text[self.line(token) : token.start]
         return len(line) - len(line.lstrip()) if line.strip() else len(line)
 
     def same_line(self, first: Token, second: Token) -> bool:
         """Do two tokens begin on one line?"""
-        return self._line(first) == self._line(second)
+        return self.line(first) == self.line(second)
 
-    def _line(self, token: Token) -> int:
+    def line(self, token: Token) -> int:
+        """Where the token's line begins."""
         return self._text.rfind("\n", 0, token.start) + 1
 
 

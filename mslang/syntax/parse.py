@@ -10,27 +10,36 @@ from mslang.diagnostics import SyntaxProblem, problem
 from mslang.syntax import messages
 from mslang.syntax.broken import recover_items
 from mslang.syntax.docs import with_doc
-from mslang.syntax.lexer import ERROR, Token, scan, significant, tokenize
+from mslang.syntax.incremental import find_change
+from mslang.syntax.lexer import ERROR, Token, significant, tokenize
 from mslang.syntax.machine import Machine
 from mslang.syntax.recovery import Recovery
-from mslang.syntax.split import Splitter
+from mslang.syntax.split import Pieces, find_pieces
 from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
 
 
 def parse_file(path: str, text: str) -> File:
     """The tree of a whole file. Items whose text was seen before are not parsed again."""
-    splitter = Splitter()
-    for token in scan(text):
-        splitter.take(token)
-    starts = splitter.starts
-    ends = [*starts[1:], len(text)]
-    items = [item for start, end in zip(starts, ends) for item in _place(text[start:end], start)]
-    return File(path, text, text[: starts[0]] if starts else text, tuple(items))
+    pieces = find_pieces(text)
+    leading = text[: pieces.starts[0]] if pieces.starts else text
+    return File(path, text, leading, tuple(_parse_pieces(text, pieces)))
 
 
 def reparse(old: File, text: str) -> File:
-    """The tree of the changed text of a file; equal to `parse_file(old.path, text)`."""
-    return parse_file(old.path, text)
+    """The tree of the changed text of a file, equal to `parse_file(old.path, text)`; only what changed is read."""
+    if old.text == text:
+        return old
+    change = find_change(old, text)
+    if change is None:
+        return parse_file(old.path, text)
+    pieces = find_pieces(text, change.start, change.stops)
+    moved = [
+        PlacedItem(placed.start + change.shift, placed.parsed)
+        for placed in old.items
+        if placed.start + change.shift >= pieces.end and placed.start >= change.start
+    ]
+    items = (*old.items[: change.kept], *_parse_pieces(text, pieces), *moved)
+    return File(old.path, text, text[: items[0].start] if items else text, items)
 
 
 def parse_item(text: str) -> ParsedItem:
@@ -54,7 +63,7 @@ def parse_expression(text: str) -> Expr:
     expression = _parse(visible, "expr")
     if expression is None:
         outcome = Recovery(text, visible, "expr").run()
-        raise SyntaxProblem(*(outcome.diagnostics or (messages.unexpected(visible[outcome.index], frozenset(), None),)))
+        raise SyntaxProblem(*(outcome.diagnostics or (messages.unexpected(visible[outcome.read], frozenset(), None),)))
     return expression  # type: ignore[no-any-return]
 
 
@@ -69,8 +78,13 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
     return ((0, ParsedItem(text, with_doc(item, tokens))),)
 
 
-def _place(text: str, start: int) -> list[PlacedItem]:
-    return [PlacedItem(start + offset, parsed) for offset, parsed in parse_piece(text)]
+def _parse_pieces(text: str, pieces: Pieces) -> list[PlacedItem]:
+    ends = (*pieces.starts[1:], pieces.end)
+    return [
+        PlacedItem(start + offset, parsed)
+        for start, end in zip(pieces.starts, ends, strict=True)
+        for offset, parsed in parse_piece(text[start:end])
+    ]
 
 
 def _parse(visible: Sequence[Token], start: str) -> Any:

@@ -19,6 +19,7 @@ from mslang.syntax.tables import END, load_tables
 
 _PARTS = ("stmt", "fork_entry", "target_entry")
 _QUIET = 3
+_QUIET_AFTER_STRING = 12
 _STATEMENTS = frozenset(
     {"LET", "ALLOC", "VIEW", "ATTR", "WHILE", "FOR", "BLOCK", "INIT", "READS", "WRITES", "WHERE", "IF", "FORK", "CASE",
      "REQUIRE", "CHECK", "SNAPSHOT", "RETURN"}
@@ -29,18 +30,18 @@ class Snapshot(NamedTuple):
     """The start of a statement: the machine's height, the token's index, the number of open brackets."""
 
     depth: int
-    index: int
+    token: int
     brackets: int
 
 
 class Outcome(NamedTuple):
     """What recovery made of a text: `value` is None if even its header could not be read.
 
-    `index` is where reading stopped: the number of tokens if it came to the end.
+    `read` is the number of `tokens` (mended ones) that were read: all, if it came to the end.
     """
 
     value: Any
-    index: int
+    read: int
     tokens: tuple[Token, ...]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -57,6 +58,7 @@ class Recovery:
         self._diagnostics: list[Diagnostic] = []
         self._index = 0
         self._quiet = 0
+        self._fault_line = -1
         self._openers: list[Token] = []
         self._levels: list[Snapshot | None] = [None]
 
@@ -81,11 +83,13 @@ class Recovery:
     def _before(self) -> Token | None:
         return self._tokens[self._index - 1] if self._index else None
 
-    def _report(self, diagnostic: Diagnostic) -> None:
-        """Note a fault, unless it stands so near the last one that it is likely the same."""
-        if not self._quiet:
+    def _report(self, diagnostic: Diagnostic, quiet: int = _QUIET) -> None:
+        """Note a fault, unless it is on the line of the last one or `quiet` tokens near: then it is likely the same."""
+        line = self._layout.line(self._token(self._index))
+        if not self._quiet and line != self._fault_line:
             self._diagnostics.append(diagnostic)
-        self._quiet = _QUIET
+        self._fault_line = line
+        self._quiet = max(quiet, self._quiet)
 
     # -------------------------------------------------------------- reading
     def _take(self, token: Token) -> bool:
@@ -161,8 +165,9 @@ class Recovery:
     def _mend(self, token: Token) -> bool:
         """Mend the text around a token that cannot stand here; False, the fault told, if that is not possible."""
         if token.kind == ERROR:
-            self._report(messages.bad_text(token))
-            return self._try_kinds(token, ("STRING", ERROR, None) if token.text.startswith('"') else (None, ERROR))
+            is_string = token.text.startswith('"')
+            self._report(messages.bad_text(token), _QUIET_AFTER_STRING if is_string else _QUIET)
+            return self._try_kinds(token, ("STRING", ERROR, None) if is_string else (None, ERROR))
         if token.kind == STRAY_OPENER:
             self._report(messages.bad_layout(token))
             return self._try_kinds(token, (messages.REAL_KIND[token.text],))
@@ -186,7 +191,7 @@ class Recovery:
     def _bare_reference(self) -> bool:
         """Is a name, with what hangs on it, all that there is of the statement?"""
         snapshot = self._levels[-1]
-        return snapshot is not None and self._machine.depth <= snapshot.depth + 2 and self._index > snapshot.index
+        return snapshot is not None and self._machine.depth <= snapshot.depth + 2 and self._index > snapshot.token
 
     def _try_kinds(self, token: Token, kinds: Sequence[str | None]) -> bool:
         """Take a token for the kind (None: leave it out) that lets the text read on farthest, if one does."""
@@ -245,12 +250,12 @@ class Recovery:
         snapshot = self._levels[-1]
         if snapshot is None:
             return False
-        kinds = [self._token(k).kind for k in range(snapshot.index, self._index + FAR)]
-        for stop in range(snapshot.index + 1, self._index + 1):
+        kinds = [self._token(k).kind for k in range(snapshot.token, self._index + FAR)]
+        for stop in range(snapshot.token + 1, self._index + 1):
             if self._layout.first_on_line(self._token(stop)):
-                read = self._machine.advance([ERROR, *kinds[stop - snapshot.index :]], snapshot.depth) - 1
+                read = self._machine.advance([ERROR, *kinds[stop - snapshot.token :]], snapshot.depth) - 1
                 if min(stop + read - self._index, FAR) > reach:
-                    self._report(messages.incomplete(self._tokens[snapshot.index : stop]))
+                    self._report(messages.incomplete(self._tokens[snapshot.token : stop]))
                     return self._give_up(snapshot, stop)
         return False
 
@@ -258,28 +263,28 @@ class Recovery:
         """Make the innermost statement that was begun a `Bad` one; False if there is none."""
         self._machine.prepare(token.kind)
         self._mark_statement()
-        while self._levels and self._levels[-1] is None:
+        while self._levels:
+            snapshot = self._levels[-1]
+            if snapshot is not None:
+                stop = self._resume_at(snapshot.token)
+                if stop > snapshot.token:
+                    return self._give_up(snapshot, stop)
             self._levels.pop()
-        if not self._levels:
-            return False
-        snapshot = self._levels[-1]
-        return snapshot is not None and self._give_up(snapshot, self._resume_at(snapshot.index))
+        return False
 
     def _give_up(self, snapshot: Snapshot, stop: int) -> bool:
         """Put a `Bad` part in the place of the tokens from a statement's start to `stop`."""
         self._machine.restore(snapshot.depth)
         del self._openers[snapshot.brackets :]
         self._index = stop
-        if stop == snapshot.index:
-            return False
-        start, end = self._tokens[snapshot.index].start, self._tokens[stop - 1].end
+        start, end = self._tokens[snapshot.token].start, self._tokens[stop - 1].end
         return self._feed(Token(ERROR, self._text[start:end], start, end))
 
     def _resume_at(self, first: int) -> int:
         """The index of the token at which reading can go on after the statement that starts at `first`."""
         column = self._layout.column(self._token(first))
         braces = brackets = 0
-        index = max(self._index, first + 1)
+        index = min(max(self._index, first + 1), len(self._tokens))
         while index < len(self._tokens):
             token = self._tokens[index]
             if braces == 0 and (token.kind == "RBRACE" or self._starts_statement(token, column, brackets)):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
 from enum import Enum, auto
+from typing import NamedTuple
 
-from mslang.syntax.lexer import COMMENTS, WHITESPACE, Token
+from mslang.syntax.lexer import COMMENTS, ERROR, WHITESPACE, Token, scan
+from mslang.syntax.literals import LONG_QUOTE
 
 ITEM_KEYWORDS = frozenset(
     {"USE", "CONST", "TARGET", "PROGRAM", "SCHEDULE", "RULE", "FN", "SPACE", "INTRIN", "TEST"}
@@ -80,3 +84,46 @@ class Splitter:
             case _Attributes.NAME | _Attributes.WHOLE if kind == "AT":
                 return _Attributes.AT
         return _Attributes.NONE
+
+
+_HEAD = r"(?:[ \t]*#[^\n]*\n)*(?:(?:" + "|".join(sorted(k.lower() for k in ITEM_KEYWORDS)) + r")\b|@)"
+_HEAD_PATTERN = re.compile(_HEAD)
+_HEAD_IN_STRING = re.compile("\n(?=" + _HEAD + ")")
+
+
+class Pieces(NamedTuple):
+    """Where pieces of a text start, and where the splitting stopped."""
+
+    starts: tuple[int, ...]
+    end: int
+
+
+def has_odd_quotes(text: str) -> bool:
+    """Is a `\"\"\"` without its partner likely? Then a long string does not reach across the head of an item."""
+    return text.count(LONG_QUOTE) % 2 == 1
+
+
+def looks_like_head(text: str, at: int) -> bool:
+    """Does an item, or the comment right above one, begin here, in column 1?"""
+    return (at == 0 or text[at - 1] == "\n") and _HEAD_PATTERN.match(text, at) is not None
+
+
+def find_pieces(text: str, start: int = 0, stops: Container[int] = ()) -> Pieces:
+    """The starts of the pieces of `text` from `start` on, up to the first piece that starts at one of `stops`."""
+    splitter = Splitter()
+    odd_quotes = has_odd_quotes(text)
+    position = start
+    while position < len(text):
+        for token in scan(text, position):
+            if token.start in stops and splitter.at_boundary() and looks_like_head(text, token.start):
+                return Pieces(tuple(splitter.starts), token.start)
+            head = _HEAD_IN_STRING.search(token.text) if odd_quotes and token.kind == "STRING" else None
+            if head is not None:
+                position = token.start + head.end()
+                splitter.take(token._replace(kind=ERROR))
+                splitter.take(Token(WHITESPACE, "\n", position - 1, position))
+                break
+            splitter.take(token)
+        else:
+            break
+    return Pieces(tuple(splitter.starts), len(text))
