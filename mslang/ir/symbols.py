@@ -1,0 +1,81 @@
+"""The symbols of a program: its dynamic sizes and the decisions that it is parametric in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mslang.ir.expr import Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol
+from mslang.ir.program import Annotations, AttrValue, Block, Buffer, For, Program, Stmt
+from mslang.ir.visit import stmt_exprs, walk, walk_expr
+
+
+def symbols_of(p: Program) -> tuple[Symbol, ...]:
+    """One symbol for each name: dynamic sizes first, then in the order of use, but after those in its domain."""
+    found: dict[str, Symbol] = {}
+    for e in program_exprs(p):
+        _collect(e, found)
+    return tuple(found.values())
+
+
+def _collect(e: Expr, found: dict[str, Symbol]) -> None:
+    for x in walk_expr(e):
+        if isinstance(x, Symbol) and x.name not in found:
+            extent = extent_of(x.domain)
+            if extent is not None:
+                _collect(extent, found)
+            found[x.name] = x
+
+
+def extent_of(d: Domain) -> Expr | None:
+    """What a tile divides; None for other domains."""
+    match d:
+        case PerfectTile(extent=e) | FreeTile(extent=e) | PartitionedTile(extent=e):
+            return e
+    return None
+
+
+def program_exprs(p: Program) -> Iterator[Expr]:
+    """Every expression of a program, those of annotations too."""
+    yield from p.dynamic
+    for b in (*(q.buffer for q in p.params), *p.allocs):
+        yield from buffer_exprs(b)
+    yield from annotation_exprs(p.annotations)
+    for s in walk(p.body):
+        yield from all_exprs(s)
+
+
+def all_exprs(s: Stmt) -> Iterator[Expr]:
+    """The expressions written in a statement itself: what `stmt_exprs` gives, allocations, views and annotations."""
+    yield from stmt_exprs(s)
+    match s:
+        case For(annotations=notes):
+            yield from annotation_exprs(notes)
+        case Block(allocs=allocs, views=views, annotations=notes):
+            for b in allocs:
+                yield from buffer_exprs(b)
+            for v in views:
+                yield from buffer_exprs(v.buffer)
+                for r in v.source.ranges:
+                    yield from (r.start, r.extent)
+            yield from annotation_exprs(notes)
+
+
+def buffer_exprs(b: Buffer) -> Iterator[Expr]:
+    """The expressions of a buffer's shape, strides and offset."""
+    yield from b.shape
+    yield from b.strides or ()
+    if b.offset is not None:
+        yield b.offset
+
+
+def annotation_exprs(notes: Annotations) -> Iterator[Expr]:
+    """The expressions that annotations hold."""
+    def inside(v: AttrValue) -> Iterator[Expr]:
+        if isinstance(v, Expr):
+            yield v
+        elif isinstance(v, tuple):
+            for x in v:
+                yield from inside(x)
+
+    for _, value in notes:
+        yield from inside(value)
