@@ -113,6 +113,8 @@ class Drawing:
         self.pins: Mapping[str, Value] = pins or {}
         self.warnings: dict[str, Diagnostic] = {}
         self.met: set[str] = set()
+        self.drew = False
+        """Whether anything was drawn at all, rather than pinned."""
 
     def number(self, decision: Decision, values: Values) -> Number:
         """A pinned value, repaired if it is stale, or a draw."""
@@ -120,6 +122,7 @@ class Drawing:
         wanted = self.pins.get(decision.address, decision.given)
         if wanted is not None:
             return self._kept(decision, wanted, values)
+        self.drew = True
         drawn = distribution.draw(decision.domain, generator(self.seed, self.attempt, decision.address), values)
         if drawn is None:
             raise NoValue(problem(
@@ -132,6 +135,7 @@ class Drawing:
         self.met.add(choice.address)
         wanted = self.pins.get(choice.address, choice.given)
         if wanted is None:
+            self.drew = True
             return choice.alternatives.draw(generator(self.seed, self.attempt, choice.address))
         if choice.alternatives.holds(wanted):
             return wanted
@@ -228,7 +232,7 @@ def holds(condition: Expr, values: Values) -> bool:
         return bool(found.value)
     raise ScheduleError(problem(
         "MS256", "this condition depends on a size that is known only when the kernel is called",
-        help="write `specialize`-like alternatives as separate schedules, or give the size a number",
+        help="write the alternatives as schedules of their own, or give the size a number",
     ))
 
 

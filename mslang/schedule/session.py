@@ -79,6 +79,7 @@ class Session:
         self.events: list[Event] = []
         self.values: dict[str, Value] = {}
         self._answers: dict[Expr, bool] = {}
+        self._drawn: dict[str, object] = {}
         self._addresses: set[str] = set()
         self._names: dict[str, object] = {}
         for block in blocks_of(program.body):
@@ -278,6 +279,7 @@ class Session:
         value = (self._structural(op, args, address, result, given) if domain is None
                  else self._number(address, domain, given))
         self._names[result] = value
+        self._drawn[address] = value
         self.instructions.append(Instruction(op, recorded, (result,), address))
         return value
 
@@ -308,6 +310,21 @@ class Session:
         labels: tuple[Label, ...] = things if plain else tuple(range(len(things)))  # type: ignore[assignment]
         label = self.choose(address, Alternatives(labels, weights), given)
         return label if plain else things[int(label)]  # type: ignore[arg-type]
+
+    def symbol(self, like: Symbol) -> Expr:
+        """This replay's symbol for a factor of a decision.
+
+        Raises:
+            ScheduleError: MS251, nothing was drawn at its address.
+        """
+        drawn = self._drawn.get(like.name)
+        if isinstance(drawn, tuple) and like.position is not None and like.position < len(drawn):
+            drawn = drawn[like.position]
+        if isinstance(drawn, Expr):
+            return drawn
+        if like.name in self._drawn or not isinstance(like.domain, DynamicRange):
+            raise ScheduleError(problem("MS251", f"nothing was drawn that `{like.text}` could be"))
+        return like
 
     def choose(self, address: str, alternatives: Alternatives, given: Value | None = None,
                implied: tuple[Label, ...] = ()) -> Label:

@@ -35,7 +35,7 @@ class Sketch(msgspec.Struct, frozen=True):
 
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` the
     numeric ones in the order they are made; a candidate must satisfy `constraints` and `guards`. The `trace`
-    holds no values; `order` is that of the addresses whose values it gets.
+    holds no values yet; `addresses` are those of all decisions in order, `implied` those that the trace's source says.
     """
 
     program: Program
@@ -44,21 +44,21 @@ class Sketch(msgspec.Struct, frozen=True):
     decisions: tuple[Decision, ...]
     constraints: tuple[Constraint, ...]
     guards: tuple[Guard, ...]
-    order: tuple[str, ...]
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """The addresses of all decisions."""
-        return (*(a for a, _ in self.structure), *(d.address for d in self.decisions))
+    addresses: tuple[str, ...]
+    implied: tuple[str, ...] = ()
 
     def instantiate(self, values: Values) -> Program:
         """The program of a candidate: the parametric program with its decisions' values put in."""
         return instantiate(self.program, values)
 
+    def decided(self, values: Values) -> dict[str, Value]:
+        """All decisions of a candidate, structure too, in the order they are made."""
+        known: dict[str, Value] = {**dict(self.structure), **values}
+        return {a: known[a] for a in self.addresses}
+
     def trace_with(self, values: Values) -> Trace:
         """The trace of a candidate."""
-        known: dict[str, Value] = {**dict(self.structure), **values}
-        return replace(self.trace, values=tuple((a, known[a]) for a in self.order))
+        return replace(self.trace, values=tuple((a, v) for a, v in self.decided(values).items() if a not in self.implied))
 
     def violation(self, values: Values) -> str | None:
         """The first reason why values are none of this sketch's candidates; None if they are one."""
@@ -107,7 +107,9 @@ class Sketch(msgspec.Struct, frozen=True):
 
 def _choices(decision: Decision, values: Values) -> tuple[Number, ...]:
     if decision.given is not None:
-        return (decision.given,)
+        fits = distribution.objection(decision.domain, decision.given, values) is None
+        mended = None if fits else distribution.repair(decision.domain, decision.given, values)
+        return (decision.given,) if fits else () if mended is None else (mended[0],)
     return tuple(distribution.enumerate_values(decision.domain, values))
 
 
@@ -128,7 +130,8 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
         tuple(e for e in events if isinstance(e, Constraint)),
         tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
         tuple(e.address if isinstance(e, Decision) else e.choice.address for e in events
-              if isinstance(e, Decision) or (isinstance(e, Chosen) and e.label not in e.choice.implied)),
+              if isinstance(e, Decision | Chosen)),
+        tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.label in e.choice.implied),
     )
 
 
@@ -175,7 +178,3 @@ def skeleton(program: Program) -> tuple[object, ...]:
 
     return tuple(of(s) for s in program.body)
 
-
-def symbols_left(values: Mapping[str, Number], sketch: Sketch) -> tuple[str, ...]:
-    """The addresses of a sketch's numeric decisions that have no value yet."""
-    return tuple(d.address for d in sketch.decisions if d.address not in values)

@@ -109,6 +109,8 @@ class Space:
             except _Rejected as rejected:
                 reasons[str(rejected)] += 1
                 last = rejected.__cause__ if isinstance(rejected.__cause__, MsError) else last
+                if not drawing.drew:
+                    raise last or _pins_rejected(str(rejected)) from None
         raise self._failed(reasons, last)
 
     def replay(self, decisions: Mapping[str, Value], *, strict: bool = True) -> Candidate:
@@ -124,7 +126,7 @@ class Space:
         except _Rejected as rejected:
             if isinstance(rejected.__cause__, MsError):
                 raise rejected.__cause__ from None
-            raise ScheduleError(problem("MS260", f"these decisions are rejected: {rejected}")) from None
+            raise _pins_rejected(str(rejected)) from None
 
     def _draw(self, drawing: Drawing) -> Candidate:
         values: dict[str, Number] = {}
@@ -162,8 +164,8 @@ class Space:
             known = ", ".join(leaf.sketch.addresses) or "none"
             raise PinError(problem("MS251", f"no decision has the address `{unused[0]}`",
                                    help=f"the decisions of this structure are: {known}"))
-        decisions: dict[str, Value] = {**dict(leaf.sketch.structure), **values}
-        return Candidate(leaf.sketch.instantiate(values), leaf.sketch.trace_with(values), decisions, leaf.sketch,
+        return Candidate(leaf.sketch.instantiate(values), leaf.sketch.trace_with(values),
+                         leaf.sketch.decided(values), leaf.sketch,
                          tuple(drawing.warnings.values()))
 
     def _failed(self, reasons: Counter[str], last: MsError | None) -> MsError:
@@ -207,6 +209,11 @@ class Space:
         leaf = _Leaf(sketch, failure, structure)
         _graft(self._root, session.events, leaf)
         return leaf
+
+
+def _pins_rejected(why: str) -> ScheduleError:
+    return ScheduleError(problem("MS260", f"these decisions are rejected: {why}",
+                                 help="change or delete a pin that it depends on"))
 
 
 def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:

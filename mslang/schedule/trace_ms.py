@@ -90,7 +90,7 @@ class _Writer:
         given = {p.name: (p, v) for p, (_, v) in zip(params, instruction.arguments, strict=True)}
         first = given[params[0].name][1]
         receiver = ""
-        if isinstance(first, Operand) and not params[0].variadic:
+        if isinstance(first, Operand) and not params[0].variadic and not instruction.samples:
             receiver = f"{self._value(first, params[0].kind)}."
             params = params[1:]
         parts: list[str] = []

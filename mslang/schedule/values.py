@@ -71,6 +71,12 @@ def settle(e: Expr) -> Expr | int | bool:
     return simple
 
 
+def condition(e: Expr) -> Expr | bool:
+    """A condition as it was written, sides apart, or its truth where the symbols settle it."""
+    simple = simplify(e)
+    return bool(simple.value) if isinstance(simple, Const) else e
+
+
 def combine(op: str, left: object, right: object) -> object:
     """`left op right` for numbers, strings, lists and sizes that may be symbolic.
 
@@ -102,6 +108,8 @@ def _symbolic(op: str, left: object, right: object) -> object:
         raise mismatch(op, left, right)
     if op in ("//", "%") and b == Const(0):
         raise mismatch(op, left, right, why="division by zero")
+    if op in COMPARISONS:
+        return condition(Binary(op, simplify(a), simplify(b)))
     return settle(Binary(op, a, b))
 
 
@@ -123,7 +131,7 @@ def invert(value: object) -> object:
         case bool():
             return not value
         case Expr() if dtype_of(value) == "bool":
-            return settle(Unary("not", value))
+            return condition(Unary("not", value))
     raise ScheduleError(problem("MS203", f"`not` does not apply to {describe(value)}"))
 
 
@@ -135,7 +143,7 @@ def both(op: str, left: object, right: object) -> object:
     a, b = lift(left), lift(right)
     if a is None or b is None or dtype_of(a) != "bool" or dtype_of(b) != "bool":
         raise mismatch(op, left, right)
-    return settle(Binary(op, a, b))
+    return condition(Binary(op, a, b))
 
 
 def mismatch(op: str, left: object, right: object, *, why: str | None = None, help: str | None = None) -> ScheduleError:
