@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, MsError, ScheduleError, problem
+from mslang.diagnostics import Diagnostic, MsError, RequireFailed, ScheduleError, problem
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, holds
 from mslang.schedule.distribution import Number
@@ -44,6 +44,13 @@ class Illegal(msgspec.Struct, frozen=True):
 
     structure: tuple[tuple[str, Label], ...]
     diagnostic: Diagnostic
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """A draw that is no candidate: why, and whether a primitive refused it (`illegal`) or a `require` did."""
+
+    reason: str
+    illegal: bool
 
 
 class NoCandidate(ScheduleError):
@@ -112,6 +119,19 @@ class Space:
                 if not drawing.drew:
                     raise last or _pins_rejected(str(rejected)) from None
         raise self._failed(reasons, last)
+
+    def attempt(self, seed: int, attempt: int = 0, pins: Mapping[str, Value] | None = None) -> Candidate | Rejection:
+        """Draw once: a candidate, or why it is none. The same arguments give the same in every process.
+
+        Raises:
+            ScheduleError: MS254, a pin does not fit; MS251, no decision has that address.
+        """
+        try:
+            return self._draw(Drawing(seed, attempt=attempt, pins=pins))
+        except _Rejected as rejected:
+            cause = rejected.__cause__
+            illegal = isinstance(cause, MsError) and not isinstance(cause, RequireFailed | NoValue)
+            return Rejection(str(rejected), illegal)
 
     def replay(self, decisions: Mapping[str, Value], *, strict: bool = True) -> Candidate:
         """The candidate with exactly these decisions.
