@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.transform.annotate import annotate, unannotate
+from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
+from mslang.transform.inlining import compute_inline, reverse_compute_inline
 from mslang.transform.kinds import parallel, unroll, vectorize
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
@@ -23,8 +25,12 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
     "unroll": unroll,
     "annotate": annotate,
     "unannotate": unannotate,
+    "cache_read": cache_read,
+    "cache_write": cache_write,
     "compute_at": compute_at,
     "reverse_compute_at": reverse_compute_at,
+    "compute_inline": compute_inline,
+    "reverse_compute_inline": reverse_compute_inline,
     "decompose_reduction": decompose_reduction,
     "set_scope": set_scope,
 })

@@ -1,0 +1,154 @@
+"""Primitives that stage a buffer through another: cache_read, cache_write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.ir import arith
+from mslang.ir.program import For, Program
+from mslang.ir.visit import path_to_block
+from mslang.transform.cover import why_not_covered
+from mslang.transform.dependence import buffers_read, buffers_written, readers
+from mslang.transform.instances import loops_beyond_spatial
+from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.position import (
+    axis_ranges,
+    block_at,
+    common_path,
+    ranges_above,
+    scope_body,
+    scope_path,
+    whole_box,
+)
+from mslang.transform.retarget import read_from, work_on
+from mslang.transform.rewrite import put
+from mslang.transform.staging import (
+    after_writer,
+    copy_between,
+    only_writer,
+    read_box,
+    require_users_covered,
+    subject,
+    surely_written,
+    users_of,
+    with_alloc,
+    with_block,
+)
+
+
+def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global", *,
+               consumers: Sequence[BlockRef] | None = None) -> Outcome:
+    """Copy what blocks read of a buffer into a new buffer, and let them read that.
+
+    The new buffer `A_shared` has the shape of the old one (lowering keeps of it what is used). The copy, a block of
+    the same name with axes `ax0`, `ax1`, … under loops of its own, stands after the writer of the buffer, in the
+    innermost loop that the writer shares with a reader; without a writer at the start of the scope. It copies what
+    the readers read there, or, if some of them are outside of that loop, all that the writer has written there. It is
+    returned.
+
+    `consumers` are the blocks that read the new buffer; by default all that read the old one after its writer.
+
+    Before:
+        block mm[i: 64, j: 64 | k: 64] { C[i, j] += A[i, k] * B[k, j] }
+
+    After:
+        # mm.cache_read(A, scope = shared)
+        block A_shared[ax0: 64, ax1: 64] { A_shared[ax0, ax1] = A[ax0, ax1] }
+        block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared[i, k] * B[k, j] }
+
+    Rejects:
+        - a scope that there is none of
+        - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
+        - a buffer with several writers in the scope, or that a reader writes too
+        - a buffer of which not all that is copied is surely written before
+
+    Source: TVM cache_read
+    """
+    primitive = "cache_read"
+    path, old = subject(program, block, buffer, scope, primitive)
+    if old.name not in buffers_read(block_at(path)):
+        raise refuse("MS330", primitive, f"block `{block.name}` does not read `{old.name}`",
+                     help=f"it reads {', '.join(f'`{b}`' for b in buffers_read(block_at(path))) or 'nothing'}")
+    source = only_writer(program, path, old, primitive)
+    if source is block_at(path):
+        raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",
+                     why="what it reads changes while it runs")
+    users = users_of(program, path, old, source, consumers, primitive)
+    if consumers is None and not any(b is block_at(path) for b in users):
+        raise refuse("MS344", primitive, f"block `{block.name}` reads `{old.name}` before it is written",
+                     why="the copy would stand after the writer")
+    reading = [path_to_block(program, b.name) or () for b in users]
+    writing = () if source is None else path_to_block(program, source.name) or ()
+    anchor = after_writer(writing, reading) if writing else (*scope_path(path), scope_body(program, path)[0])
+    above, ranges = anchor[:-1], ranges_above(anchor)
+    everyone = all(len(common_path(above, q)) == len(above) for q in reading)
+    box = read_box(reading, old, above, ranges) if everyone else surely_written(writing, old, above, primitive)
+    copy = copy_between(program, old, scope, box, whole_box(old), ranges, into=True)
+    done = put(program, anchor, *((anchor[-1], copy.stmt) if writing else (copy.stmt, anchor[-1])))
+    for user in users:
+        done = with_block(done, user.name, lambda s: read_from(s, old.name, copy.buffer.name))
+    done = with_alloc(done, path, copy.buffer)
+    reason = why_not_covered(done, path_to_block(done, copy.block) or ())
+    if reason is not None:
+        raise refuse("MS332", primitive, f"not all that would be copied of `{old.name}` is surely written", why=reason)
+    require_users_covered(done, copy.block, copy.buffer, users, primitive)
+    return Outcome(done, (BlockRef(copy.block),))
+
+
+def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global", *,
+                consumers: Sequence[BlockRef] | None = None) -> Outcome:
+    """Let a block compute into a new buffer, and copy that to the old one.
+
+    The new buffer `C_local` has the shape of the old one (lowering keeps of it what is used). The copy, a block of the
+    same name with axes `ax0`, `ax1`, … under loops of its own, stands after the block, in the innermost loop that the
+    block shares with a reader of the buffer, else after all of its loops. It is returned.
+
+    Readers still read the old buffer, but for `consumers`, which read the new one.
+
+    Before:
+        block mm[i: 64, j: 64 | k: 64] { C[i, j] += A[i, k] * B[k, j] }
+
+    After:
+        # mm.cache_write(C, scope = local)
+        block mm[i: 64, j: 64 | k: 64] { C_local[i, j] += A[i, k] * B[k, j] }
+        block C_local[ax0: 64, ax1: 64] { C[ax0, ax1] = C_local[ax0, ax1] }
+
+    Rejects:
+        - a scope that there is none of
+        - a block that does not write the buffer, is not its only writer, or reads it without having started it
+        - one of `consumers` that does not read the buffer after the block
+        - a block of which it is not known exactly what it writes
+        - a reader inside a loop over which the block still reduces
+
+    Source: TVM cache_write
+    """
+    primitive = "cache_write"
+    path, old = subject(program, block, buffer, scope, primitive)
+    writer = block_at(path)
+    if old.name not in buffers_written(writer):
+        raise refuse("MS330", primitive, f"block `{block.name}` does not write `{old.name}`",
+                     help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}")
+    only_writer(program, path, old, primitive)
+    if old.name in buffers_read(writer) and writer.init is None:
+        raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",
+                     why="the new buffer would hold nothing when it is read")
+    users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)
+    around = [path_to_block(program, b.name) or ()
+              for b in readers(program, scope_body(program, path), old.name) if b is not writer]
+    anchor = after_writer(path, around)
+    above = anchor[:-1]
+    reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
+    if reduced:
+        raise refuse("MS346", primitive, f"loop `{reduced[0]}` still reduces in block `{block.name}`",
+                     why=f"`{old.name}` is read in it, and the copy would be of partial results")
+    box = surely_written(path, old, above, primitive)
+    region = next(r for r in writer.writes if r.buffer == old.name)
+    limits = arith.relax(region.ranges, axis_ranges(writer))
+    copy = copy_between(program, old, scope, box, limits, ranges_above(anchor), into=False)
+    done = put(program, anchor, anchor[-1], copy.stmt)
+    done = with_block(done, block.name, lambda s: work_on(s, old.name, copy.buffer.name))
+    for user in users:
+        done = with_block(done, user.name, lambda s: read_from(s, old.name, copy.buffer.name))
+    done = with_alloc(done, path, copy.buffer)
+    require_users_covered(done, block.name, copy.buffer, users, primitive)
+    return Outcome(done, (BlockRef(copy.block),))

@@ -1,0 +1,92 @@
+"""Which instances of a block run: what its predicate says besides staying in its axes, whether all of them run, and
+whether any runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.program import For, Range, Region
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
+from mslang.transform.cover import cuts_only_outside, produced_box
+from mslang.transform.position import axis_ranges, block_at, loop_ranges, ranges_above
+
+
+def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
+    """What the predicate of the block at the end of a path says besides keeping its axes in their domains, in terms of
+    its axes alone; None if that cannot be told."""
+    block = block_at(path)
+    own = {a.name for a in block.axes}
+    if cuts_only_outside(path):
+        return ()
+    kept: list[Expr] = []
+    for c in conjuncts(block.predicate):
+        if cuts_only_outside(_with_predicate(path, c)):
+            continue
+        if not free_vars(c) <= own:
+            return None
+        kept.append(c)
+    return tuple(kept)
+
+
+def runs_all(path: Path) -> bool:
+    """Does the block at the end of a path surely run for all values of its axes that its own conditions allow?"""
+    kept = portable_predicate(path)
+    if kept is None:
+        return False
+    block = block_at(path)
+    guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
+    everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block.axes))
+    box = produced_box(_with_predicate(path, guards), everywhere, ())
+    if box is None:
+        return False
+    domain = tuple(axis_ranges(block).values())
+    return arith.covers(box, domain, ranges_above(path)) is arith.Verdict.PROVED
+
+
+def runs_once(path: Path, loops: Sequence[For]) -> bool:
+    """Does no instance of the block at the end of a path surely run in two different iterations of some loops above
+    it, for any one iteration of the other loops?"""
+    bindings = [a.binding for a in block_at(path).axes]
+    own = frozenset(loop.var for loop in loops)
+    if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):
+        return False
+    if _injective(bindings, ranges_above(path)):
+        return True
+    parts = [_part_over(e, own) for e in bindings]
+    return None not in parts and _injective([e for e in parts if e is not None], loop_ranges(loops))
+
+
+def loops_beyond_spatial(path: Path) -> frozenset[str]:
+    """The variables that occur in the binding of an axis that is not spatial."""
+    return _variables([a.binding for a in block_at(path).axes if a.kind != "spatial"])
+
+
+def _variables(several: Sequence[Expr]) -> frozenset[str]:
+    return frozenset[str]().union(*(free_vars(e) for e in several))
+
+
+def _injective(several: Sequence[Expr], ranges: dict[str, Range]) -> bool:
+    found = arith.detect(several, {v: r for v, r in ranges.items() if v in _variables(several)}, TRUE)
+    return isinstance(found, arith.IterMap) and found.level != "affine"
+
+
+def _part_over(e: Expr, own: frozenset[str]) -> Expr | None:
+    """The summands of an index over some variables only; None if a summand mixes them with others."""
+    free = free_vars(e)
+    if not free & own:
+        return ZERO
+    if free <= own:
+        return e
+    match e:
+        case Binary("+" | "-" as op, left, right):
+            a, b = _part_over(left, own), _part_over(right, own)
+            return None if a is None or b is None else Binary(op, a, b)
+    return None
+
+
+def _with_predicate(path: Path, predicate: Expr) -> Path:
+    return (*path[:-1], replace(block_at(path), predicate=predicate))

@@ -1,0 +1,184 @@
+"""Copying a buffer into another: where the copy stands, what it copies, who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Expr, Load, Var
+from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
+from mslang.ir.visit import Path, fresh, path_to_block, used_names
+from mslang.transform.cover import Box, consumed_box, produced_box, produces_for
+from mslang.transform.dependence import buffers_read, readers, writers
+from mslang.transform.nest import nest
+from mslang.transform.outcome import BlockRef, BufferRef, refuse
+from mslang.transform.position import (
+    block_at,
+    block_path,
+    buffer_named,
+    common_path,
+    index_of,
+    leaves,
+    scope_body,
+    scope_path,
+    taken_names,
+    whole_box,
+)
+from mslang.transform.rewrite import put
+from mslang.transform.spans import kept_inside
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A new buffer, and the block under loops of its own that copies from or to it."""
+
+    buffer: Buffer
+    block: str
+    stmt: Stmt
+
+
+def subject(program: Program, block: BlockRef, buffer: BufferRef, scope: str, primitive: str) -> tuple[Path, Buffer]:
+    """The path of the block and the buffer that a caching primitive is about (MS334: there is no such scope)."""
+    if scope not in SCOPES:
+        raise refuse("MS334", primitive, f"there is no scope `{scope}`",
+                     help=f"the scopes are: {', '.join(sorted(SCOPES))}")
+    return block_path(program, block, primitive), buffer_named(program, buffer, primitive)
+
+
+def only_writer(program: Program, path: Path, buffer: Buffer, primitive: str) -> Block | None:
+    """The block that writes a buffer in the scope of the block at the end of a path, if any (MS331: there are
+    several)."""
+    found = writers(program, scope_body(program, path), buffer.name)
+    if len(found) > 1:
+        names = ", ".join(f"`{b.name}`" for b in found)
+        raise refuse("MS331", primitive, f"`{buffer.name}` has several writers: {names}",
+                     why="no single place comes after the one block that writes it",
+                     help="use the primitive before the reduction is decomposed or the loop peeled")
+    return found[0] if found else None
+
+
+def users_of(program: Program, path: Path, buffer: Buffer, writer: Block | None, chosen: Sequence[BlockRef] | None,
+             primitive: str) -> tuple[Block, ...]:
+    """The blocks that are to read the new buffer.
+
+    Raises:
+        ScheduleError: MS330 one does not read the old buffer, MS333 the writer is among them, MS344 one stands before
+            the writer.
+    """
+    body = scope_body(program, path)
+    order = leaves(*body)
+    start = -1 if writer is None else index_of(order, writer)
+    reading = [b for b in readers(program, body, buffer.name) if buffer.name in buffers_read(b)]
+    if chosen is None:
+        return tuple(b for b in reading if index_of(order, b) > start)
+    users = []
+    for ref in chosen:
+        found = next((b for b in reading if b.name == ref.name), None)
+        if found is None:
+            names = ", ".join(f"`{b.name}`" for b in reading)
+            raise refuse("MS330", primitive, f"block `{ref.name}` does not read `{buffer.name}` in this scope",
+                         help=f"it is read by {names or 'no block'}")
+        if found is writer:
+            raise refuse("MS333", primitive, f"block `{ref.name}` reads and writes `{buffer.name}`",
+                         why="what it reads changes while it runs")
+        if index_of(order, found) < start:
+            raise refuse("MS344", primitive, f"block `{ref.name}` reads `{buffer.name}` before it is written",
+                         why="the copy would stand after the writer")
+        users.append(found)
+    return tuple(users)
+
+
+def after_writer(writer: Path, others: Sequence[Path]) -> Path:
+    """The path to the statement after which a copy of what a block writes stands: the one around the block that is
+    nearest to the program and holds none of the others."""
+    depth = max((len(common_path(writer[:-1], q[:-1])) for q in others), default=0)
+    return writer[:max(depth, len(scope_path(writer))) + 1]
+
+
+def read_box(users: Sequence[Path], buffer: Buffer, above: Path, ranges: Mapping[str, Range]) -> Box:
+    """All that some blocks read of a buffer in one iteration of the loops of `above`."""
+    joined: Box | None = None
+    for path in users:
+        for region in block_at(path).reads:
+            if region.buffer == buffer.name:
+                box = consumed_box(path, region, above)
+                joined = box if joined is None else arith.union_box(joined, box, whole_box(buffer), ranges)
+    return whole_box(buffer) if joined is None else joined
+
+
+def surely_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> Box:
+    """Exactly what the block at the end of a path writes of a buffer in one iteration of the loops of `above`
+    (MS332: that is not known)."""
+    regions = [r for r in block_at(path).writes if r.buffer == buffer.name]
+    box = produced_box(path, regions[0], above) if len(regions) == 1 else None
+    if box is None:
+        raise refuse("MS332", primitive, f"it is not known which part of `{buffer.name}` block `{block_at(path).name}` "
+                     "writes", why="a copy must not touch what is not written")
+    return box
+
+
+def copy_between(program: Program, old: Buffer, scope: str, box: Box, limits: Box, ranges: Mapping[str, Range], *,
+                 into: bool) -> Copy:
+    """A new buffer like `old`, and a block that copies a box of `old` into it (`into`) or of it to `old`.
+
+    Args:
+        program: the program, for names.
+        old: the buffer.
+        scope: where the new buffer lives.
+        box: what is to be copied.
+        limits: what must not be left: parts of the box outside are guarded away where they are not proved absent.
+        ranges: of the variables that the box mentions.
+        into: whether the new buffer is written.
+    """
+    taken = taken_names(program)
+    name = fresh(f"{old.name}_{scope.replace('.', '_')}", used_names(program))
+    new = Buffer(name, old.dtype, old.shape, scope)
+    source, target = (old, new) if into else (new, old)
+    names = [f"ax{d}" for d in range(len(old.shape))]
+    index: tuple[Expr, ...] = tuple(Var(n) for n in names)
+    spans: dict[str, Range] = {}
+    kept: list[Expr] = []
+    for n, span, limit, extent in zip(names, box, limits, old.shape, strict=True):
+        spans[n] = span
+        if not (arith.equal(limit.start, ZERO) and arith.equal(limit.extent, extent)):
+            inside = kept_inside(span, Var(n), limit, ranges)
+            spans[n] = inside.span
+            kept.extend(inside.guards)
+    everything = tuple(Range(i, ONE) for i in index)
+    block = Block(
+        name,
+        tuple(Axis(n, extent, "spatial", ZERO) for n, extent in zip(names, old.shape, strict=True)),
+        (Region(source.name, everything),),
+        (Region(target.name, everything),),
+        (Store(target.name, index, Load(source.name, index, old.dtype)),),
+    )
+    return Copy(new, name, nest(block, spans, tuple(kept), ranges, taken).stmt)
+
+
+def with_block(program: Program, name: str, change: Callable[[Stmt], Stmt]) -> Program:
+    """The program with the block of a name changed."""
+    path = path_to_block(program, name) or ()
+    return put(program, path, change(path[-1]))
+
+
+def with_alloc(program: Program, path: Path, buffer: Buffer) -> Program:
+    """The program with a buffer allocated in the scope in which the end of a path (of an older program) stood."""
+    scope = scope_path(path)
+    if not scope:
+        return replace(program, allocs=(*program.allocs, buffer))
+
+    def allocate(s: Stmt) -> Stmt:
+        return replace(s, allocs=(*s.allocs, buffer)) if isinstance(s, Block) else s
+
+    return with_block(program, block_at(scope).name, allocate)
+
+
+def require_users_covered(program: Program, maker: str, buffer: Buffer, users: Sequence[Block], primitive: str) -> None:
+    """A block must surely write all that others read of a buffer (MS332)."""
+    path = path_to_block(program, maker) or ()
+    for user in users:
+        if not produces_for(program, path, path_to_block(program, user.name) or (), buffer.name):
+            raise refuse("MS332", primitive, f"block `{user.name}` would read what is not surely written",
+                         why=f"block `{maker}` does not surely write all that it reads of `{buffer.name}`")
