@@ -31,7 +31,13 @@ class Declarations:
         self.types: dict[str, Buffer] = {}
         self.written: dict[str, Span] = {}
         self.scopes: dict[str, Scope] = {}
+        self.complete = True
         self._taken: set[str] = set(reserved)
+
+    def report(self, error: MsError) -> None:
+        """Keep what was found; the program lacks what could not be made."""
+        self.complete = False
+        self.diagnostics.extend(error.diagnostics)
 
     def buffer(self, name: tree.Name, type: tree.Type, scope: Scope, direction: str, view_of: BufferName | None = None,
                ) -> tuple[Scope, Buffer | None]:
@@ -45,7 +51,7 @@ class Declarations:
             self.types[made.name] = made
             self.buffers[made.name] = name.span
         except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
+            self.report(e)
         return scope.with_name(name.text, meaning, name.span), made
 
     def block(self, name: tree.Name, scope: Scope) -> None:
@@ -53,7 +59,7 @@ class Declarations:
         try:
             self.claim(name, scope)
         except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
+            self.report(e)
         self.blocks[name.text] = name.span
 
     def loop(self, name: tree.Name) -> str:

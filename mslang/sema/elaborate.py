@@ -109,7 +109,7 @@ class Elaborator:
                     case _:
                         out.extend(self._statement(s, scope, part))
             except MsError as e:
-                self.diagnostics.extend(e.diagnostics)
+                self.declared.report(e)
         return tuple(out)
 
     def _statement(self, s: tree.Stmt, scope: Scope, part: Part) -> tuple[Stmt, ...]:
@@ -162,7 +162,7 @@ class Elaborator:
                 return None, scope.with_name(name.text, SizeName(value.expr), name.span)
             expr = typed(s.value, scope)
         except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
+            self.declared.report(e)
             return None, scope.with_name(name.text, Broken(), name.span)
         var = Var(name.text, dtype_of(expr))
         return Let(name.text, expr, ()), scope.with_name(name.text, Variable(var, "let"), name.span)
@@ -182,8 +182,8 @@ class Elaborator:
             raise failure("MS110", s, "a `view` stands in a block only")
         try:
             source = parts.region(s.source, scope)
-        except MsError:
-            self.diagnostics.append(fault("MS127", s.source, "a view is of a region of a buffer: `A[i .. i + 16, j]`"))
+        except MsError as e:
+            self.declared.report(e)
             return scope.with_name(s.name.text, Broken(), s.name.span)
         of = scope.get(source.buffer)
         assert isinstance(of, BufferName)
@@ -292,7 +292,7 @@ class Elaborator:
                         self._once(part, "writes", c)
                         said.writes = tuple(parts.region(r, scope) for r in rs)
             except MsError as e:
-                self.diagnostics.extend(e.diagnostics)
+                self.declared.report(e)
         return said
 
     def _axis(self, a: tree.Axis, scope: Scope, s: tree.Block) -> tuple[Axis | None, For | None]:
@@ -311,7 +311,7 @@ class Elaborator:
             var = self.declared.loop(a.name)
             return Axis(a.name.text, extent, kind, Var(var)), For(var, extent, ())
         except MsError as e:
-            self.diagnostics.extend(e.diagnostics)
+            self.declared.report(e)
             return None, None
 
     def _predicate(self, s: tree.Block, scope: Scope) -> Expr:
@@ -321,7 +321,7 @@ class Elaborator:
                 try:
                     found.append(condition(w.condition, scope))
                 except MsError as e:
-                    self.diagnostics.extend(e.diagnostics)
+                    self.declared.report(e)
         return found[0] if len(found) == 1 else conjunction(tuple(x for p in found for x in conjuncts(p)))
 
     def _finished(self, b: Block, said: Clauses, s: tree.Block, scope: Scope) -> Block:

@@ -53,8 +53,8 @@ def _unwritten(b: Block, buffer: str, later: bool, declared: Declarations) -> Di
     own = any(r.buffer == buffer for r in b.writes)
     why = "nothing is written to it before" if later or own else "nothing writes to it"
     help = f"declare it `inout {buffer}`, or write it first" if own else None
-    return warning("MS126", declared.blocks[b.name], f"block `{b.name}` reads `{buffer}`, which has no value yet", why=why,
-                   help=help)
+    return warning("MS126", declared.blocks[b.name], f"block `{b.name}` reads `{buffer}`, which has no value yet",
+                   why=why, help=help)
 
 
 # ------------------------------------------------------------------ axes that do not fit what is written

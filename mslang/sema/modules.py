@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
@@ -53,6 +54,7 @@ class _Loader:
         self._reader = reader
         self._done: dict[str, Module] = {}
         self._open: list[str] = []
+        self._circles: set[str] = set()
 
     def module(self, path: str, text: str) -> Module:
         """The module of a text."""
@@ -73,8 +75,11 @@ class _Loader:
                     problems += _clash(name, spans, placed.start, path)
                     spans.setdefault(name.text, name.span.shifted(placed.start))
                     imports.setdefault(name.text, thing)
-        library: dict[str, Thing] = {name: whole for name in _full_names(file)
-                                     if (whole := self._whole(name.split("."), path)) is not None}
+        library: dict[str, Thing] = {}
+        for full_name in _full_names(file):
+            with suppress(MsError):
+                whole = self._whole(full_name.split("."), path)
+                library |= {} if whole is None else {full_name: whole}
         made = Module(path, file, MappingProxyType(items), MappingProxyType(imports), tuple(problems),
                       MappingProxyType(library), lost)
         self._open.pop()
@@ -132,17 +137,23 @@ class _Loader:
     def _file(self, path: str, natives: str | None, at: tree.Node | None) -> Whole | None:
         key = _same(path)
         if key in self._open:
-            if at is None:
-                return None
-            chain = [PurePath(p).name for p in [*self._open[self._open.index(key):], key]]
-            raise MsError(fault("MS122", at, "files that use each other in a circle", why=" uses ".join(chain),
-                                help="move what both need into a third file"))
+            self._circles.update(self._open[self._open.index(key):])
+            raise _circle(at, key)
         if key not in self._done:
             text = self._reader(path)
             if text is None:
                 return None
             self.module(path, text)
+            if {key, self._open[-1]} <= self._circles:
+                raise _circle(at, key)
         return Whole(self._done[key], natives)
+
+
+def _circle(at: tree.Node | None, key: str) -> MsError:
+    if at is None:
+        return MsError()
+    return MsError(fault("MS122", at, f"this file and `{PurePath(key).name}` use each other",
+                         why="a file is loaded after all that it uses", help="move what both need into a third file"))
 
 
 class _Used(msgspec.Struct, frozen=True):

@@ -43,6 +43,8 @@ class Elaborated(msgspec.Struct, frozen=True):
     program: Program
     source: SourceMap
     diagnostics: tuple[Diagnostic, ...]
+    complete: bool = True
+    """Whether all of the text is in the program; where not, a diagnostic says so, here or in another item."""
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -82,7 +84,7 @@ def _build(item: tree.Program, sizes: Sizes, consts: Consts, exact: bool,
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)
     names = made.declared
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
-    return Elaborated(program, source, tuple(made.diagnostics)), names
+    return Elaborated(program, source, tuple(made.diagnostics), names.complete), names
 
 
 def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
@@ -98,7 +100,7 @@ def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
                 made.diagnostics.append(fault("MS102", s.name, f"size `{name}` is declared twice"))
             meaning = declared(s, sizes.get(name), scope, open_sizes)
         except MsError as e:
-            made.diagnostics.extend(e.diagnostics)
+            made.declared.report(e)
         seen[name] = s.name.span
         scope = scope.with_name(name, meaning, s.name.span)
         if isinstance(meaning, SizeName) and isinstance(meaning.value, Symbol) \
@@ -117,7 +119,9 @@ def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], 
 def checked(item: tree.Program, consts: Consts) -> tuple[Diagnostic, ...]:
     """Everything that is found about a program item. Sizes without a value stand for any size."""
     made, names = _build(item, NO_SIZES, consts, exact=False, open_sizes=True)
-    return made.diagnostics if made.errors else (*made.diagnostics, *lint(item, made.program, names))
+    if made.errors or not made.complete:
+        return made.diagnostics
+    return (*made.diagnostics, *lint(item, made.program, names))
 
 
 def consts_of(module: Module, item: tree.AnyItem) -> Consts:
@@ -158,6 +162,8 @@ def instantiate_with_source(module: Module, name: str, sizes: Sizes = NO_SIZES) 
                    if d.severity is Severity.ERROR)
     if errors:
         raise MsError(*errors)
+    if not made.complete:
+        raise MsError(*(found.module.problems or (problem("MS128", f"`{name}` is faulty"),)))
     return made
 
 
@@ -215,6 +221,6 @@ def parse_program(text: str) -> Program:
     if not isinstance(parsed.item, tree.Program):
         raise MsError(fault("MS128", Span(0, len(text)), "one `program` item is needed here"))
     found = elaborate(parsed.item, exact=True)
-    if found.errors:
+    if found.errors or not found.complete:
         raise MsError(*found.errors)
     return found.program

@@ -113,6 +113,8 @@ def _of_base(found: Found, base: tree.Target, below: tuple[str, ...], at: tree.N
     try:
         return described(found.module, base, below)
     except MsError as e:
+        if any(d.code == "MS122" for d in e.diagnostics):
+            raise failure("MS122", at, "targets that extend each other in a circle") from None
         why = e.diagnostic.message if e.diagnostics else None
         raise failure("MS124", at, f"the target `{base.name.text}` is faulty", why=why) from None
 
