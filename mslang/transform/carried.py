@@ -47,7 +47,7 @@ def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatia
         for a in block.axes:
             if a.kind not in kinds and _reaches(loop.var, a.binding, q):
                 return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
-        reason = why_not_affine(q)
+        reason = why_not_affine(q, loop)
         if reason is not None:
             return reason
     return None
@@ -187,7 +187,7 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For]) ->
         for a in block.axes:
             if a.kind not in ("spatial", "reduce"):
                 return f"axis `{a.name}` of block `{block.name}` is {a.kind}: its iterations have an order"
-        reason = why_not_affine(q)
+        reason = why_not_affine(q, chain[0])
         if reason is not None:
             return reason
     variables = {s.var for s in chain}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from mslang.ir import arith
@@ -81,11 +83,7 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
         if s.kind == "vectorized":
             raise refuse("MS311", "vectorize", f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
                          help="`fuse` the loops and vectorize the result")
-    for s in walk(old.body):
-        if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
-            raise refuse("MS311", "vectorize", f"loop `{s.var}` is inside loop `{old.var}`",
-                         why="the lanes of a vector are the iterations of an innermost loop",
-                         help=f"`reorder` loop `{old.var}` inside it, or `unroll` loop `{s.var}`")
+    _require_innermost(old, "vectorize")
     _require_independent(program, path, "vectorize")
     return Outcome(put(program, path, replace(old, kind="vectorized")))
 
@@ -122,6 +120,24 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
     return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
 
 
+def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
+    """Check that loops which run at once still may, after a primitive has moved them.
+
+    Raises:
+        ScheduleError: MS310, their iterations have become dependent; MS311, they no longer nest as they must.
+    """
+    for name in names:
+        path = loop_path(program, LoopRef(name), primitive)
+        loop = loop_at(path)
+        if loop.kind == "vectorized":
+            _require_innermost(loop, primitive)
+        if loop.kind in ("parallel", "vectorized"):
+            reason = why_not_independent(program, path)
+            if reason is not None:
+                raise refuse("MS310", primitive, f"the iterations of the {loop.kind} loop `{name}` would no longer be "
+                             "independent", why=reason, help=f"{primitive} first, then mark the loop")
+
+
 # ------------------------------------------------------------------ shared
 def _is_free(loop: For, kind: str) -> bool:
     """True: the loop has no kind yet. False: it has just this one."""
@@ -139,6 +155,14 @@ def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
         if isinstance(s, For) and s.kind in kinds:
             raise refuse("MS311", primitive, f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
                          help="`fuse` the loops that are to run in parallel into one")
+
+
+def _require_innermost(loop: For, primitive: str) -> None:
+    for s in walk(loop.body):
+        if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
+            raise refuse("MS311", primitive, f"loop `{s.var}` is inside the vector loop `{loop.var}`",
+                         why="the lanes of a vector are the iterations of an innermost loop",
+                         help=f"`reorder` loop `{loop.var}` inside it, or `unroll` loop `{s.var}`")
 
 
 def _require_independent(program: Program, path: Path, primitive: str) -> None:

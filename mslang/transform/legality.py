@@ -10,8 +10,8 @@ from __future__ import annotations
 from mslang.ir import arith
 from mslang.ir.expr import Const, Select, Var
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
-from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr, walk_paths
-from mslang.transform.cover import why_not_covered
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, stmt_exprs, walk, walk_expr, walk_paths
+from mslang.transform.cover import part_over, why_not_covered
 from mslang.transform.dependence import (
     DependenceKind,
     dependences_of,
@@ -19,20 +19,39 @@ from mslang.transform.dependence import (
     storages_written,
     writers,
 )
-from mslang.transform.position import block_at, leaves, loops_above, ranges_above, scope_body
+from mslang.transform.position import block_at, index_of, leaves, loop_ranges, loops_above, ranges_above, scope_body
 
 
-def affine_binding(path: Path) -> arith.IterMap | arith.NotAffine:
-    """What iter-map detection says of the bindings of the block at the end of a path over the loops above it."""
+def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arith.NotAffine:
+    """What iter-map detection says of the bindings of the block at the end of a path over the loops above it.
+
+    With `first`, a loop of the path, only that loop and those inside it move; what is outside stands still.
+    """
     block = block_at(path)
-    return arith.detect([a.binding for a in block.axes], ranges_above(path), block.predicate)
+    several = [a.binding for a in block.axes]
+    if first is None:
+        return arith.detect(several, ranges_above(path), block.predicate)
+    ranges = loop_ranges(loops_above(path)[index_of(loops_above(path), first):])
+    own = frozenset(ranges)
+    parts = [part_over(e, own) for e in several]
+    inside = conjunction(tuple(c for c in conjuncts(block.predicate) if free_vars(c) <= own))
+    return arith.detect([e if p is None else p for e, p in zip(several, parts, strict=True)], ranges, inside)
 
 
-def why_not_affine(path: Path) -> str | None:
-    """None if the bindings of the block are an affine map of the loops above it."""
-    found = affine_binding(path)
+def why_not_affine(path: Path, first: For | None = None) -> str | None:
+    """None if the bindings of the block at the end of a path are an affine map of the loops from `first` on.
+
+    Without `first`: of all loops above it, or else of those that it alone is under. (A block computed where several
+    iterations need the same elements is affine in its own loops only.)
+    """
+    block = block_at(path)
+    found = affine_binding(path, first)
+    if first is None and isinstance(found, arith.NotAffine):
+        own = next((s for s in loops_above(path) if leaves(s) == (block,)), None)
+        again = affine_binding(path, own) if own is not None else found
+        found = found if isinstance(again, arith.NotAffine) else again
     if isinstance(found, arith.NotAffine):
-        return f"the bindings of block `{block_at(path).name}` are not affine: {found.reason}"
+        return f"the bindings of block `{block.name}` are not affine: {found.reason}"
     return None
 
 

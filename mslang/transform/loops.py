@@ -12,6 +12,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import Path, free_vars, fresh
 from mslang.transform.carried import why_not_reorderable
+from mslang.transform.kinds import require_kinds
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
 from mslang.transform.position import (
     leaves,
@@ -217,6 +218,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         - a block below with a scan or opaque axis, or with bindings that are not affine
         - bounds of a loop that would come to depend on a loop inside it
         - blocks below that hand values to each other from one iteration to another
+        - parallel and vectorized loops that would no longer be legal where they come to stand
 
     Source: TVM reorder
     """
@@ -252,7 +254,9 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     if reason is not None:
         raise refuse("MS308", "reorder", f"the order of loops above block `{leaves(top[-1])[0].name}` matters"
                      if leaves(top[-1]) else "the order of these loops matters", why=reason)
-    return Outcome(put(program, top, *_nest(new_chain, chain[-1].body)))
+    result = put(program, top, *_nest(new_chain, chain[-1].body))
+    require_kinds(result, (s.var for s in chain), "reorder")
+    return Outcome(result)
 
 
 def add_unit_loop(program: Program, target: LoopRef | BlockRef) -> Outcome:

@@ -6,7 +6,7 @@ and legality are meant within one scope; the blocks nested in a leaf block belon
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
@@ -202,7 +202,7 @@ def loops_between(path: Path, above: Path) -> tuple[For, ...]:
     return tuple(loop for loop in loops_above(path) if id(loop) not in skip)
 
 
-def index_of(body: tuple[Stmt, ...], stmt: Stmt) -> int:
+def index_of(body: Sequence[Stmt], stmt: Stmt) -> int:
     """The position of a statement in a list, by identity."""
     return next(k for k, s in enumerate(body) if s is stmt)
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
@@ -22,7 +22,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
-from mslang.transform.cover import part_over
+from mslang.transform.instances import runs_once
 from mslang.transform.legality import affine_binding, why_not_reduction
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.position import (
@@ -129,20 +129,10 @@ def _require_single_instances(path: Path, nest: Sequence[For]) -> None:
         raise refuse("MS314", "decompose_reduction", f"loop `{idle.var}` repeats the whole reduction",
                      why=f"no axis of block `{block.name}` depends on it, so the initialisation must stay inside it",
                      help="decompose at a loop inside it")
-    ranges = {s.var: loop_range(s) for s in nest if s.var in used}
-    parts = [part_over(a.binding, frozenset(ranges)) for a in block.axes]
-    mine = [e for e in parts if e is not None]
-    if len(mine) == len(parts) and _injective(arith.detect(mine, ranges, TRUE)):
-        return
-    if _injective(arith.detect([a.binding for a in block.axes], ranges_above(path), block.predicate)):
-        return
-    raise refuse("MS314", "decompose_reduction",
-                 f"the loops from `{nest[0].var}` on may run an instance of block `{block.name}` twice",
-                 why="its initialisation must then stay between", help="decompose at a loop further inside")
-
-
-def _injective(found: arith.IterMap | arith.NotAffine) -> bool:
-    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
+    if not runs_once(path, nest):
+        raise refuse("MS314", "decompose_reduction",
+                     f"the loops from `{nest[0].var}` on may run an instance of block `{block.name}` twice",
+                     why="its initialisation must then stay between", help="decompose at a loop further inside")
 
 
 def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]) -> None:

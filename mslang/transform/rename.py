@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Load, Var
 from mslang.ir.program import Block, Buffer, For, Program, Region, Stmt, Store, View
-from mslang.ir.visit import fresh, map_expr, map_program_exprs, used_names
+from mslang.ir.visit import fresh, map_expr, map_program_exprs, used_names, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome
 from mslang.transform.rewrite import map_bodies, substitute_loops
 
@@ -36,19 +36,25 @@ def rename(program: Program, names: Mapping[Handle, str]) -> Outcome:
     if buffers:
         program = _with_buffers(program, buffers)
     if loops or blocks:
-        program = replace(program, body=tuple(_with_names(s, loops, blocks) for s in program.body))
+        program = replace(program, body=_with_names(program.body, loops, blocks))
     return Outcome(program, tuple(new.get(h, h) for h in names), moved)
 
 
-def _with_names(s: Stmt, loops: Mapping[str, str], blocks: Mapping[str, str]) -> Stmt:
-    inner = map_bodies(s, lambda body: tuple(_with_names(x, loops, blocks) for x in body))
-    match inner:
-        case Block(name=n) if n in blocks:
-            return replace(inner, name=blocks[n])
-        case For(var=v) if v in loops:
-            values: dict[str, Expr] = {v: Var(loops[v])}
-            return replace(inner, var=loops[v], body=substitute_loops(inner.body, values, None))
-    return inner
+def _with_names(body: tuple[Stmt, ...], loops: Mapping[str, str], blocks: Mapping[str, str]) -> tuple[Stmt, ...]:
+    """The statements of a scope, and those of the blocks in it, with loops and blocks renamed all at once."""
+    here = {s.var for s in walk(body, into_blocks=False) if isinstance(s, For)}
+    values: dict[str, Expr] = {old: Var(new) for old, new in loops.items() if old in here}
+
+    def visit(s: Stmt) -> Stmt:
+        match s:
+            case Block():
+                inside = map_bodies(s, lambda b: _with_names(b, loops, blocks))
+                return replace(inside, name=blocks.get(s.name, s.name)) if isinstance(inside, Block) else inside
+            case For():
+                return replace(s, var=loops.get(s.var, s.var), body=tuple(visit(x) for x in s.body))
+        return map_bodies(s, lambda b: tuple(visit(x) for x in b))
+
+    return tuple(visit(s) for s in substitute_loops(body, values, None))
 
 
 def _with_buffers(program: Program, names: Mapping[str, str]) -> Program:

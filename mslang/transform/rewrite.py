@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Expr
+from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, Binary, Expr
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, replace_at, substitute
 from mslang.transform.position import loop_range
@@ -58,7 +58,7 @@ def _substituted(s: Stmt, values: Mapping[str, Expr], ranges: Mapping[str, Range
             return replace(
                 s,
                 axes=tuple(replace(a, binding=index(a.binding)) for a in s.axes),
-                predicate=substitute(s.predicate, seen),
+                predicate=_condition(s.predicate, seen, ranges),
             )
         case Store():
             return Store(s.buffer, tuple(value(x) for x in s.indices), value(s.value))
@@ -73,6 +73,18 @@ def _substituted(s: Stmt, values: Mapping[str, Expr], ranges: Mapping[str, Range
         case Evaluate():
             return Evaluate(value(s.value))
     raise TypeError(f"not a statement: {s!r}")
+
+
+def _condition(e: Expr, values: Mapping[str, Expr], ranges: Mapping[str, Range] | None) -> Expr:
+    """A predicate with loops replaced; both sides of a comparison come to normal form, the comparison stays."""
+    if not free_vars(e) & values.keys():
+        return e
+    match e:
+        case Binary(op=op, left=a, right=b) if op in LOGICAL:
+            return Binary(op, _condition(a, values, ranges), _condition(b, values, ranges))
+        case Binary(op=op, left=a, right=b) if op in COMPARISONS and ranges is not None:
+            return Binary(op, tidy(substitute(a, values), ranges), tidy(substitute(b, values), ranges))
+    return substitute(e, values)
 
 
 def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:

@@ -1,0 +1,202 @@
+"""Axis loops, dependences, the legality model, getters, the registry's documentation."""
+
+import inspect
+
+from msgspec.structs import replace
+
+from mslang.ir.build import ProgramBuilder, reduce, select, spatial
+from mslang.ir.expr import Const
+from mslang.ops.table import GETTERS as SIGNATURES
+from mslang.ops.table import PRIMITIVES
+from mslang.transform import getters
+from mslang.transform.axes import axis_loop
+from mslang.transform.cover import why_not_covered
+from mslang.transform.dependence import DependenceKind, dependences_of
+from mslang.transform.legality import (
+    why_not_compact,
+    why_not_complete,
+    why_not_reduction,
+    why_not_stage_pipeline,
+)
+from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.position import block_path, loop_path
+from mslang.transform.registry import IMPLEMENTATIONS
+from tests.unit.transform.programs import block, chain, loop, loops, matmul, refused, sizes
+
+
+def where(program, name):
+    return block_path(program, block(name), "test")
+
+
+# ------------------------------------------------------------------ `mm.i`
+def test_the_loop_of_an_axis():
+    p = matmul()
+    assert axis_loop(p, block("mm"), "y") == loop("j")
+    assert axis_loop(reorder(p, loops("k j i")).program, block("mm"), "x") == loop("i")
+    assert axis_loop(split(p, loop("i"), sizes(None, 8)).program, block("mm"), "y") == loop("j")
+
+
+def test_no_single_loop_of_an_axis():
+    p = matmul()
+    with refused("MS302", "no axis `w`", "x, y, z"):
+        axis_loop(p, block("mm"), "w")
+    with refused("MS302", "several loops", "`i_0`, `i_1`"):
+        axis_loop(split(p, loop("i"), sizes(None, 8)).program, block("mm"), "x")
+    with refused("MS302", "no loop runs over axis `x` alone", "`i_j_fused` also serves axis `y`"):
+        axis_loop(fuse(p, loops("i j")).program, block("mm"), "x")
+
+
+def test_a_loop_around_two_blocks_is_no_axis_loop():
+    b = ProgramBuilder("two")
+    a, t, c = b.input("A", (10,)), b.alloc("T", (10,)), b.output("B", (10,))
+    with b.loop("i", 10) as i:
+        with b.block("p", spatial("x", 10, i)) as (x,):
+            t[x] = a[x]
+        with b.block("q", spatial("x", 10, i)) as (x,):
+            c[x] = t[x]
+    with refused("MS302", "also around block `q`"):
+        axis_loop(b.finish(), block("p"), "x")
+
+
+# ------------------------------------------------------------------ dependences and getters
+def test_dependences():
+    p = chain()
+    (d,) = dependences_of(p, where(p, "first"))
+    assert (d.source, d.target, d.kind, d.buffer) == ("first", "second", DependenceKind.RAW, "T")
+
+
+def test_getters():
+    p = chain()
+    q = matmul()
+    assert getters.producers(p, block("second")) == (block("first"),)
+    assert getters.consumers(p, block("first")) == (block("second"),)
+    assert getters.producers(p, block("first")) == ()
+    assert getters.loops(q, block("mm")) == (loop("i"), loop("j"), loop("k"))
+    assert getters.spatial_loops(q, block("mm")) == (loop("i"), loop("j"))
+    assert getters.reduction_loops(q, block("mm")) == (loop("k"),)
+    assert getters.children(q, loop("j")) == (block("mm"),)
+    assert getters.children(q, block("mm")) == ()
+    assert getters.extent(q, loop("k")) == Const(32)
+    assert [b.name for b in getters.reads(q, block("mm"))] == ["A", "B"]
+    assert [b.name for b in getters.writes(q, block("mm"))] == ["C"]
+    assert getters.is_output(q, block("mm")) and not getters.is_output(p, block("first"))
+    assert getters.is_reduction(q, block("mm")) and not getters.is_reduction(p, block("first"))
+    assert getters.is_injective(p, block("first")) and not getters.is_injective(q, block("mm"))
+    assert not getters.has_branch(p, block("first"))
+
+
+def test_has_branch_sees_a_select():
+    b = ProgramBuilder("relu")
+    a, c = b.input("A", (4,)), b.output("B", (4,))
+    with b.block("r", spatial("x", 4)) as (x,):
+        c[x] = select(a[x] > 0.0, a[x], 0.0)
+    assert getters.has_branch(b.finish(), block("r"))
+
+
+# ------------------------------------------------------------------ the legality model
+def test_complete_and_reduction_blocks():
+    p, q = chain(), matmul()
+    assert why_not_complete(p, where(p, "first")) is None
+    assert "condition 1" in why_not_reduction(p, where(p, "first"))
+    assert why_not_reduction(q, where(q, "mm")) is None
+    assert "axis `z` is reduce" in why_not_complete(q, where(q, "mm"))
+
+
+def test_two_writers_and_reading_what_is_written():
+    b = ProgramBuilder("two")
+    a, c = b.input("A", (4,)), b.output("B", (4,))
+    with b.block("p", spatial("x", 4)) as (x,):
+        c[x] = a[x]
+    with b.block("q", spatial("x", 4)) as (x,):
+        c[x] = c[x] + 1.0
+    two = b.finish()
+    assert "condition 2" in why_not_complete(two, where(two, "p"))
+    path = where(two, "p")
+    alone = replace(two, body=two.body[1:])
+    assert "condition 3" in why_not_complete(alone, where(alone, "q"))
+    assert why_not_complete(two, path, (path[0],)) is None
+
+
+def test_compact_dataflow_is_local():
+    p = chain()
+    assert why_not_compact(p, loop_path(p, loop("x"), "test")) is None
+
+
+def test_cover_and_stage_pipeline():
+    p = chain()
+    assert why_not_covered(p, where(p, "second")) is None
+    assert why_not_stage_pipeline(p, where(p, "second")) is None
+    short = split(p, loop("x"), sizes(None, 3)).program
+    assert why_not_stage_pipeline(short, where(short, "second")) is None
+
+
+def test_half_a_producer_covers_nothing():
+    b = ProgramBuilder("half")
+    a, c, t = b.input("A", (8,)), b.output("B", (8,)), b.alloc("T", (8,))
+    with b.loop("i", 4) as i, b.block("p", spatial("x", 8, i)) as (x,):
+        t[x] = a[x]
+    with b.block("q", spatial("x", 8)) as (x,):
+        c[x] = t[x]
+    p = b.finish()
+    assert "not surely written" in why_not_covered(p, where(p, "q"))
+
+
+def test_every_other_element_is_not_all():
+    b = ProgramBuilder("even")
+    a, c, t = b.input("A", (8,)), b.output("B", (8,)), b.alloc("T", (8,))
+    with b.loop("i", 4) as i, b.block("p", spatial("x", 8, i * 2)) as (x,):
+        t[x] = a[x]
+    with b.loop("j", 7) as j, b.block("q", spatial("x", 8, j)) as (x,):
+        c[x] = t[x]
+    p = b.finish()
+    assert "not surely written" in why_not_covered(p, where(p, "q"))
+
+
+def test_a_masked_producer_covers_nothing():
+    b = ProgramBuilder("mask")
+    a, c, t = b.input("A", (8, 8)), b.output("B", (8, 8)), b.alloc("T", (8, 8))
+    with b.loop("i", 8) as i, b.loop("j", 8) as j:  # noqa: SIM117
+        with b.block("p", spatial("x", 8, i), spatial("y", 8, j), where=i < j) as (x, y):
+            t[x, y] = a[x, y]
+    with b.block("q", spatial("x", 8), spatial("y", 8)) as (x, y):
+        c[x, y] = t[x, y]
+    p = b.finish()
+    assert why_not_covered(p, where(p, "q")) is not None
+
+
+def test_writing_after_reading_is_no_pipeline():
+    b = ProgramBuilder("war")
+    a, t = b.inout("A", (4,)), b.alloc("T", (4,))
+    with b.block("p", spatial("x", 4)) as (x,):
+        t[x] = a[x]
+    with b.block("q", spatial("x", 4)) as (x,):
+        a[x] = t[x] + 1.0
+    p = b.finish()
+    assert "block `q` writes `A` after block `p` read it" in why_not_stage_pipeline(p, where(p, "p"))
+
+
+def test_a_reduction_over_several_axes():
+    b = ProgramBuilder("sum")
+    a, s = b.input("A", (4, 4)), b.output("S", (1,))
+    with b.block("sum", spatial("u", 1), reduce("x", 4), reduce("y", 4)) as (u, x, y):
+        s[u] += a[x, y]
+    p = b.finish()
+    assert why_not_reduction(p, where(p, "sum")) is None
+
+
+# ------------------------------------------------------------------ documentation
+def test_every_signature_is_implemented_and_its_parameters_are_named_alike():
+    for signature in PRIMITIVES:
+        names = list(inspect.signature(IMPLEMENTATIONS[signature.name]).parameters)
+        assert names == ["program", *(p.name for p in signature.params)], signature.name
+    for signature in SIGNATURES:
+        names = list(inspect.signature(getters.GETTERS[signature.name]).parameters)
+        assert names == ["program", *(p.name for p in signature.params)], signature.name
+
+
+def test_every_primitive_is_documented_in_full():
+    for name, implementation in IMPLEMENTATIONS.items():
+        doc = inspect.getdoc(implementation)
+        for section in ("Before:", "After:", "Rejects:", "Source:"):
+            assert section in doc, (name, section)
+        assert doc.split("\n")[0].endswith("."), name

@@ -1,0 +1,162 @@
+"""decompose_reduction: what it makes, and what it refuses."""
+
+from msgspec.structs import replace
+
+from mslang.ir.build import ProgramBuilder, reduce, spatial
+from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
+from mslang.ir.program import Block
+from mslang.ir.visit import path_to_block
+from mslang.transform.kinds import vectorize
+from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.reduction import decompose_reduction
+from mslang.transform.rewrite import put
+from tests.unit.transform.programs import block, chain, loop, loops, matmul, outline, refused, sizes, text
+
+
+def block_of(program, name) -> Block:
+    return path_to_block(program, name)[-1]
+
+
+def test_at_the_outermost_loop():
+    out = decompose_reduction(matmul(8, 4, 2), block("mm"), loop("i"))
+    assert outline(out.program) == (
+        "i_init in 0+8\n  j_init in 0+4\n    mm_init[x = i_init, y = j_init]\n"
+        "i in 0+8\n  j in 0+4\n    k in 0+2\n      mm_update[x = i, y = j, z = k]"
+    )
+    assert out.handles == (block("mm_init"),)
+    assert out.forward[block("mm")] == block("mm_update")
+
+
+def test_at_the_reduction_loop():
+    out = decompose_reduction(matmul(8, 4, 2), block("mm"), loop("k"))
+    assert outline(out.program) == (
+        "i in 0+8\n  j in 0+4\n    mm_init[x = i, y = j]\n    k in 0+2\n      mm_update[x = i, y = j, z = k]"
+    )
+
+
+def test_between_tiles():
+    p = split(matmul(8, 4, 8), loop("k"), sizes(4, 2)).program
+    p = reorder(p, loops("k_0 i j k_1")).program
+    p = split(p, loop("j"), sizes(2, 2)).program
+    out = decompose_reduction(p, block("mm"), loop("k_0"))
+    assert outline(out.program).startswith(
+        "i_init in 0+8\n  j_0_init in 0+2\n    j_1_init in 0+2\n"
+        "      mm_init[x = i_init, y = (j_0_init * 2) + j_1_init]\n"
+    )
+
+
+def test_regions():
+    out = decompose_reduction(matmul(8, 4, 2), block("mm"), loop("k")).program
+    init, update = block_of(out, "mm_init"), block_of(out, "mm_update")
+    assert [r.buffer for r in init.writes] == ["C"] and init.reads == () and init.init is None
+    assert {r.buffer for r in update.reads} == {"A", "B", "C"} and update.init is None
+    assert [a.kind for a in init.axes] == ["spatial", "spatial"]
+
+
+def test_guards_of_spatial_loops_go_along_and_those_of_reduction_loops_do_not():
+    p = split(matmul(10, 4, 10), loop("i"), sizes(None, 4)).program
+    p = split(p, loop("k"), sizes(None, 4)).program
+    out = decompose_reduction(p, block("mm"), loop("i_0")).program
+    assert text(block_of(out, "mm_init").predicate) == "((i_0_init * 4) + i_1_init) < 10"
+    assert "k_0" in text(block_of(out, "mm_update").predicate)
+
+
+def test_loops_keep_how_they_run():
+    p = vectorize(reorder(matmul(8, 4, 2), loops("i k j")).program, loop("j")).program
+    out = decompose_reduction(p, block("mm"), loop("k"))
+    assert "j_init in 0+4 @ vectorized" in outline(out.program)
+
+
+def test_sampled_tiles():
+    t = [Symbol("t", PerfectTile(Const(8), 2), k) for k in range(2)]
+    p = split(matmul(8, 4, 8), loop("k"), t).program
+    p = reorder(p, loops("k_0 j i k_1")).program
+    assert "mm_init[x = i_init, y = j_init]" in outline(decompose_reduction(p, block("mm"), loop("k_0")).program)
+
+
+def test_a_loop_fused_of_spatial_and_reduction():
+    p = fuse(matmul(8, 4, 2), loops("j k")).program
+    out = decompose_reduction(p, block("mm"), loop("i"))
+    assert "mm_init[x = i_init, y = j_k_fused_init // 2]" in outline(out.program)
+
+
+def test_refusals():
+    p = matmul(8, 4, 2)
+    with refused("MS301", "no block `nope`"):
+        decompose_reduction(p, block("nope"), loop("i"))
+    with refused("MS314", "inside the reduction loop `k`"):
+        decompose_reduction(reorder(p, loops("k j")).program, block("mm"), loop("j"))
+    with refused("MS314", "not above block `first`"):
+        decompose_reduction(chain(), block("first"), loop("x_1"))
+    with refused("MS313", "condition 1", "init"):
+        decompose_reduction(chain(), block("first"), loop("x"))
+
+
+def test_refuses_a_second_writer():
+    b = ProgramBuilder("two")
+    a, c = b.input("A", (4, 4)), b.output("C", (4,))
+    with b.block("s", spatial("x", 4), reduce("z", 4)) as (x, z):
+        c[x] += a[x, z]
+    with b.block("t", spatial("x", 4)) as (x,):
+        c[x] = c[x] * 2.0
+    with refused("MS313", "condition 4", "block `t`"):
+        decompose_reduction(b.finish(), block("s"), loop("x"))
+
+
+def test_refuses_an_output_indexed_by_the_reduction():
+    p = matmul(4, 4, 4)
+    path = path_to_block(p, "mm")
+    old = path[-1]
+    axes = tuple(replace(a, kind="reduce") if a.name == "y" else a for a in old.axes)
+    with refused("MS313", "condition 5", "`C` is indexed by `y`"):
+        decompose_reduction(put(p, path, replace(old, axes=axes)), block("mm"), loop("i"))
+
+
+def test_refuses_to_sum_twice_what_was_summed_anew():
+    b = ProgramBuilder("again")
+    a, c = b.input("A", (4, 4)), b.output("C", (4,))
+    with b.loop("r", 3), b.loop("i", 4) as i, b.loop("k", 4) as k:  # noqa: SIM117
+        with b.block("s", spatial("x", 4, i), reduce("z", 4, k)) as (x, z):
+            c[x] += a[x, z]
+    p = b.finish()
+    with refused("MS314", "loop `r` repeats the whole reduction"):
+        decompose_reduction(p, block("s"), loop("r"))
+    assert "s_init" in outline(decompose_reduction(p, block("s"), loop("i")).program)
+
+
+def test_refuses_overlapping_windows():
+    b = ProgramBuilder("overlap")
+    a, c = b.input("A", (6, 4)), b.output("C", (6,))
+    with b.loop("i", 4) as i, b.loop("h", 3) as h, b.loop("k", 4) as k:  # noqa: SIM117
+        with b.block("s", spatial("x", 6, i + h), reduce("z", 4, k)) as (x, z):
+            c[x] += a[x, z]
+    p = b.finish()
+    with refused("MS313", "affine"):
+        decompose_reduction(p, block("s"), loop("i"))
+
+
+def test_refuses_a_spatial_loop_bounded_by_a_reduction_loop():
+    b = ProgramBuilder("ragged")
+    a, c = b.input("A", (4, 4)), b.output("C", (4,))
+    with b.loop("k", 4) as k, b.loop("i", k + 1) as i:  # noqa: SIM117
+        with b.block("s", spatial("x", 4, i), reduce("z", 4, k)) as (x, z):
+            c[x] += a[x, z]
+    with refused("MS314", "depend on the reduction loop `k`"):
+        decompose_reduction(b.finish(), block("s"), loop("k"))
+
+
+def test_refuses_a_reduction_that_does_not_begin_at_zero():
+    b = ProgramBuilder("late")
+    a, c = b.input("A", (4, 8)), b.output("C", (4,))
+    with b.loop("i", 4) as i, b.loop("k", 4) as k:  # noqa: SIM117
+        with b.block("s", spatial("x", 4, i), reduce("z", 8, k + 4)) as (x, z):
+            c[x] += a[x, z]
+    with refused("MS314", "does not surely begin at 0"):
+        decompose_reduction(b.finish(), block("s"), loop("k"))
+
+
+def test_a_free_tile_of_the_reduction():
+    width = Symbol("v", Choice((2, 3)))
+    p = split(matmul(8, 4, 8), loop("k"), sizes(None, width)).program
+    out = decompose_reduction(p, block("mm"), loop("k_0")).program
+    assert block_of(out, "mm_init").predicate == Const(True, "bool")
