@@ -37,6 +37,7 @@ _MIGRATIONS = (
     );
     CREATE INDEX record_by_workload ON record (workload, target, seconds);
     CREATE INDEX record_by_run ON record (run, trial);
+    CREATE INDEX record_by_candidate ON record (workload, target, run, candidate);
     """,
 )
 """Step k brings version k to k + 1."""
@@ -190,9 +191,11 @@ class Database:
         yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
 
     def top(self, k: int, *, workload: str | None = None, target: str | None = None, run: str | None = None) -> list[Record]:
-        """The `k` fastest measured records, fastest first."""
+        """The `k` fastest candidates, fastest first; of one measured several times the last measurement counts."""
         condition, values = _where(workload=workload, target=target, run=run)
-        found = self._select((f"seconds IS NOT NULL AND {condition}", values), "seconds, id", k)
+        last = ("id IN (SELECT max(id) FROM record WHERE outcome IN ('measured', 'wrong result') "
+                "GROUP BY workload, target, run, candidate)")
+        found = self._select((f"seconds IS NOT NULL AND {last} AND {condition}", values), "seconds, id", k)
         return [r for r in found if isinstance(r, Record)]
 
     def best(self, workload: str, target: str | None = None) -> Record | None:

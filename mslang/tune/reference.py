@@ -1,0 +1,56 @@
+"""The expected results: from the unscheduled program compiled plainly, which is itself held against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.ir.expr import Const
+from mslang.ir.program import Program
+from mslang.sema.module import Module
+from mslang.sema.program import instantiate
+from mslang.syntax import tree
+from mslang.target.description import Target
+from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
+
+SMALL_SIZES = (6, 9, 13)
+"""Sizes are cut down to the first of these for which the program can be made."""
+
+
+def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Program | None:
+    """The program with its sizes cut down, so that the interpreter is quick; None if that cannot be done."""
+    written = {s.name.text: s.default.value for s in module.programs[name].sizes
+               if isinstance(s.default, tree.Number) and isinstance(s.default.value, int)}
+    full = {**written, **sizes}
+    for bound in SMALL_SIZES:
+        try:
+            small = instantiate(module, name, {n: min(v, bound) for n, v in full.items()})
+        except MsError:
+            continue
+        if all(isinstance(x, Const) and x.value > 0 for p in small.params for x in p.buffer.shape):
+            return small
+    return None
+
+
+def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:
+    """Hold the plainly compiled program against the interpreter; a difference is MS501, a fault of the compiler.
+
+    The program must be small: the interpreter runs it twice.
+    """
+    from mslang.backend.llvm.compile import compile
+    from mslang.backend.reference.interpret import run
+    from mslang.lower.lower import lower
+    from mslang.runtime.kernel import load
+
+    executable = compile(lower(program, target), target)
+    kernel = load(executable.object, executable.signature)
+    for kind in (SPARSE, DENSE):
+        inputs = make_inputs(program, kind, seed=1)
+        arrays = make_arguments(program, inputs)
+        kernel.bind(**arrays).run()
+        expected = run(program, inputs)
+        found = compare(program, expected, arrays, kind)
+        if isinstance(found, Difference):
+            return problem("MS501", f"the plainly compiled {program.name} differs from the interpreter", why=found.text,
+                           help="this is a fault of mslang: please report it with the program")
+    return None

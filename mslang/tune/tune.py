@@ -1,0 +1,104 @@
+"""Tuning a task from start to end: the store, the reference results, the workers, the search."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.equal import structural_hash
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.tune.database import Database, Run, Workload
+from mslang.tune.job import PrepareJob
+from mslang.tune.progress import Event, Finished
+from mslang.tune.reference import check_plain_compiler
+from mslang.tune.search import Search, Settings, Task
+from mslang.tune.workers import Workers
+
+
+def tune(task: Task, settings: Settings = Settings(), *, database: Path, workers: int | None = None,
+         resume: bool = False, small: Program | None = None, listen: Callable[[Event], None] = lambda _: None) -> Finished:
+    """Search the space of a task, measuring on this machine; every outcome is kept in the database.
+
+    Args:
+        task: what to tune.
+        settings: seed, budget, timing.
+        database: the record store's file; made if it is not there.
+        workers: processes that compile (default: one for each core but one, at least one).
+        resume: go on with the last run of this file, program and space.
+        small: the program with small sizes, on which the compiler is held against the interpreter first.
+        listen: is told of each event.
+
+    Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one at once.
+
+    Raises:
+        MsError: MS501 compiler and interpreter disagree; MS502 the program cannot be compiled or run unscheduled;
+            MS503 there is no run to resume; MS6xx the database cannot be used.
+    """
+    with Database(database) as store:
+        if small is not None:
+            wrong = check_plain_compiler(small, task.target)
+            if wrong is not None:
+                raise MsError(wrong)
+        run, settings = _run(store, task, settings, resume)
+        builders = workers or max(1, task.target.cores - 1)
+        with tempfile.TemporaryDirectory(prefix="mslang-") as folder, Workers(builders) as pools:
+            _prepare(pools, task, folder, settings.seed)
+            search = Search(task, settings, store, pools, folder, run, listen)
+            with _interruptible(search):
+                return search.run(builders)
+
+
+def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple[str, Settings]:
+    """The run that records will belong to: a new one, or the last one like it."""
+    hash = structural_hash(task.program)
+    if resume:
+        like = [r for r in store.runs() if (r.workload, r.space, r.target) == (hash, task.space.name, task.target.name)]
+        if not like:
+            raise MsError(problem("MS503", f"there is no run of {task.program.name} in {task.space.name} to resume",
+                                  help=f"{store.path} has none; leave out --resume to start one"))
+        return like[-1].id, msgspec.structs.replace(settings, seed=like[-1].seed)
+    run = Run(secrets.token_hex(4), task.file, task.space.name, hash, task.target.name, settings.seed,
+              msgspec.json.encode(settings.budget).decode())
+    store.add_workload(Workload(hash, task.program.name, print_program(task.program)))
+    store.add_run(run)
+    return run.id, settings
+
+
+def _prepare(pools: Workers, task: Task, folder: str, seed: int) -> None:
+    from pebble import ProcessExpired
+
+    try:
+        pools.prepare(PrepareJob(task.program, task.target, folder, seed))
+    except ProcessExpired as error:
+        raise MsError(problem("MS502", f"the unscheduled {task.program.name} crashes when it runs", why=str(error),
+                              help="is there enough memory for its arrays?")) from error
+    except MemoryError as error:
+        raise MsError(problem("MS502", f"there is not enough memory for the arrays of {task.program.name}")) from error
+
+
+@contextmanager
+def _interruptible(search: Search) -> Iterator[None]:
+    """The first Ctrl-C stops the search after the trial at hand, the second raises KeyboardInterrupt."""
+    def handle(number: int, frame: FrameType | None) -> None:
+        search.stop()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        before = signal.signal(signal.SIGINT, handle)
+    except ValueError:
+        # Only the main thread may set handlers; elsewhere Ctrl-C is the caller's business.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
