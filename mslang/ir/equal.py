@@ -1,0 +1,195 @@
+"""Programs up to the names that do not matter, and a hash of that.
+
+The names of buffers and of blocks count (schedules refer to them); those of loops, axes and `let`s do not, nor does
+the program's own. The text hashed is made from the values alone, so it is the same in every process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from hashlib import sha256
+
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import (
+    Binary, Call, Cast, Choice, Const, Domain, DynamicRange, Expr, FreeTile, Load, PartitionedTile, PerfectTile,
+    Select, Symbol, Unary, Uniform, Var,
+)
+from mslang.ir.program import (
+    Annotations, AttrValue, Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While,
+)
+
+FORMAT = "mslang 1"
+"""Changes when the text that is hashed does, so that old hashes match nothing by accident."""
+
+_Names = Mapping[str, str]
+
+
+def structural_hash(p: Program) -> str:
+    """A hexadecimal hash of a program, the same in every process and for all `alpha_equal` programs."""
+    return sha256(canonical(p).encode()).hexdigest()
+
+
+def alpha_equal(p: Program, q: Program) -> bool:
+    """Whether two programs differ at most in the names of loops, axes and lets (and in their own)."""
+    return p == q or canonical(p) == canonical(q)
+
+
+@lru_cache(maxsize=64)
+def canonical(p: Program) -> str:
+    """The text that stands for a program without the names that do not matter."""
+    return " ".join(_Writer().program(p))
+
+
+class _Writer:
+    """Numbers names as they are bound."""
+
+    def __init__(self) -> None:
+        self.bound = 0
+
+    def bind(self, names: _Names, *new: str) -> dict[str, str]:
+        """The names with new ones in scope."""
+        made = dict(names)
+        for n in new:
+            made[n] = f"%{self.bound}"
+            self.bound += 1
+        return made
+
+    def program(self, p: Program) -> Iterator[str]:
+        yield FORMAT
+        for q in p.params:
+            yield q.direction
+            yield from _buffer(q.buffer, {})
+        for b in p.allocs:
+            yield from _buffer(b, {})
+        yield f"dynamic {_exprs(p.dynamic, {})}"
+        yield _annotations(p.annotations, {})
+        yield from self.body(p.body, {})
+
+    def body(self, body: tuple[Stmt, ...], names: _Names) -> Iterator[str]:
+        yield "{"
+        for s in body:
+            yield from self.statement(s, names)
+        yield "}"
+
+    def statement(self, s: Stmt, names: _Names) -> Iterator[str]:
+        match s:
+            case Store(buffer=b, indices=xs, value=v):
+                yield f"{b!r}[{_exprs(xs, names)}] = {_expr(v, names)}"
+            case Let(name=n, value=v, body=b):
+                yield f"let {_expr(v, names)}"
+                yield from self.body(b, self.bind(names, n))
+            case If(condition=c, then=t, otherwise=o):
+                yield f"if {_expr(c, names)}"
+                yield from self.body(t, names)
+                yield from self.body(o, names)
+            case While(condition=c, body=b):
+                yield f"while {_expr(c, names)}"
+                yield from self.body(b, names)
+            case Evaluate(value=v):
+                yield f"do {_expr(v, names)}"
+            case For(var=v, extent=e, body=b, kind=k, start=a, annotations=notes):
+                yield f"for {_expr(a, names)} {_expr(e, names)} {k} {_annotations(notes, names)}"
+                yield from self.body(b, self.bind(names, v))
+            case Block():
+                yield from self.block(s, names)
+
+    def block(self, b: Block, names: _Names) -> Iterator[str]:
+        axes = self.bind({}, *(a.name for a in b.axes))
+        bindings = (f"{a.kind} {_expr(a.extent, names)} {_expr(a.binding, names)}" for a in b.axes)
+        yield f"block {b.name!r} ({', '.join(bindings)})"
+        yield f"where {_expr(b.predicate, {**names, **axes})}"
+        yield f"reads {'; '.join(_region(r, axes) for r in b.reads)}"
+        yield f"writes {'; '.join(_region(r, axes) for r in b.writes)}"
+        yield _annotations(b.annotations, axes)
+        for x in b.allocs:
+            yield from _buffer(x, axes)
+        for v in b.views:
+            yield "view"
+            yield from _buffer(v.buffer, axes)
+            yield _region(v.source, axes)
+        if b.init is not None:
+            yield "init"
+            yield from self.body(b.init, axes)
+        yield from self.body(b.body, axes)
+
+
+def _expr(e: Expr, names: _Names) -> str:
+    match e:
+        case Const(value=v, dtype=d):
+            return f"{_number(v, d)}:{d}"
+        case Var(name=n, dtype=d):
+            return f"{names.get(n, repr(n))}:{d}"
+        case Symbol(name=n, domain=d, position=k):
+            return f"${n!r} {k} {_domain(d)}"
+        case Load(buffer=b, indices=xs, dtype=d):
+            return f"{b!r}[{_exprs(xs, names)}]:{d}"
+        case Binary(op=op, left=a, right=b):
+            return f"({_expr(a, names)} {op} {_expr(b, names)})"
+        case Unary(op=op, operand=x):
+            return f"({op} {_expr(x, names)})"
+        case Select(condition=c, then=t, otherwise=o):
+            return f"({_expr(c, names)} ? {_expr(t, names)} : {_expr(o, names)})"
+        case Cast(dtype=d, operand=x):
+            return f"({d} <- {_expr(x, names)})"
+        case Call(name=n, args=xs, dtype=d):
+            return f"{n!r}({_exprs(xs, names)}):{d}"
+    raise TypeError(f"not an expression: {e!r}")
+
+
+def _exprs(xs: tuple[Expr, ...], names: _Names) -> str:
+    return ", ".join(_expr(x, names) for x in xs)
+
+
+def _number(value: int | float | bool, dtype: str) -> str:
+    if dtype.startswith("bool"):
+        return str(bool(value))
+    return _float(float(value)) if is_float(dtype) else str(int(value))
+
+
+def _float(value: float) -> str:
+    return "nan" if math.isnan(value) else value.hex()
+
+
+def _domain(d: Domain) -> str:
+    match d:
+        case DynamicRange(lo=lo, hi=hi, multiple=m):
+            return f"dyn {lo} {hi} {m}"
+        case PerfectTile(extent=e, n=n, max_inner=cap):
+            return f"perfect {_expr(e, {})} {n} {cap}"
+        case FreeTile(extent=e, n=n, max_inner=cap):
+            return f"free {_expr(e, {})} {n} {cap}"
+        case PartitionedTile(extent=e, n=n, at=at, factor=f):
+            return f"partitioned {_expr(e, {})} {n} {at} {f}"
+        case Choice(values=vs, weights=ws):
+            return f"choice {vs} {None if ws is None else [_float(w) for w in ws]}"
+        case Uniform(lo=lo, hi=hi):
+            return f"uniform {lo} {hi}"
+    raise TypeError(f"not a domain: {d!r}")
+
+
+def _region(r: Region, names: _Names) -> str:
+    return f"{r.buffer!r}[{', '.join(f'{_expr(d.start, names)} + {_expr(d.extent, names)}' for d in r.ranges)}]"
+
+
+def _buffer(b: Buffer, names: _Names) -> Iterator[str]:
+    yield f"{b.name!r}: {b.dtype}[{_exprs(b.shape, names)}] {b.scope} {b.align}"
+    if b.strides is not None:
+        yield f"strides {_exprs(b.strides, names)}"
+    if b.offset is not None:
+        yield f"offset {_expr(b.offset, names)}"
+
+
+def _annotations(notes: Annotations, names: _Names) -> str:
+    def value(v: AttrValue) -> str:
+        match v:
+            case Expr():
+                return _expr(v, names)
+            case tuple():
+                return f"[{', '.join(value(x) for x in v)}]"
+            case float():
+                return _float(v)
+        return repr(v)
+
+    return f"<{', '.join(f'{key!r} = {value(v)}' for key, v in notes)}>"

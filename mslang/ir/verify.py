@@ -1,0 +1,286 @@
+"""What a well-formed program is, in one place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from mslang.diagnostics import Diagnostic, problem
+from mslang.ir.arith import Verdict, covers, decide
+from mslang.ir.dtype import INDEX, parts
+from mslang.ir.expr import (
+    ONE, ZERO, Binary, Call, Domain, DynamicRange, Load, Symbol, dtype_of,
+)
+from mslang.ir.program import (
+    AXIS_KINDS, LOOP_KINDS, SCOPES, Annotations, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt,
+    Store, View, While,
+)
+from mslang.ir.region import infer_regions
+from mslang.ir.symbols import annotation_exprs, symbols_of
+from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
+from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
+
+RESERVED = frozenset({"inf", "nan", "_", ""})
+"""Names that mean something else wherever they stand."""
+
+
+def verify(p: Program) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with a program as a value; nothing for a well-formed one.
+
+    Names: loops, blocks, buffers and symbols are unique together; axes and lets do not hide what is visible.
+    Scopes: a block's body sees its own axes and lets; bindings and loops see the loops and the axes around.
+    Types, ranks, kinds, domains and annotations are legal; a `let` ends its statement list; only `out`, `inout`
+    and allocated buffers are written; an init writes what its block writes and names no reduction axis; regions
+    are of buffers from outside the block, and each access is to a buffer that is declared, and not provably outside.
+    """
+    return tuple(dict.fromkeys(_program(p)))
+
+
+def _program(p: Program) -> Found:
+    symbols: dict[str, Domain] = {s.name: s.domain for s in symbols_of(p)}
+    dynamic = {s.name for s in p.dynamic if isinstance(s, Symbol)}
+    listed = {n: d for n, d in symbols.items() if not isinstance(d, DynamicRange) or n in dynamic}
+    here = Visible(f"program `{p.name}`", symbols=listed)
+    yield from _unique(p, tuple(symbols))
+    for s in p.dynamic:
+        if not isinstance(s, Symbol) or not isinstance(s.domain, DynamicRange):
+            yield here.fault("MS158", "only dynamic sizes are listed as such")
+        else:
+            yield from expression(s, here)
+    for q in p.params:
+        if q.direction not in ("in", "out", "inout"):
+            yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
+    buffers = [*(q.buffer for q in p.params), *p.allocs]
+    yield from _buffers(buffers, here)
+    yield from _annotations(p.annotations, here)
+    inputs = frozenset(q.buffer.name for q in p.params if q.direction == "in")
+    yield from _Statements(all_buffers(p), inputs).body(p.body, replace(here, buffers={b.name: b for b in buffers}))
+
+
+# ------------------------------------------------------------------ names
+def _unique(p: Program, symbols: tuple[str, ...]) -> Found:
+    kinds: dict[str, list[str]] = {}
+
+    def name(text: str, kind: str) -> None:
+        kinds.setdefault(text, []).append(kind)
+
+    for b in (*(q.buffer for q in p.params), *p.allocs):
+        name(b.name, "buffer")
+    for s in symbols:
+        name(s, "size")
+    local: list[str] = []
+    for st in walk(p.body):
+        match st:
+            case For(var=v):
+                name(v, "loop")
+            case Block():
+                name(st.name, "block")
+                for b in (*st.allocs, *(v.buffer for v in st.views)):
+                    name(b.name, "buffer")
+                local += [a.name for a in st.axes]
+            case Let(name=n):
+                local.append(n)
+    for text, found in kinds.items():
+        if len(found) > 1:
+            yield problem("MS150", f"`{text}` is the name of {_several(found)}",
+                          why="loops, blocks, buffers and sizes have names of their own")
+    for text in dict.fromkeys(local):
+        clash = [k for k in kinds.get(text, ()) if k in ("buffer", "size")]
+        if clash:
+            yield problem("MS150", f"`{text}` is the name of a {clash[0]} and of an axis or a `let`")
+    for text in dict.fromkeys((p.name, *kinds, *local)):
+        if text in RESERVED or "`" in text or "\n" in text:
+            yield problem("MS150", f"{text!r} cannot be a name")
+
+
+def _several(kinds: list[str]) -> str:
+    counts = Counter(kinds)
+    return " and ".join(f"{n} {k}s" if n > 1 else f"a {k}" for k, n in counts.items())
+
+
+def _annotations(notes: Annotations, here: Visible) -> Found:
+    for key, n in Counter(k for k, _ in notes).items():
+        if n > 1:
+            yield here.fault("MS150", f"the annotation `{key}` stands {n} times")
+    for e in annotation_exprs(notes):
+        yield from expression(e, replace(here, variables={}, buffers={}))
+
+
+# ------------------------------------------------------------------ buffers and regions
+def _buffers(buffers: Iterable[Buffer], here: Visible) -> Found:
+    for b in buffers:
+        if parts(b.dtype) is None:
+            yield here.fault("MS155", f"`{b.dtype}`, the type of `{b.name}`, is no element type")
+        if b.scope not in SCOPES:
+            yield here.fault("MS155", f"`{b.scope}`, the scope of `{b.name}`, is none")
+        for x in b.shape:
+            yield from size(x, here, f"a dimension of `{b.name}`")
+        if b.strides is not None and len(b.strides) != len(b.shape):
+            yield here.fault("MS154", f"`{b.name}` has {len(b.shape)} dimensions, but {len(b.strides)} strides")
+        for x in (*(b.strides or ()), *(() if b.offset is None else (b.offset,))):
+            yield from typed(x, INDEX, here, f"a stride or the offset of `{b.name}`")
+        if b.align is not None and (b.align < 1 or b.align & (b.align - 1)):
+            yield here.fault("MS154", f"`{b.name}` cannot be aligned to {b.align} bytes", "that is no power of two")
+
+
+def _region(r: Region, here: Visible) -> Found:
+    known = here.buffers.get(r.buffer)
+    if known is None:
+        yield here.fault("MS152", f"there is no buffer `{r.buffer}` for this region")
+    elif len(known.shape) != len(r.ranges):
+        yield here.fault("MS154", f"the region of `{r.buffer}` has {len(r.ranges)} dimensions, not {len(known.shape)}")
+    for e in (x for d in r.ranges for x in (d.start, d.extent)):
+        yield from typed(e, INDEX, here, f"in a region of `{r.buffer}`,")
+        if any(isinstance(x, Load) for x in walk_expr(e)):
+            yield here.fault("MS154", f"the region of `{r.buffer}` depends on data")
+
+
+def _views(views: tuple[View, ...], here: Visible) -> Iterator[Diagnostic | Visible]:
+    """The faults of a block's views, and at last what is visible with them."""
+    for v in views:
+        before = list(_region(v.source, here))
+        yield from before
+        yield from _buffers((v.buffer,), here)
+        if not before:
+            yield from _view_fits(v, here.buffers[v.source.buffer], here)
+        here = replace(here, buffers={**here.buffers, v.buffer.name: v.buffer})
+    yield here
+
+
+def _view_fits(v: View, of: Buffer, here: Visible) -> Found:
+    name, ranges = v.buffer.name, v.source.ranges
+    dropped = len(ranges) - len(v.buffer.shape)
+    if v.buffer.dtype != of.dtype:
+        yield here.fault("MS153", f"`{name}` views `{of.dtype}` elements as `{v.buffer.dtype}`")
+    if dropped < 0 or any(r.extent != ONE for r in ranges[:dropped]):
+        yield here.fault("MS154", f"`{name}` has other dimensions than what it views",
+                         "only dimensions of extent 1 in front may be left out")
+        return
+    for n, r in zip(v.buffer.shape, ranges[dropped:], strict=True):
+        if decide(Binary("==", n, r.extent)) is Verdict.REFUTED:
+            yield here.fault("MS154", f"a dimension of `{name}` has another extent than what it views")
+
+
+# ------------------------------------------------------------------ statements
+class _Statements:
+    """Checks statements; `buffers` are all of the program's, `inputs` those that may not be written."""
+
+    def __init__(self, buffers: Mapping[str, Buffer], inputs: frozenset[str]) -> None:
+        self.buffers = buffers
+        self.inputs = inputs
+
+    def body(self, body: tuple[Stmt, ...], here: Visible) -> Found:
+        for k, s in enumerate(body):
+            if isinstance(s, Let) and k < len(body) - 1:
+                yield here.fault("MS159", f"statements follow `let {s.name}` in its list",
+                                 "a `let` holds the rest of its list as its body")
+            yield from self.statement(s, here)
+
+    def statement(self, s: Stmt, here: Visible) -> Found:
+        match s:
+            case Store():
+                yield from self.store(s, here)
+            case Let(name=n, value=v, body=b):
+                yield from expression(v, here)
+                yield from self.hides(n, here)
+                yield from self.body(b, here.adding({n: dtype_of(v)}))
+            case If(condition=c, then=t, otherwise=o):
+                yield from typed(c, "bool", here, "the condition")
+                yield from self.body(t, here)
+                yield from self.body(o, here)
+            case While(condition=c, body=b):
+                yield from typed(c, "bool", here, "the condition")
+                yield from self.body(b, here)
+            case Evaluate(value=v):
+                yield from expression(v, here)
+                if not isinstance(v, Call):
+                    yield here.fault("MS159", "only a call can be a statement")
+            case For():
+                yield from self.loop(s, here)
+            case Block():
+                yield from self.block(s, here)
+
+    def hides(self, name: str, here: Visible) -> Found:
+        if name in here.variables:
+            yield here.fault("MS150", f"`{name}` hides another variable of this name")
+
+    def store(self, s: Store, here: Visible) -> Found:
+        before = [d for x in (*s.indices, s.value) for d in expression(x, here)]
+        yield from before
+        if not before:
+            yield from access(s.buffer, s.indices, dtype_of(s.value), here)
+        if s.buffer in self.inputs:
+            yield here.fault("MS159", f"`{s.buffer}` is an input and cannot be written")
+
+    def loop(self, s: For, here: Visible) -> Found:
+        at = here.at(f"loop `{s.var}`")
+        yield from typed(s.start, INDEX, at, "the start")
+        yield from typed(s.extent, INDEX, at, "the extent")
+        if s.kind not in LOOP_KINDS:
+            yield at.fault("MS155", f"`{s.kind}` is no kind of loop")
+        yield from self.hides(s.var, at)
+        yield from _annotations(s.annotations, at)
+        yield from self.body(s.body, here.adding({s.var: INDEX}))
+
+    # -------------------------------------------------------------- blocks
+    def block(self, b: Block, here: Visible) -> Found:
+        outside = here.at(f"block `{b.name}`")
+        yield from self.axes(b, outside)
+        axes = {a.name: INDEX for a in b.axes}
+        yield from typed(b.predicate, "bool", outside.adding(axes), "the predicate")
+        inner = replace(outside, variables=axes)
+        for r in (*b.reads, *b.writes):
+            yield from _region(r, inner)
+        yield from _annotations(b.annotations, inner)
+        yield from _buffers(b.allocs, inner)
+        inner = replace(inner, buffers={**inner.buffers, **{x.name: x for x in b.allocs}})
+        for found in _views(b.views, inner):
+            if isinstance(found, Diagnostic):
+                yield found
+            else:
+                inner = found
+        before = [*self.init(b, inner), *self.body(b.body, inner)]
+        yield from before
+        if not before:
+            yield from self.covered(b, inner)
+
+    def axes(self, b: Block, outside: Visible) -> Found:
+        for name, n in Counter(a.name for a in b.axes).items():
+            if n > 1:
+                yield outside.fault("MS150", f"{n} axes are called `{name}`")
+        for a in b.axes:
+            yield from size(a.extent, outside, f"the extent of axis `{a.name}`")
+            yield from typed(a.binding, INDEX, outside, f"the binding of axis `{a.name}`,")
+            if a.kind not in AXIS_KINDS:
+                yield outside.fault("MS155", f"`{a.kind}` is no kind of axis")
+
+    def init(self, b: Block, inner: Visible) -> Found:
+        if b.init is None:
+            return
+        if not b.init:
+            yield inner.fault("MS156", "the init is empty", "a block without init has None")
+        yield from self.body(b.init, inner)
+        written = {r.buffer for r in b.writes} | {x.name for x in b.allocs}
+        reduced = {a.name for a in b.axes if a.kind == "reduce"}
+        for s in walk(b.init):
+            if isinstance(s, Store):
+                if s.buffer not in written:
+                    yield inner.fault("MS156", f"the init writes `{s.buffer}`, which the block does not")
+                if reduced & free_vars(s.value).union(*(free_vars(x) for x in s.indices)):
+                    yield inner.fault("MS156", "the init names a reduction axis", "it runs where all of them are 0")
+
+    def covered(self, b: Block, inner: Visible) -> Found:
+        """Each access is to a buffer whose region is declared, and none is provably outside of it."""
+        ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
+        views = {v.buffer.name for v in b.views}
+        reads, writes = infer_regions(b, self.buffers)
+        for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
+            for r in found:
+                same = [d for d in declared if d.buffer == r.buffer]
+                if not same:
+                    yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
+                elif r.buffer not in views and all(
+                        covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same):
+                    yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")
