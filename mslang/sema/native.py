@@ -62,6 +62,10 @@ _LIBRARY = (
     Native("std.cpu", "auto_parallel", "rule",
            "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
            _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING)),
+    Native("std.cuda", "cooperative_fetch", "fn",
+           "All threads of a thread block share the copying that a block does, `vector` elements at a time.",
+           _function("cooperative_fetch", Param("block", Kind.BLOCK), Param("vector", Kind.SIZE, 1, keyword=True),
+                     gives=Kind.NOTHING)),
     Native("std.tiling", "multi_level", "rule",
            "Tiles each block with reuse by a structure such as \"SSRSRS\": S levels split the spatial loops, R the "
            "reduction loops.",
