@@ -1,0 +1,63 @@
+"""The layout of a broken item: its sound statements are laid out, those at fault stay as they were written."""
+
+from __future__ import annotations
+
+from mslang.syntax import tree
+from mslang.syntax.arrange import Arranger, Entry, stack
+from mslang.syntax.lexer import TRIVIA, tokenize
+from mslang.syntax.parse import parse_piece
+from mslang.syntax.pretty import HARDLINE, Text, concat, nest
+from mslang.syntax.tree import ParsedItem
+
+_WRAPPER = "fn f() {\n"
+_Compound = tree.Program | tree.Schedule | tree.Rule | tree.Fn | tree.Test
+
+
+def arrange_broken(parsed: ParsedItem) -> list[Entry] | None:
+    """The entries of an item with faults; None if its outline itself is at fault."""
+    item = parsed.item
+    if not isinstance(item, _Compound) or item.body is None or not item.body.closed:
+        return None
+    body = item.body
+    if not body.statements or not _is_trivia(parsed.text[body.span.end :]):
+        return None
+    header = _sound(parsed.text[: body.span.start] + "{}")
+    if header is None:
+        return None
+    *above, head = Arranger(header.item, tokenize(header.text)).header()
+    entries = _statements(parsed.text, body)
+    doc = concat(head.doc, " {", nest(HARDLINE, stack(entries)), HARDLINE, "}")
+    return [*above, Entry(doc, head.blank), *_comments(parsed.text[body.span.end :])]
+
+
+def _statements(text: str, body: tree.Body) -> list[Entry]:
+    """What stands in a body: each statement goes as far as the next one starts."""
+    starts = [statement.span.start for statement in body.statements]
+    entries = _comments(text[body.span.start + 1 : starts[0]])
+    for start, end in zip(starts, [*starts[1:], body.span.end - 1], strict=True):
+        before = text[:start]
+        blank = before[len(before.rstrip()) :].count("\n") > 1
+        region = text[start:end]
+        sound = _sound(f"{_WRAPPER}{region}\n}}")
+        found = Arranger(sound.item, tokenize(sound.text)).contents() if sound else [Entry(Text(region.strip()), False)]
+        first, *rest = found
+        entries += [first._replace(blank=blank), *rest]
+    return entries
+
+
+def _comments(text: str) -> list[Entry]:
+    """Comments without a statement."""
+    sound = _sound(f"{_WRAPPER}{text}\n}}")
+    return Arranger(sound.item, tokenize(sound.text)).contents() if sound else []
+
+
+def _sound(text: str) -> ParsedItem | None:
+    """The item that a text is, if it has no fault."""
+    pieces = parse_piece(text)
+    if len(pieces) != 1 or pieces[0][1].diagnostics:
+        return None
+    return pieces[0][1]
+
+
+def _is_trivia(text: str) -> bool:
+    return all(token.kind in TRIVIA for token in tokenize(text))

@@ -1,0 +1,117 @@
+"""The one layout of `.ms` text: lines of 100 characters, 4 spaces, comments kept, meaning untouched.
+
+Formatting formatted text changes nothing. What cannot be understood is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from mslang.diagnostics import Span
+from mslang.syntax import tree
+from mslang.syntax.arrange import Arranger, Entry, stack
+from mslang.syntax.arrange_broken import arrange_broken
+from mslang.syntax.lexer import COMMENTS, WHITESPACE, significant, tokenize
+from mslang.syntax.parse import parse_file, parse_piece
+from mslang.syntax.pretty import Text, render
+from mslang.syntax.tree import File, ParsedItem
+
+
+class Edit(NamedTuple):
+    """Put `text` in the place of `span`."""
+
+    span: Span
+    text: str
+
+
+def format_text(text: str) -> str:
+    """The text in the one layout."""
+    return format_file(parse_file("", text))
+
+
+def format_file(file: File) -> str:
+    """The text of a parsed file in the one layout."""
+    parts = [_format_trivia(file.leading)] if file.leading.strip() else []
+    last: ParsedItem | None = None
+    for placed in file.items:
+        if parts:
+            parts.append("\n" * (1 + _blank_between(file, placed, last)))
+        parts.append(format_item(placed.parsed))
+        last = placed.parsed
+    return "".join(parts) + "\n" if parts else ""
+
+
+def format_range(text: str, span: Span) -> tuple[Edit, ...]:
+    """The edits that bring the items that a range touches into the one layout."""
+    file = parse_file("", text)
+    edits: list[Edit] = []
+    for placed in file.items:
+        end = placed.start + len(placed.parsed.text.rstrip())
+        if placed.start <= span.end and span.start <= end:
+            formatted = format_item(placed.parsed)
+            if formatted != text[placed.start : end]:
+                edits.append(Edit(Span(placed.start, end), formatted))
+    return tuple(edits)
+
+
+def _blank_between(file: File, placed: tree.PlacedItem, last: ParsedItem | None) -> bool:
+    """Does an empty line go before an item? Between those that stand in groups only if one was there."""
+    item = placed.item
+    before = file.text[: placed.start]
+    was_blank = before[len(before.rstrip()) :].count("\n") > 1
+    if last is None or isinstance(item, tree.BadItem):
+        return was_blank
+    grouped = isinstance(item, tree.Use | tree.Const) and type(item) is type(last.item)
+    return was_blank or not grouped
+
+
+def _format_trivia(text: str) -> str:
+    """Comments alone."""
+    entries: list[Entry] = []
+    blank = False
+    for token in tokenize(text):
+        if token.kind == WHITESPACE:
+            blank = token.text.count("\n") > 1
+        else:
+            entries.append(Entry(Text(token.text.rstrip()), blank))
+            blank = False
+    return render(stack(entries))
+
+
+@lru_cache(maxsize=4096)
+def format_item(parsed: ParsedItem) -> str:
+    """The text of one item, with the comments that belong to it, in the one layout."""
+    written = parsed.text.rstrip()
+    if not parsed.diagnostics:
+        formatted = render(stack(Arranger(parsed.item, tokenize(parsed.text)).item()))
+        return formatted if _same_tokens(written, formatted) else written
+    entries = arrange_broken(parsed)
+    if entries is None:
+        return written
+    formatted = render(stack(entries))
+    return formatted if _same_tokens(written, formatted) and _is_settled(formatted) else written
+
+
+def _is_settled(text: str) -> bool:
+    """Would formatting change a formatted broken item again? Then recovery has understood it in another way."""
+    items = parse_piece(text)
+    if len(items) != 1:
+        return False
+    entries = arrange_broken(items[0][1])
+    return entries is not None and render(stack(entries)) == text
+
+
+def _same_tokens(before: str, after: str) -> bool:
+    """Do two texts have the same tokens and comments? Layout must not change more than white space."""
+    return list(_essence(before)) == list(_essence(after))
+
+
+def _essence(text: str) -> Iterator[tuple[str, str]]:
+    tokens = tokenize(text)
+    for token in significant(tokens):
+        yield token.kind, token.text
+    for token in tokens:
+        if token.kind in COMMENTS:
+            yield token.kind, token.text.rstrip()
