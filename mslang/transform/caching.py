@@ -40,11 +40,11 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
                consumers: Sequence[BlockRef] | None = None) -> Outcome:
     """Copy what blocks read of a buffer into a new buffer, and let them read that.
 
-    The new buffer `A_shared` has the shape of the old one (lowering keeps of it what is used). The copy, a block of
-    the same name with axes `ax0`, `ax1`, … under loops of its own, stands after the writer of the buffer, in the
-    innermost loop that the writer shares with a reader; without a writer at the start of the scope. It copies what
-    the readers read there, or, if some of them are outside of that loop, all that the writer has written there. It is
-    returned.
+    The copy is a block `A_shared` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
+    `A_shared_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the writer of
+    the buffer, in the innermost loop that the writer shares with a reader; without a writer at the start of the scope.
+    It copies what the readers read there, or, if some of them are outside of that loop, all that the writer has
+    written there.
 
     `consumers` are the blocks that read the new buffer; by default all that read the old one after its writer.
 
@@ -53,8 +53,8 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
 
     After:
         # mm.cache_read(A, scope = shared)
-        block A_shared[ax0: 64, ax1: 64] { A_shared[ax0, ax1] = A[ax0, ax1] }
-        block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared[i, k] * B[k, j] }
+        block A_shared[ax0: 64, ax1: 64] { A_shared_1[ax0, ax1] = A[ax0, ax1] }
+        block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared_1[i, k] * B[k, j] }
 
     Rejects:
         - a scope that there is none of
@@ -99,9 +99,9 @@ def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str
                 consumers: Sequence[BlockRef] | None = None) -> Outcome:
     """Let a block compute into a new buffer, and copy that to the old one.
 
-    The new buffer `C_local` has the shape of the old one (lowering keeps of it what is used). The copy, a block of the
-    same name with axes `ax0`, `ax1`, … under loops of its own, stands after the block, in the innermost loop that the
-    block shares with a reader of the buffer, else after all of its loops. It is returned.
+    The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
+    `C_local_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the block, in
+    the innermost loop that the block shares with a reader of the buffer, else after all of its loops.
 
     Readers still read the old buffer, but for `consumers`, which read the new one.
 
@@ -110,8 +110,8 @@ def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str
 
     After:
         # mm.cache_write(C, scope = local)
-        block mm[i: 64, j: 64 | k: 64] { C_local[i, j] += A[i, k] * B[k, j] }
-        block C_local[ax0: 64, ax1: 64] { C[ax0, ax1] = C_local[ax0, ax1] }
+        block mm[i: 64, j: 64 | k: 64] { C_local_1[i, j] += A[i, k] * B[k, j] }
+        block C_local[ax0: 64, ax1: 64] { C[ax0, ax1] = C_local_1[ax0, ax1] }
 
     Rejects:
         - a scope that there is none of

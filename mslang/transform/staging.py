@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Expr, Load, Var
+from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, fresh, path_to_block, used_names
+from mslang.ir.visit import Path, all_buffers, fresh, path_to_block
 from mslang.transform.cover import Box, consumed_box, produced_box, produces_for
 from mslang.transform.dependence import buffers_read, readers, writers
 from mslang.transform.nest import nest
@@ -133,10 +133,13 @@ def copy_between(program: Program, old: Buffer, scope: str, box: Box, limits: Bo
         into: whether the new buffer is written.
     """
     taken = taken_names(program)
-    name = fresh(f"{old.name}_{scope.replace('.', '_')}", used_names(program))
-    new = Buffer(name, old.dtype, old.shape, scope)
+    name = fresh(f"{old.name}_{scope.replace('.', '_')}", taken)
+    taken.add(name)
+    others = {*all_buffers(program), *(s.name for s in program.dynamic if isinstance(s, Symbol))}
+    new = Buffer(fresh(name, taken), old.dtype, old.shape, scope)
+    taken.add(new.name)
     source, target = (old, new) if into else (new, old)
-    names = [f"ax{d}" for d in range(len(old.shape))]
+    names = [fresh(f"ax{d}", others) for d in range(len(old.shape))]
     index: tuple[Expr, ...] = tuple(Var(n) for n in names)
     spans: dict[str, Range] = {}
     kept: list[Expr] = []
