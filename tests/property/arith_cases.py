@@ -9,7 +9,18 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from mslang.ir.arith.domain import rows
-from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol, Var
+from mslang.ir.expr import (
+    Binary,
+    Choice,
+    Const,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Var,
+)
 from mslang.ir.program import Range
 
 PERFECT = PerfectTile(Const(24), 3, 8)
@@ -103,7 +114,9 @@ def points(ranges: Mapping[str, Range], symbols: Mapping[str, tuple[int, ...]]) 
             yield {"i": i, "j": j, "k": k}
 
 
-def some_points(ranges: Mapping[str, Range], symbols: Mapping[str, tuple[int, ...]], n: int = 60) -> list[dict[str, int]]:
+def some_points(
+    ranges: Mapping[str, Range], symbols: Mapping[str, tuple[int, ...]], n: int = 60
+) -> list[dict[str, int]]:
     """At most about n points, spread over the ranges, the last among them."""
     found = list(itertools.islice(points(ranges, symbols), 20_000))
     step = max(1, len(found) // n)

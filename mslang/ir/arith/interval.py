@@ -124,11 +124,23 @@ def extreme(p: Poly, scope: Scope, side: Side) -> Poly | None:
         c = coefficient(p, f)
         sign = 1 if not_negative(c, scope) else -1 if not_negative(-c, scope) else 0
         if not sign:
-            return None
+            either = _either_end(p, f, c, scope, side)
+            if either is None:
+                return None
+            p = either
+            continue
         by = _factor_bound(f, scope, LOW if side * sign < 0 else HIGH)
         if by is None:
             return None
         p = merge(replace_factor(p, f, by))
+
+
+def _either_end(p: Poly, f: Factor, c: Poly, scope: Scope, side: Side) -> Poly | None:
+    """`p` with `c * f` bounded where the sign of the size `c` differs from one value of its symbols to another."""
+    low, high = _factor_bound(f, scope, LOW), _factor_bound(f, scope, HIGH)
+    if low is None or high is None or not c.is_size:
+        return None
+    return p - c * Poly({(f,): 1}) + choice("min" if side == LOW else "max", c * low, c * high)
 
 
 def _linear_extreme(p: Poly, scope: Scope, side: Side) -> Poly | None:
