@@ -293,15 +293,15 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
     operation = OPERATIONS.get(name)
     if operation is not None and operation.group is Group.SAMPLER:
         raise failure("MS207", e, f"`{name}` draws a decision", help=f"write `let x ~ {name}(…)`")
+    if receiver and it.has_methods(receiver[0]):
+        return _at(e, frame, lambda: it.method(receiver[0], name, e, frame))
     args, kwargs = arguments(it, e.args, frame)
     args = [*receiver, *args]
     if operation is not None and (not receiver or isinstance(receiver[0], Handle)):
         return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
-    if receiver and it.has_method(receiver[0], name):
-        return _at(e, frame, lambda: it.method(receiver[0], name, args[1:], kwargs))
     builtin = it.builtin(name)
     if builtin is not None:
-        return _at(e, frame, lambda: builtin(args, kwargs, e, frame))
+        return _at(e, frame, lambda: builtin(it, args, kwargs, e, frame))
     value = lookup(it, name, frame, words=False)
     if value is None and operation is not None:
         return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))

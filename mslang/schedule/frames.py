@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from mslang.diagnostics import MsError, Note, ScheduleError, Span, problem
+from mslang.diagnostics import Diagnostic, MsError, Note, ScheduleError, Span, problem
 from mslang.schedule.handles import Handle, Site
 from mslang.sema.module import Module
 from mslang.syntax import tree
@@ -85,19 +85,20 @@ class Frame:
     def blame(self, error: MsError, span: Span) -> MsError:
         """The error pointing at `span`, unless it points into this text already; from an inner call, with a note."""
         kind = type(error) if isinstance(error, ScheduleError) else ScheduleError
-        placed = []
-        for d in error.diagnostics:
-            if d.path is None:
-                placed.append(d.at(span).placed(self.place.path or "", self.place.start))
-            elif len(d.notes) < 4:
-                note = Note("called from here", span.shifted(self.place.start), self.place.path or "")
-                placed.append(replace(d, notes=(*d.notes, note)))
-            else:
-                placed.append(d)
+        here = span.shifted(self.place.start)
         made = MsError.__new__(kind)
         made.__dict__.update(error.__dict__)
-        MsError.__init__(made, *placed)
+        MsError.__init__(made, *(self._blamed(d, span, here) for d in error.diagnostics))
         return made
+
+    def _blamed(self, d: Diagnostic, span: Span, here: Span) -> Diagnostic:
+        path = self.place.path or ""
+        if d.path is None:
+            return d.at(span).placed(path, self.place.start)
+        known = [(d.path, d.span), *((n.path, n.span) for n in d.notes)]
+        if any(p == path and s is not None and here.start <= s.start and s.end <= here.end for p, s in known):
+            return d
+        return replace(d, notes=(*d.notes, Note("called from here", here, path)))
 
 
 def element_name(value: object, index: int) -> str:

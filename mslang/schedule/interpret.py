@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+import msgspec
+
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import statements, values
-from mslang.schedule.expressions import arguments, evaluate
+from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Address, Frame, Place
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.items import ItemValue, NativeValue
@@ -24,6 +26,12 @@ from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
 from mslang.transform.outcome import BlockRef
 
+Judge = Callable[["Interpreter", tree.Check | tree.Snapshot, Frame], None]
+"""What `check` and `snapshot` do."""
+
+Method = Callable[["Interpreter", object, str, tree.Call, Frame], object]
+"""A call on a value that is none of schedules: gets the receiver, the method's name, and the call."""
+
 Native = Callable[["Interpreter", Sequence[object], Mapping[str, object]], object]
 """A native function or rule: gets the interpreter and its arguments."""
 
@@ -32,39 +40,54 @@ Natives = Mapping[str, Native]
 
 NO_NATIVES: Natives = MappingProxyType({})
 
+
 DEPTH = 64
 """How deep fns may call each other."""
 
-Builtin = Callable[[Sequence[object], Mapping[str, object], tree.Call, Frame], object]
+Builtin = Callable[["Interpreter", Sequence[object], Mapping[str, object], tree.Call, Frame], object]
+"""A function of the language itself: gets the interpreter, its arguments, the call and where it stands."""
+
+
+def _no_tests(it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> None:
+    raise ScheduleError(problem("MS207", "`check` and `snapshot` belong in a test", help="use `require`"))
+
+
+class World(msgspec.Struct, frozen=True):
+    """What items may use beside the session: the machine, native names, the program's sizes.
+
+    `functions` come before the language's own, `method` serves calls on values of `receivers`, `judge` does `check`
+    and `snapshot`; tests give them. `on_step` is called after every statement, for editors.
+    """
+
+    machine: Target = GENERIC
+    natives: Natives = NO_NATIVES
+    sizes: Mapping[str, object] = MappingProxyType({})
+    functions: Mapping[str, Builtin] = MappingProxyType({})
+    receivers: tuple[type, ...] = ()
+    method: Method | None = None
+    judge: Judge = _no_tests
+    on_step: Callable[[Step], None] | None = None
+
+
+PLAIN = World()
 
 
 class Interpreter:
-    """Runs items on a session.
+    """Runs items on a session."""
 
-    Args:
-        session: the schedule's state.
-        machine: what `machine` says.
-        natives: what the library's native names do.
-        sizes: the program's sizes, by name.
-        on_step: called after every statement, for editors.
-    """
-
-    def __init__(self, session: Session, machine: Target = GENERIC, natives: Natives = NO_NATIVES,
-                 sizes: Mapping[str, object] = MappingProxyType({}), on_step: Callable[[Step], None] | None = None) -> None:
+    def __init__(self, session: Session, world: World = PLAIN) -> None:
         self.session = session
-        self.machine = machine
-        self.natives = natives
-        self._sizes = sizes
-        self._on_step = on_step
-        self._builtins: Mapping[str, Builtin] = {
-            "apply": self._apply, "len": self._len, "min": self._extreme, "max": self._extreme, "at": self._location,
-            "enter_postproc": self._enter_postproc,
-        }
+        self.world = world
+
+    @property
+    def machine(self) -> Target:
+        """What `machine` says."""
+        return self.world.machine
 
     # ------------------------------------------------------------------ names
     def program_name(self, name: str) -> object | None:
         """The block, buffer or size of the program that a name stands for."""
-        return self.session.thing(name) or self._sizes.get(name)
+        return self.session.thing(name) or self.world.sizes.get(name)
 
     def block_names(self) -> tuple[str, ...]:
         """The names of blocks and buffers, to suggest one."""
@@ -81,12 +104,12 @@ class Interpreter:
 
     def stepped(self, step: Step) -> None:
         """Note that a statement ran."""
-        if self._on_step is not None:
-            self._on_step(step)
+        if self.world.on_step is not None:
+            self.world.on_step(step)
 
     def judge(self, s: tree.Check | tree.Snapshot, frame: Frame) -> None:
-        """`check` and `snapshot` outside tests are faults."""
-        raise ScheduleError(problem("MS207", "`check` and `snapshot` belong in a test", help="use `require`"))
+        """Do a `check` or `snapshot`."""
+        self.world.judge(self, s, frame)
 
     # ------------------------------------------------------------------ items
     def run_schedule(self, found: Found, args: Sequence[object] = (), kwargs: Mapping[str, object] = MappingProxyType({}),
@@ -190,15 +213,16 @@ class Interpreter:
 
     def builtin(self, name: str) -> Builtin | None:
         """A function of the language itself."""
-        return self._builtins.get(name)
+        return self.world.functions.get(name) or BUILTINS.get(name)
 
-    def has_method(self, value: object, name: str) -> bool:
-        """Whether a value has a method that is no operation of schedules."""
-        return False
+    def has_methods(self, value: object) -> bool:
+        """Whether calls on a value are none of schedules."""
+        return isinstance(value, self.world.receivers)
 
-    def method(self, value: object, name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Call such a method."""
-        raise ScheduleError(problem("MS202", f"{describe(value)} has no operation `{name}`"))
+    def method(self, value: object, name: str, e: tree.Call, frame: Frame) -> object:
+        """Call a method of such a value."""
+        assert self.world.method is not None
+        return self.world.method(self, value, name, e, frame)
 
     def call_value(self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
                    ) -> object:
@@ -217,53 +241,16 @@ class Interpreter:
         raise ScheduleError(problem("MS203", f"{describe(value)} cannot be called"))
 
     def _native(self, value: NativeValue) -> object:
-        run = self.natives.get(value.native.address)
+        run = self.world.natives.get(value.native.address)
         if run is None:
             raise ScheduleError(problem("MS266", f"`{value.native.address}` cannot run here",
                                         why="nothing that implements it is loaded"))
         return run(self, value.args, dict(value.kwargs))
 
-    # ------------------------------------------------------------------ builtins
-    def _apply(self, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
-        if len(args) != 1 or kwargs:
-            raise ScheduleError(problem("MS205", "`apply` takes a rule"))
-        self.apply_rule(args[0])
-        return None
-
-    def _len(self, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
-        if len(args) != 1 or not isinstance(args[0], tuple):
-            raise ScheduleError(problem("MS205", "`len` takes a list"))
-        return len(args[0])
-
-    def _extreme(self, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
-        assert isinstance(e.callee, tree.Ref)
-        op = e.callee.name.text
-        items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
-        if not items:
-            raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
-        found = items[0]
-        for other in items[1:]:
-            found = values.combine(op, found, other)
-        return found
-
-    def _location(self, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
-        if len(args) != 1 or not isinstance(args[0], Handle) or args[0].kind != "loop":
-            raise ScheduleError(problem("MS205", "`at` takes a loop"))
-        return Location(f"at({self.session.handles.resolve(args[0]).name})", args[0])
-
-    def _enter_postproc(self, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
-        self.session.enter_postproc()
-        return None
-
 
 def place_of(found: Found) -> Place:
     """Where the statements of an item stand."""
     return Place(found.module, found.module.path, found.placed.start, found.placed.parsed.text)
-
-
-def evaluate_arguments(it: Interpreter, args: Sequence[tree.Arg], place: Place) -> tuple[list[object], dict[str, object]]:
-    """The arguments of a call that stands outside of a body."""
-    return arguments(it, args, Frame(place))
 
 
 def _call_text(e: tree.Call, frame: Frame) -> str:
@@ -275,3 +262,47 @@ def _order(attributes: Sequence[tree.Attribute]) -> str:
         if attribute.name.text == "order" and attribute.args and isinstance(attribute.args[0].value, tree.Ref):
             return attribute.args[0].value.name.text
     return "producers_first"
+
+
+# ------------------------------------------------------------------ functions of the language
+def _apply(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+    if len(args) != 1 or kwargs:
+        raise ScheduleError(problem("MS205", "`apply` takes a rule"))
+    it.apply_rule(args[0])
+    return None
+
+
+def _len(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+    if len(args) != 1 or not isinstance(args[0], tuple):
+        raise ScheduleError(problem("MS205", "`len` takes a list"))
+    return len(args[0])
+
+
+def _extreme(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+    assert isinstance(e.callee, tree.Ref)
+    op = e.callee.name.text
+    items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
+    if not items:
+        raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
+    found = items[0]
+    for other in items[1:]:
+        found = values.combine(op, found, other)
+    return found
+
+
+def _location(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+    if len(args) != 1 or not isinstance(args[0], Handle) or args[0].kind != "loop":
+        raise ScheduleError(problem("MS205", "`at` takes a loop"))
+    return Location(f"at({it.session.handles.resolve(args[0]).name})", args[0])
+
+
+def _enter_postproc(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+                    ) -> object:
+    it.session.enter_postproc()
+    return None
+
+
+BUILTINS: Mapping[str, Builtin] = MappingProxyType({
+    "apply": _apply, "len": _len, "min": _extreme, "max": _extreme, "at": _location, "enter_postproc": _enter_postproc,
+})
+"""The functions that need no `use`."""

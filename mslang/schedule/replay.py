@@ -16,7 +16,7 @@ from mslang.schedule.arguments import unwritten
 from mslang.schedule.decisions import Decider, Drawing, PinError
 from mslang.schedule.frames import Place
 from mslang.schedule.handles import Site
-from mslang.schedule.interpret import NO_NATIVES, Interpreter, Natives
+from mslang.schedule.interpret import PLAIN, Interpreter, World
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
 from mslang.schedule.space import Candidate, Space
@@ -25,7 +25,6 @@ from mslang.schedule.values import IndexMap
 from mslang.sema.module import Module
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_item
-from mslang.target.description import GENERIC, Target
 
 
 def replay(program: Program, trace: Trace, *, strict: bool = False, seed: int = 0) -> Candidate:
@@ -110,15 +109,13 @@ def _current_size(session: Session, e: Expr) -> Expr:
     return e if changed == e else simplify(changed)
 
 
-def space_of_text(text: str, program: Program, *, machine: Target = GENERIC, natives: Natives = NO_NATIVES,
-                  module: Module | None = None) -> Space:
+def space_of_text(text: str, program: Program, world: World = PLAIN, module: Module | None = None) -> Space:
     """The space of a schedule given as text, such as a flat trace.
 
     Args:
         text: one `schedule` item with a body.
         program: what to schedule.
-        machine: what `machine` says.
-        natives: what native names do.
+        world: the machine, native names.
         module: where the text's other names are looked up.
 
     Raises:
@@ -134,7 +131,7 @@ def space_of_text(text: str, program: Program, *, machine: Target = GENERIC, nat
     target = None if item.target is None else " ".join(text[item.target.span.start:item.target.span.end].split())
 
     def recipe(session: Session) -> str | None:
-        Interpreter(session, machine, natives).run_text(item, place)
+        Interpreter(session, world).run_text(item, place)
         return item.name.text
 
     return Space(program, recipe, name=item.name.text, target=target)

@@ -6,7 +6,7 @@ in for the symbols, and nothing else: the one way in which mslang makes a concre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 
 import msgspec

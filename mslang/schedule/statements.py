@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -167,6 +167,3 @@ def truth(it: Interpreter, e: tree.Expr, frame: Frame) -> bool:
             return it.session.branch(found)
     raise failure("MS203", e, "this is no condition")
 
-
-Judge = Callable[[tree.Check | tree.Snapshot, Frame], None]
-"""What `check` and `snapshot` do: see `mslang.schedule.testing`."""

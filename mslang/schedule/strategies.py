@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mslang.diagnostics import MsError, ScheduleError, problem
@@ -10,12 +10,11 @@ from mslang.ir.program import Program
 from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Address, Frame
-from mslang.schedule.interpret import NO_NATIVES, Interpreter, Natives, place_of
+from mslang.schedule.interpret import Interpreter, World, place_of
 from mslang.schedule.items import ItemValue, NativeValue
 from mslang.schedule.pins import pin_values
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
-from mslang.schedule.statements import Step
 from mslang.schedule.values import describe
 from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
@@ -26,19 +25,16 @@ from mslang.target.description import GENERIC, Target
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
-def space_of(module: Module, name: str, program: Program | None = None, *, machine: Target | None = None,
-             natives: Natives = NO_NATIVES, sizes: Mapping[str, int] = NO_SIZES,
-             on_step: Callable[[Step], None] | None = None) -> Space:
+def space_of(module: Module, name: str, program: Program | None = None, world: World | None = None,
+             sizes: Mapping[str, int] = NO_SIZES) -> Space:
     """The space that a schedule, space or rule of a module spans.
 
     Args:
         module: the module.
         name: the schedule, space or rule.
         program: what to schedule (None: what the item is `for`, with `sizes`).
-        machine: what `machine` says (None: what the item is `on`).
-        natives: what the library's native names do.
+        world: the machine, native names (None: the machine is what the item is `on`).
         sizes: sizes of the program, the rest take their defaults.
-        on_step: called after each statement of every replay.
 
     Raises:
         MsError: there is no such item, or its program or target is faulty.
@@ -46,26 +42,30 @@ def space_of(module: Module, name: str, program: Program | None = None, *, machi
     found = module.find(name)
     if not isinstance(found, Found) or not isinstance(found.item, tree.Schedule | tree.Space | tree.Rule):
         raise MsError(problem("MS201", f"there is no schedule, space or rule `{name}`"))
-    return space_of_value(ItemValue(found, name), program, machine=machine, natives=natives, sizes=sizes, on_step=on_step)
+    return space_of_value(ItemValue(found, name), program, world, sizes)
 
 
-def space_of_value(value: ItemValue, program: Program | None = None, *, machine: Target | None = None,
-                   natives: Natives = NO_NATIVES, sizes: Mapping[str, int] = NO_SIZES,
-                   on_step: Callable[[Step], None] | None = None) -> Space:
+def space_of_value(value: ItemValue, program: Program | None = None, world: World | None = None,
+                   sizes: Mapping[str, int] = NO_SIZES) -> Space:
     """The space of an item with the arguments that it was called with; see `space_of`."""
-    found, item = value.found, value.found.item
-    if program is None:
-        program = _program_of(found, sizes)
-    target = _target_text(found)
-    if machine is None:
-        machine = _machine_of(found)
+    found = value.found
+    program = _program_of(found, sizes) if program is None else program
+    world = World(machine=machine_of(found)) if world is None else world
 
     def recipe(session: Session) -> str | None:
-        it = Interpreter(session, machine, natives, sizes, on_step)
-        return _Runner(it).run(value, top=True)
+        return _Runner(Interpreter(session, world)).run(value, top=True)
 
-    name = item.name.text if not value.text else value.text
-    return Space(program, recipe, name=name, target=target)
+    return Space(program, recipe, name=value.text, target=_target_text(found))
+
+
+def machine_of(found: Found) -> Target:
+    """The machine that an item is `on`.
+
+    Raises:
+        MsError: the target is faulty.
+    """
+    name = _target_text(found)
+    return GENERIC if name is None else describe_target(found.module, name)
 
 
 def _program_of(found: Found, sizes: Mapping[str, int]) -> Program:
@@ -83,11 +83,6 @@ def _target_text(found: Found) -> str | None:
     if target is None:
         return None
     return " ".join(found.placed.parsed.text[target.span.start:target.span.end].split())
-
-
-def _machine_of(found: Found) -> Target:
-    name = _target_text(found)
-    return GENERIC if name is None else describe_target(found.module, name)
 
 
 class _Runner:

@@ -1,0 +1,287 @@
+"""Running `test` items: `check`, `snapshot`, and the functions that tests use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import dedent
+from types import MappingProxyType
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, problem
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Const
+from mslang.ir.program import Buffer, Program
+from mslang.ir.visit import all_buffers, blocks_of, loops_of, path_to_block
+from mslang.schedule import values
+from mslang.schedule.decisions import Drawing
+from mslang.schedule.expressions import evaluate
+from mslang.schedule.frames import Frame, Place
+from mslang.schedule.interpret import NO_NATIVES, Interpreter, Native, Natives, World
+from mslang.schedule.items import ItemValue, SizedProgram
+from mslang.schedule.session import Session
+from mslang.schedule.space import Candidate, Space
+from mslang.schedule.statements import run_body
+from mslang.schedule.strategies import machine_of, space_of_value
+from mslang.schedule.trace import Value
+from mslang.schedule.values import describe
+from mslang.sema.module import Module
+from mslang.sema.program import instantiate
+from mslang.sema.report import failure
+from mslang.syntax import tree
+
+Equivalence = Callable[[Program, Program, float, float, int], str | None]
+"""Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or
+None if nothing does."""
+
+
+class Scheduled(msgspec.Struct, frozen=True):
+    """A candidate in a test."""
+
+    candidate: Candidate
+
+    @property
+    def program(self) -> Program:
+        """Its program."""
+        return self.candidate.program
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """The answer of a check, and why it is no."""
+
+    holds: bool
+    why: str | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A `snapshot` that ran: where its text stands in the file, what it says and what was found."""
+
+    span: Span
+    expected: str
+    found: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether they are the same, layout apart."""
+        return _plain(self.expected) == _plain(self.found)
+
+
+class TestResult(msgspec.Struct, frozen=True):
+    """How a test went. `diagnostics` say what failed, `checks` how many checks passed."""
+
+    title: str
+    path: str
+    span: Span
+    diagnostics: tuple[Diagnostic, ...] = ()
+    checks: int = 0
+    snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return not self.diagnostics
+
+
+def run_test(module: Module, placed: tree.PlacedItem, equivalence: Equivalence, natives: Natives = NO_NATIVES,
+             ) -> TestResult:
+    """Run one test item of a module.
+
+    Args:
+        module: the module.
+        placed: the test.
+        equivalence: how `equiv` compares programs.
+        natives: what other native names do.
+    """
+    item = placed.item
+    assert isinstance(item, tree.Test)
+    runner = _Runner(equivalence, natives)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    try:
+        runner.run(item, Place(module, module.path, placed.start, placed.parsed.text))
+    except MsError as error:
+        diagnostics = error.diagnostics
+    found = tuple(s.diagnostic(module.path) for s in runner.failed)
+    return TestResult(item.title.value, module.path, item.title.span.shifted(placed.start), (*diagnostics, *found),
+                      runner.checks, tuple(runner.snapshots))
+
+
+def updated(text: str, results: Sequence[TestResult]) -> str:
+    """A file's text with the snapshots that failed rewritten to what was found."""
+    wrong = {s.span: s for r in results for s in r.snapshots if not s.passed}
+    for span in sorted(wrong, reverse=True):
+        line = text.rfind("\n", 0, span.start) + 1
+        indent = " " * (len(text[line:span.start]) - len(text[line:span.start].lstrip()))
+        lines = "".join(f"{indent}    {x}\n" if x else "\n" for x in _plain(wrong[span].found).split("\n"))
+        text = f'{text[:span.start]}"""\n{lines}{indent}"""{text[span.end:]}'
+    return text
+
+
+def _plain(text: str) -> str:
+    return "\n".join(line.rstrip() for line in dedent(text).strip().split("\n"))
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    snapshot: Snapshot
+
+    def diagnostic(self, path: str) -> Diagnostic:
+        return Diagnostic("MS268", "the snapshot differs", self.snapshot.span, why=f"found: {_plain(self.snapshot.found)}",
+                          help="`mslang test --update` rewrites it", path=path)
+
+
+class _Runner:
+    """One test: its checks and snapshots pile up while it runs."""
+
+    def __init__(self, equivalence: Equivalence, natives: Natives) -> None:
+        self._equivalence = equivalence
+        self.checks = 0
+        self.snapshots: list[Snapshot] = []
+        self._spaces: dict[tuple[str, int, Program], Space] = {}
+        own: dict[str, Native] = {"std.testing.equiv": self._equiv}
+        self._natives = natives
+        self._world = World(
+            natives=MappingProxyType({**natives, **own}),
+            functions=MappingProxyType({"sample": self._sample, "apply": self._apply}),
+            receivers=(Scheduled, SizedProgram), method=_method, judge=self._judge,
+        )
+
+    @property
+    def failed(self) -> tuple[_Failed, ...]:
+        """The snapshots that differ."""
+        return tuple(_Failed(s) for s in self.snapshots if not s.passed)
+
+    def run(self, item: tree.Test, place: Place) -> None:
+        """Run the test's statements; a check that fails ends it."""
+        session = Session(Program("test", (), ()), Drawing(0))
+        run_body(Interpreter(session, self._world), item.body, Frame(place))
+
+    # ------------------------------------------------------------------ check, snapshot
+    def _judge(self, it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> None:
+        match s:
+            case tree.Check(condition=condition, why=why):
+                truth = self._truth(it, condition, frame)
+                if not truth.holds:
+                    text = " ".join(frame.place.text[condition.span.start:condition.span.end].split())
+                    raise failure("MS268", s, f"check failed: {why.value if why is not None else text}", why=truth.why)
+                self.checks += 1
+            case tree.Snapshot(value=value, text=text):
+                found = evaluate(it, value, frame)
+                self.snapshots.append(Snapshot(text.span.shifted(frame.place.start), text.value, _shown(found)))
+
+    def _truth(self, it: Interpreter, e: tree.Expr, frame: Frame) -> Truth:
+        if isinstance(e, tree.Binary) and e.op in ("==", "!=", "<", "<=", ">", ">="):
+            left, right = evaluate(it, e.left, frame), evaluate(it, e.right, frame)
+            return Truth(values.combine(e.op, left, right) is True, f"the left side is {_shown(left)}, the right side {_shown(right)}")
+        found = evaluate(it, e, frame)
+        match found:
+            case Truth():
+                return found
+            case bool():
+                return Truth(found)
+        raise failure("MS203", e, f"`check` takes a condition, not {describe(found)}")
+
+    # ------------------------------------------------------------------ functions of tests
+    def _sample(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+                ) -> object:
+        if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
+            raise ScheduleError(problem("MS205", "`sample` takes a space or schedule, and a program"))
+        pins = dict(kwargs)
+        seed = pins.pop("seed", 0)
+        if not isinstance(seed, int):
+            raise ScheduleError(problem("MS203", "`seed` is a number"))
+        return Scheduled(self._space(args[0], concrete(args[1])).sample(seed, _pins(pins)))
+
+    def _apply(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+               ) -> object:
+        if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
+            raise ScheduleError(problem("MS205", "in a test `apply` takes a rule and a program"))
+        return Scheduled(self._space(args[0], concrete(args[1])).sample(0))
+
+    def _space(self, value: ItemValue, program: Program) -> Space:
+        key = (value.text, id(value.found.item), program)
+        if key not in self._spaces:
+            world = World(machine=machine_of(value.found), natives=self._natives)
+            self._spaces[key] = space_of_value(value, program, world)
+        return self._spaces[key]
+
+    def _equiv(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        if len(args) != 2 or not isinstance(args[0], SizedProgram):
+            raise ScheduleError(problem("MS205", "`equiv` takes a program and a scheduled form of it"))
+        program = concrete(args[0])
+        match args[1]:
+            case Scheduled(candidate=candidate):
+                scheduled = candidate.program
+            case ItemValue() as value:
+                scheduled = self._space(value, program).sample(0).program
+            case SizedProgram() as other:
+                scheduled = concrete(other)
+            case other:
+                raise ScheduleError(problem("MS203", f"`equiv` takes a scheduled program, not {describe(other)}"))
+        rtol, atol, seed = kwargs.get("rtol", 1e-5), kwargs.get("atol", 1e-6), kwargs.get("seed", 0)
+        if not (isinstance(rtol, int | float) and isinstance(atol, int | float) and isinstance(seed, int)):
+            raise ScheduleError(problem("MS203", "the tolerances and the seed of `equiv` are numbers"))
+        difference = self._equivalence(program, scheduled, rtol, atol, seed)
+        return Truth(difference is None, difference)
+
+
+def concrete(value: SizedProgram) -> Program:
+    """The program with its sizes."""
+    assert isinstance(value.found.item, tree.Program)
+    return instantiate(value.found.module, value.found.item.name.text, value.values)
+
+
+def _pins(pins: Mapping[str, object]) -> dict[str, Value]:
+    wrong = next((a for a, v in pins.items() if not isinstance(v, bool | int | float | str | tuple)), None)
+    if wrong is not None:
+        raise ScheduleError(problem("MS203", f"`{wrong}` is pinned to {describe(pins[wrong])}"))
+    return {a: v for a, v in pins.items() if isinstance(v, bool | int | float | str | tuple)}
+
+
+def _shown(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case tuple():
+            return "[" + ", ".join(_shown(x) for x in value) + "]"
+        case bool():
+            return "true" if value else "false"
+    return str(value)
+
+
+# ------------------------------------------------------------------ what tests ask of programs
+def _method(it: Interpreter, receiver: object, name: str, e: tree.Call, frame: Frame) -> object:
+    assert isinstance(receiver, Scheduled | SizedProgram)
+    program = receiver.program if isinstance(receiver, Scheduled) else concrete(receiver)
+    match name, e.args:
+        case "blocks", ():
+            return tuple(b.name for b in blocks_of(program.body))
+        case "loops", (tree.Arg(value=tree.Ref(name=tree.Name(text=block))),):
+            return _loops(program, block)
+        case "loops", (tree.Arg(value=tree.String(value=block)),):
+            return _loops(program, block)
+        case "text", ():
+            from mslang.ir.print import print_program
+
+            return print_program(program)
+        case "trace", () if isinstance(receiver, Scheduled):
+            return receiver.candidate.trace.as_ms()
+        case "shared_bytes", ():
+            return sum(_bytes(b) for b in all_buffers(program).values() if b.scope.startswith("shared"))
+    raise ScheduleError(problem("MS202", f"a program has no `{name}` with these arguments",
+                                help="it has blocks(), loops(block), text(), trace() and shared_bytes()"))
+
+
+def _loops(program: Program, block: str) -> str:
+    path = path_to_block(program, block)
+    if path is None:
+        names = ", ".join(b.name for b in blocks_of(program.body))
+        raise ScheduleError(problem("MS201", f"there is no block `{block}`", help=f"the blocks are: {names}"))
+    return ", ".join(s.var if s.kind == "serial" else f"{s.var} {s.kind}" for s in loops_of(path))
+
+
+def _bytes(buffer: Buffer) -> int:
+    total = size_of(buffer.dtype)
+    for extent in buffer.shape:
+        if not isinstance(extent, Const):
+            raise ScheduleError(problem("MS256", f"the size of `{buffer.name}` is known only at the call"))
+        total *= int(extent.value)
+    return total
