@@ -24,7 +24,7 @@ from mslang.tune.search import Search, Settings, Task
 from mslang.tune.workers import Workers
 
 
-def tune(task: Task, settings: Settings = Settings(), *, database: Path, workers: int | None = None,
+def tune(task: Task, settings: Settings, *, database: Path, workers: int | None = None,
          resume: bool = False, small: Program | None = None, listen: Callable[[Event], None] = lambda _: None) -> Finished:
     """Search the space of a task, measuring on this machine; every outcome is kept in the database.
 

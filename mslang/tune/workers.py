@@ -61,11 +61,11 @@ class Workers:
         """Compute the reference results; waits. Raises what went wrong there (MsError, or a crash as ProcessExpired)."""
         self._builders.schedule(jobs.prepare, args=[jobs.encode(task)]).result()
 
-    def build(self, task: BuildJob) -> ProcessFuture:
+    def build(self, task: BuildJob) -> ProcessFuture[bytes]:
         """Start compiling a candidate."""
         return self._builders.schedule(jobs.build, args=[jobs.encode(task)], timeout=self._build_seconds)
 
-    def built(self, future: ProcessFuture) -> Built:
+    def built(self, future: ProcessFuture[bytes]) -> Built:
         """Wait for a compilation."""
         found = self._outcome(future, "compiling", self._build_seconds)
         return Built(result=found) if isinstance(found, Result) else pickle.loads(found)
@@ -76,7 +76,7 @@ class Workers:
         found = self._outcome(future, "running", self._run_seconds)
         return found if isinstance(found, Result) else pickle.loads(found)
 
-    def _outcome(self, future: ProcessFuture, doing: str, seconds: float) -> bytes | Result:
+    def _outcome(self, future: ProcessFuture[bytes], doing: str, seconds: float) -> bytes | Result:
         from pebble import ProcessExpired
 
         try:

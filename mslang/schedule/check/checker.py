@@ -72,8 +72,8 @@ def check_item(module: Module, item: tree.AnyItem) -> Checked:
         case tree.Test(body=body):
             # A test may ask about the blocks of any program of the module: `s.loops(mm)`.
             names = builtin_names()
-            for program in module.programs.values():
-                names |= program_names(program)
+            for each in module.programs.values():
+                names |= program_names(each)
             checker.body(body, names, "test")
         case _:
             return Checked()
