@@ -1,0 +1,65 @@
+"""What the benchmarks share: medians of repeated runs, interleaved comparisons, tables."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKLOADS = ROOT / "stdlib" / "workloads"
+
+
+def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) -> list[float]:
+    """Times of `repeats` runs, each of as many calls as fill `least` seconds, in seconds a call."""
+    calls = 1
+    if least:
+        start = time.perf_counter()
+        run()
+        calls = max(1, round(least / max(time.perf_counter() - start, 1e-9)))
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        found.append((time.perf_counter() - start) / calls)
+    return found
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int = 31, least: float = 0.004) -> dict[str, list[float]]:
+    """Times of several things in turn, A B C A B C …, so that a drifting machine is fair to all."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for name, run in runs.items():
+            found[name] += seconds(run, 1, least)
+    return found
+
+
+def ratio(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
+    """How many times faster `a` is than `b`: the median of the ratios round by round, and their quartiles."""
+    ratios = [y / x for x, y in zip(a, b, strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return middle, low, high
+
+
+def percentile(times: Sequence[float], p: float) -> float:
+    """The p-th percentile."""
+    ordered = sorted(times)
+    return ordered[min(len(ordered) - 1, round(p / 100 * (len(ordered) - 1)))]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def show(value: float) -> str:
+    """A time for reading."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"
