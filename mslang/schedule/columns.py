@@ -41,7 +41,8 @@ def _column(decision: Decision, n: int, seed: int, before: Mapping[str, Column])
     import numpy as np
 
     if decision.given is not None:
-        return np.broadcast_to(np.asarray(decision.given, dtype=np.int64), (n, *np.shape(decision.given))).copy()
+        fixed = np.asarray(decision.given, dtype=np.int64)
+        return np.broadcast_to(fixed, (n, *fixed.shape)).copy()
     rng = np.random.default_rng(derive(seed, "columns", decision.address))
     match decision.domain:
         case Uniform(lo=lo, hi=hi):
@@ -59,12 +60,13 @@ def _column(decision: Decision, n: int, seed: int, before: Mapping[str, Column])
     out = np.empty((n, width), dtype=np.int64)
     for k in range(len(distinct)):
         rows = np.flatnonzero(group.reshape(-1) == k)
-        values = {a: _value(before[a][rows[0]]) for a in needs}
-        out[rows] = _tiles(decision.domain, values, len(rows), rng, seed, f"{decision.address}/{k}")
+        known: distribution.Values = {a: _value(before[a][rows[0]]) for a in needs}
+        out[rows] = _tiles(decision.domain, known, len(rows), rng, seed, f"{decision.address}/{k}")
     return out
 
 
-def _tiles(domain: Domain, values: distribution.Values, n: int, rng: np.random.Generator, seed: int, address: str) -> Column:
+def _tiles(domain: Domain, values: distribution.Values, n: int, rng: np.random.Generator, seed: int, address: str,
+           ) -> Column:
     import numpy as np
 
     if isinstance(domain, PerfectTile | PartitionedTile) and 0 < distribution.count(domain, values) <= TABLE:

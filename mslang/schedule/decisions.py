@@ -23,7 +23,7 @@ class Decision(msgspec.Struct, frozen=True):
 
     address: str
     domain: Domain
-    given: Number | None = None
+    given: Value | None = None
 
 
 class Alternatives(msgspec.Struct, frozen=True):
@@ -43,11 +43,13 @@ class Alternatives(msgspec.Struct, frozen=True):
             return tuple(rng.sample(range(self.orders), self.orders))
         return rng.choices(self.labels, self.weights)[0]
 
-    def holds(self, label: object) -> bool:
-        """Whether `label` is one of them."""
-        if self.orders is not None:
-            return isinstance(label, tuple) and sorted(label) == list(range(self.orders))
-        return any(label == x and type(label) is type(x) for x in self.labels)
+    def find(self, wanted: object) -> Label | None:
+        """The alternative that equals `wanted`, if there is one."""
+        if self.orders is None:
+            return next((x for x in self.labels if wanted == x and type(wanted) is type(x)), None)
+        if isinstance(wanted, tuple) and set(wanted) == set(range(self.orders)) and len(wanted) == self.orders:
+            return wanted
+        return None
 
     def text(self) -> str:
         """The alternatives as messages list them."""
@@ -55,14 +57,14 @@ class Alternatives(msgspec.Struct, frozen=True):
 
 
 class Structural(msgspec.Struct, frozen=True):
-    """A structural decision: its address, what it may be, and the outcome that its text pins it to, if any.
+    """A structural decision: its address, what it may be, and what its text pins it to, if anything.
 
     `implied` are the outcomes that a trace's source says already: `s` for the union `s | r`.
     """
 
     address: str
     alternatives: Alternatives
-    given: Label | None = None
+    given: Value | None = None
     implied: tuple[Label, ...] = ()
 
 
@@ -126,7 +128,8 @@ class Drawing:
         drawn = distribution.draw(decision.domain, generator(self.seed, self.attempt, decision.address), values)
         if drawn is None:
             raise NoValue(problem(
-                "MS258", f"`{decision.address}` has no value to draw", why="nothing satisfies its distribution's limits",
+                "MS258", f"`{decision.address}` has no value to draw",
+                why="nothing satisfies the limits of its distribution",
             ))
         return drawn
 
@@ -137,8 +140,9 @@ class Drawing:
         if wanted is None:
             self.drew = True
             return choice.alternatives.draw(generator(self.seed, self.attempt, choice.address))
-        if choice.alternatives.holds(wanted):
-            return wanted
+        label = choice.alternatives.find(wanted)
+        if label is not None:
+            return label
         nearest = _nearest_label(wanted, choice.alternatives)
         why = f"it is none of: {choice.alternatives.text()}"
         if nearest is None or self.strict:
@@ -155,15 +159,14 @@ class Drawing:
         return tuple(a for a in self.pins if a not in self.met)
 
     def _kept(self, decision: Decision, wanted: Value, values: Values) -> Number:
-        why = distribution.objection(decision.domain, wanted, values)
-        if why is None:
-            assert isinstance(wanted, int | tuple)
-            return wanted
-        mended = distribution.repair(decision.domain, wanted, values)
-        if mended is None or self.strict:
+        kept = distribution.kept(decision.domain, wanted, values)
+        if kept is not None and kept[1] is None:
+            return kept[0]
+        why = distribution.objection(decision.domain, wanted, values) or ""
+        if kept is None or self.strict:
             raise PinError(_stale(decision.address, wanted, why, None))
-        self._warn(_stale(decision.address, wanted, why, mended[0]))
-        return mended[0]
+        self._warn(_stale(decision.address, wanted, why, kept[0]))
+        return kept[0]
 
     def _warn(self, diagnostic: Diagnostic) -> None:
         self.warnings[diagnostic.message] = diagnostic

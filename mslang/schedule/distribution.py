@@ -39,7 +39,11 @@ Values = Mapping[str, Number]
 
 
 
-def extent_of(domain: PerfectTile | PartitionedTile | FreeTile, values: Values) -> int | None:
+Tile = PerfectTile | PartitionedTile | FreeTile
+"""The domains whose values are tiles."""
+
+
+def extent_of(domain: Tile, values: Values) -> int | None:
     """The extent that a tile is of, or None if it is known only at the call."""
     found = substitute_symbols(domain.extent, plain(values))
     return int(found.value) if isinstance(found, Const) else None
@@ -131,26 +135,25 @@ def objection(domain: Domain, value: object, values: Values) -> str | None:
     raise TypeError(f"no decision has this domain: {domain!r}")
 
 
-def _tile_objection(domain: PerfectTile | PartitionedTile | FreeTile, value: tuple[int, ...], extent: int | None) -> str | None:
+def _tile_objection(domain: Tile, value: tuple[int, ...], extent: int | None) -> str | None:
     match domain:
         case FreeTile(max_inner=cap):
-            if extent is None:
-                outer = None if value[0] is None else f"the first size of {_text(value)} must be `_`"
-            else:
-                outer = _free_objection(value, extent)
-            return outer or _cap_objection(value, cap)
+            return _free_objection(value, extent) or _cap_objection(value, cap)
         case PartitionedTile(at=at, factor=factor):
             if prod(value) != extent:
                 return f"the product of {_text(value)} is {prod(value)}, not {extent}"
             inner = prod(value[at:])
-            return None if inner % factor == 0 else f"the sizes from position {at} on multiply to {inner}, no multiple of {factor}"
+            fits = inner % factor == 0
+            return None if fits else f"the sizes from position {at} on multiply to {inner}, no multiple of {factor}"
         case PerfectTile(max_inner=cap):
             if prod(value) != extent:
                 return f"the product of {_text(value)} is {prod(value)}, not {extent}"
             return _cap_objection(value, cap)
 
 
-def _free_objection(value: tuple[int, ...], extent: int) -> str | None:
+def _free_objection(value: tuple[int, ...], extent: int | None) -> str | None:
+    if extent is None:
+        return None if value[0] is None else f"the first size of {_text(value)} must be `_`"
     covered = 1
     for x in reversed(value[1:]):
         limit = -(-extent // covered)
@@ -165,11 +168,12 @@ def _cap_objection(value: tuple[int, ...], cap: int | None) -> str | None:
     return None if cap is None or value[-1] <= cap else f"the innermost size {value[-1]} is more than {cap}"
 
 
-def repair(domain: Domain, value: object, values: Values) -> tuple[Number, str] | None:
-    """A value of the domain in the spirit of a stale one, and what was wrong with that; None if there is none."""
+def kept(domain: Domain, value: object, values: Values) -> tuple[Number, str | None] | None:
+    """A pinned value if the domain has it, else one in its spirit and what was wrong with it; None: there is none."""
     reason = objection(domain, value, values)
     if reason is None:
-        raise ValueError("nothing to repair")
+        assert isinstance(value, int | tuple)
+        return value, None
     mended = _mended(domain, value, values)
     return None if mended is None or objection(domain, mended, values) is not None else (mended, reason)
 
@@ -177,9 +181,9 @@ def repair(domain: Domain, value: object, values: Values) -> tuple[Number, str] 
 def _mended(domain: Domain, value: object, values: Values) -> Number | None:
     match domain:
         case Choice(values=xs):
-            return min(xs, key=lambda x: (abs(x - value), x)) if xs and _is_int(value) else None  # type: ignore[operator]
+            return min(xs, key=lambda x: (abs(x - value), x)) if xs and isinstance(value, int) else None
         case Uniform(lo=lo, hi=hi):
-            return min(max(value, lo), hi - 1) if lo < hi and _is_int(value) else None  # type: ignore[type-var]
+            return min(max(value, lo), hi - 1) if lo < hi and isinstance(value, int) else None
         case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
             if not isinstance(value, tuple) or not all(x is None or (_is_int(x) and x >= 1) for x in value):
                 return None
@@ -189,7 +193,7 @@ def _mended(domain: Domain, value: object, values: Values) -> Number | None:
     raise TypeError(f"no decision has this domain: {domain!r}")
 
 
-def _mended_tile(domain: PerfectTile | PartitionedTile | FreeTile, wanted: tuple[int, ...], extent: int | None) -> Sizes | None:
+def _mended_tile(domain: Tile, wanted: tuple[int, ...], extent: int | None) -> Sizes | None:
     match domain:
         case FreeTile(max_inner=cap):
             return _mended_free(wanted, extent, cap)
@@ -281,7 +285,7 @@ def _draw_partitioned(rng: Random, extent: int, n: int, at: int, factor: int) ->
 
 
 def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes:
-    """From innermost outwards each size is of a uniformly drawn bit length: small and large tiles are equally likely."""
+    """From innermost outwards each size has a uniformly drawn bit length: small and large tiles are equally likely."""
     inner: list[int] = []
     covered = 1
     for k in range(domain.n - 1):

@@ -191,7 +191,8 @@ def _logic(it: Interpreter, op: str, a: tree.Expr, b: tree.Expr, frame: Frame) -
 def _range(it: Interpreter, e: tree.Binary, frame: Frame) -> tuple[int, ...]:
     lo, hi = evaluate(it, e.left, frame), evaluate(it, e.right, frame)
     if not (isinstance(lo, int) and isinstance(hi, int)):
-        raise failure("MS203", e, "the bounds of a range in a schedule are numbers", why="how often something is done is structure")
+        raise failure("MS203", e, "the bounds of a range in a schedule are numbers",
+                      why="how often something is done is structure")
     return tuple(range(lo, hi))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import comb, prod
 from random import Random
 
@@ -44,7 +44,7 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write `total` as an ordered sum of `parts` numbers of at least 0."""
     for bars in combinations(range(total + parts - 1), parts - 1):
         edges = (-1, *bars, total + parts - 1)
-        yield tuple(b - a - 1 for a, b in zip(edges, edges[1:]))
+        yield tuple(b - a - 1 for a, b in pairwise(edges))
 
 
 @lru_cache(maxsize=4096)

@@ -112,8 +112,8 @@ class Interpreter:
         self.world.judge(self, s, frame)
 
     # ------------------------------------------------------------------ items
-    def run_schedule(self, found: Found, args: Sequence[object] = (), kwargs: Mapping[str, object] = MappingProxyType({}),
-                     ) -> None:
+    def run_schedule(self, found: Found, args: Sequence[object] = (),
+                     kwargs: Mapping[str, object] = MappingProxyType({})) -> None:
         """Run a schedule item that has a body."""
         item = found.item
         assert isinstance(item, tree.Schedule) and item.body is not None
@@ -202,7 +202,8 @@ class Interpreter:
         return bound
 
     # ------------------------------------------------------------------ calls
-    def operation(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], names: Names, site: Site) -> object:
+    def operation(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], names: Names, site: Site,
+                  ) -> object:
         """Apply a primitive, or ask a getter."""
         result = self.session.call(name, args, kwargs, names=names, site=site)
         signature = OPERATIONS[name]
@@ -224,8 +225,8 @@ class Interpreter:
         assert self.world.method is not None
         return self.world.method(self, value, name, e, frame)
 
-    def call_value(self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-                   ) -> object:
+    def call_value(self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call,
+                   frame: Frame) -> object:
         """Call what a name stands for: an fn runs, a rule runs on its block, a schedule takes its arguments."""
         match value:
             case ItemValue(found=found, item=tree.Fn()):
@@ -278,7 +279,8 @@ def _len(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], 
     return len(args[0])
 
 
-def _extreme(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+def _extreme(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+             ) -> object:
     assert isinstance(e.callee, tree.Ref)
     op = e.callee.name.text
     items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
@@ -290,7 +292,8 @@ def _extreme(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, objec
     return found
 
 
-def _location(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+def _location(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+              ) -> object:
     if len(args) != 1 or not isinstance(args[0], Handle) or args[0].kind != "loop":
         raise ScheduleError(problem("MS205", "`at` takes a loop"))
     return Location(f"at({it.session.handles.resolve(args[0]).name})", args[0])

@@ -79,7 +79,7 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
         session.require(_current(session, instruction.argument("condition")), why if isinstance(why, str) else None)
         return
     if instruction.op not in OPERATIONS:
-        raise ScheduleError(problem("MS263", f"the trace holds an operation that is not known here: `{instruction.op}`"))
+        raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
     kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
     bound = {
         name: unwritten(_current(session, argument), kinds[name], session.operand_value)

@@ -40,16 +40,20 @@ class Size(msgspec.Struct, frozen=True):
     def __rfloordiv__(self, other: object) -> Size | int: return _combine("//", other, self)
     def __mod__(self, other: object) -> Size | int: return _combine("%", self, other)
     def __rmod__(self, other: object) -> Size | int: return _combine("%", other, self)
-    def __le__(self, other: object) -> Size | bool: return _combine("<=", self, other)
-    def __lt__(self, other: object) -> Size | bool: return _combine("<", self, other)
-    def __ge__(self, other: object) -> Size | bool: return _combine(">=", self, other)
-    def __gt__(self, other: object) -> Size | bool: return _combine(">", self, other)
-    def __eq__(self, other: object) -> Size | bool: return _combine("==", self, other)  # type: ignore[override]
-    def __ne__(self, other: object) -> Size | bool: return _combine("!=", self, other)  # type: ignore[override]
-    def __and__(self, other: object) -> Size | bool: return _wrap(values.both("and", self.expr, _unwrap(other)))
-    def __or__(self, other: object) -> Size | bool: return _wrap(values.both("or", self.expr, _unwrap(other)))
-    def __invert__(self) -> Size | bool: return _wrap(values.invert(self.expr))
-    def __neg__(self) -> Size | int: return _wrap(values.negate(self.expr))
+    def __le__(self, other: object) -> Size | bool: return _compare("<=", self, other)
+    def __lt__(self, other: object) -> Size | bool: return _compare("<", self, other)
+    def __ge__(self, other: object) -> Size | bool: return _compare(">=", self, other)
+    def __gt__(self, other: object) -> Size | bool: return _compare(">", self, other)
+    def __eq__(self, other: object) -> Size | bool:  # type: ignore[override]
+        return _compare("==", self, other)
+
+    def __ne__(self, other: object) -> Size | bool:  # type: ignore[override]
+        return _compare("!=", self, other)
+
+    def __and__(self, other: object) -> Size | bool: return _both("and", self, other)
+    def __or__(self, other: object) -> Size | bool: return _both("or", self, other)
+    def __invert__(self) -> Size | bool: return _condition(values.invert(self.expr))
+    def __neg__(self) -> Size | int: return _combine("-", 0, self)
 
     def __hash__(self) -> int:
         return hash(self.expr)
@@ -179,7 +183,8 @@ class Schedule:
         """Draw one of some values: an integer as a size, anything else as structure."""
         return self.sample("choose", values, weights, name=name, address=address, decision=decision)
 
-    def uniform(self, lo: int, hi: int, *, name: str, address: str | None = None, decision: int | None = None) -> SizeLike:
+    def uniform(self, lo: int, hi: int, *, name: str, address: str | None = None, decision: int | None = None,
+                ) -> SizeLike:
         """Draw an integer, `lo <= value < hi`."""
         found = self.sample("uniform", lo, hi, name=name, address=address, decision=decision)
         assert isinstance(found, int | Size)
@@ -300,8 +305,8 @@ class Schedule:
         """Take an annotation away."""
         self.apply("unannotate", target, key)
 
-    def cache_read(self, block: Handle, buffer: Handle, scope: str = "global", *, consumers: Sequence[Handle] | None = None,
-                   names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
+    def cache_read(self, block: Handle, buffer: Handle, scope: str = "global", *,
+                   consumers: Sequence[Handle] | None = None, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
         """Read a buffer through a copy."""
         return self.apply("cache_read", block, buffer, scope, consumers=consumers, names=names)
 
@@ -326,7 +331,8 @@ class Schedule:
         """Compute a block where the value it reads is produced."""
         self.apply("reverse_compute_inline", block)
 
-    def decompose_reduction(self, block: Handle, loop: Handle, *, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
+    def decompose_reduction(self, block: Handle, loop: Handle, *, names: Sequence[str | None] = (),
+                            ) -> tuple[Handle, ...]:
         """Split the initialisation of a reduction from its updates, before a loop."""
         return self.apply("decompose_reduction", block, loop, names=names)
 
@@ -356,4 +362,18 @@ def _unwrap(value: object) -> object:
 def _combine(op: str, a: object, b: object) -> Size | int:
     found = _wrap(values.combine(op, _unwrap(a), _unwrap(b)))
     assert isinstance(found, Size | int)
+    return found
+
+
+def _compare(op: str, a: object, b: object) -> Size | bool:
+    return _condition(values.combine(op, _unwrap(a), _unwrap(b)))
+
+
+def _both(op: str, a: object, b: object) -> Size | bool:
+    return _condition(values.both(op, _unwrap(a), _unwrap(b)))
+
+
+def _condition(value: object) -> Size | bool:
+    found = _wrap(value)
+    assert isinstance(found, Size | bool)
     return found

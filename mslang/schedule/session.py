@@ -7,30 +7,25 @@ as events, so that a space can remember which structure they lead to.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
-from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
+from mslang.diagnostics import RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
-    Choice,
     Const,
     Domain,
     DynamicRange,
     Expr,
-    FreeTile,
-    PartitionedTile,
-    PerfectTile,
     Symbol,
-    Uniform,
 )
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names, walk_expr
+from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
+from mslang.schedule import sampling
 from mslang.schedule.arguments import Bound, bind, lowered, written
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, Question, Structural
 from mslang.schedule.distribution import Number
@@ -39,7 +34,6 @@ from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, O
 from mslang.schedule.values import Location
 from mslang.transform.axes import axis_loop, axis_loops
 from mslang.transform.getters import GETTERS
-from mslang.transform.getters import extent as loop_extent
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registry import IMPLEMENTATIONS
@@ -188,8 +182,8 @@ class Session:
         Args:
             op: the primitive's name.
             bound: arguments by parameter (`arguments.bind`).
-            names: what to call the results, as far as given, or a function from their number to that; the loop or block in the program gets that name, too,
-                made unique.
+            names: what to call the results, as far as given, or a function from their number to that; the loop or
+                block in the program gets that name, too, made unique.
             site: the statement, for messages about what it consumes.
 
         Raises:
@@ -273,7 +267,7 @@ class Session:
         args = {p.name: bound[p.name] if op in ("choose", "permute") and p.name == "values"
                 else lowered(op, p, bound[p.name], self.handles.resolve) for p in signature.params}
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
-        domain = self._domain(op, args)
+        domain = sampling.domain_of(op, args, self.program)
         self.claim(address)
         result = fresh(name, set(self._names))
         value = (self._structural(op, args, address, result, given) if domain is None
@@ -284,28 +278,28 @@ class Session:
         return value
 
     def _number(self, address: str, domain: Domain, given: Value | None) -> object:
-        decision = Decision(address, domain, self._given(address, given))  # type: ignore[arg-type]
+        decision = Decision(address, domain, self._given(address, given))
         value = self.decider.number(decision, self.numbers)
         if value is not None:
             self.values[address] = value
         self.events.append(decision)
-        return symbols(address, domain)
+        return sampling.symbols(address, domain)
 
     def _structural(self, op: str, args: dict[str, object], address: str, name: str, given: Value | None) -> object:
         match op:
             case "compute_location":
                 block = args["block"]
                 assert isinstance(block, BlockRef)
-                label = self.choose(address, Alternatives(self._locations(block)), given)
+                label = self.choose(address, Alternatives(sampling.locations(self.program, block)), given)
                 assert isinstance(label, str)
                 return self._location(label, name)
             case "permute":
-                things = _list(args["values"], op)
+                things = sampling.listed(args["values"], op)
                 order = self.choose(address, Alternatives(orders=len(things)), given)
                 assert isinstance(order, tuple)
                 return tuple(things[k] for k in order)
-        things = _list(args["values"], op)
-        weights = _weights(args["weights"], len(things))
+        things = sampling.listed(args["values"], op)
+        weights = sampling.weights_of(args["weights"], len(things))
         plain = all(isinstance(x, bool | int | float | str) for x in things)
         labels: tuple[Label, ...] = things if plain else tuple(range(len(things)))  # type: ignore[assignment]
         label = self.choose(address, Alternatives(labels, weights), given)
@@ -329,53 +323,16 @@ class Session:
     def choose(self, address: str, alternatives: Alternatives, given: Value | None = None,
                implied: tuple[Label, ...] = ()) -> Label:
         """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
-        choice = Structural(address, alternatives, self._given(address, given), implied)  # type: ignore[arg-type]
+        choice = Structural(address, alternatives, self._given(address, given), implied)
         label = self.decider.structure(choice)
         if label not in implied:
             self.values[address] = label
         self.events.append(Chosen(choice, label))
         return label
 
-    def _locations(self, block: BlockRef) -> tuple[str, ...]:
-        """Where a block may be computed: decided from the program alone, by trying each loop of its consumers."""
-        labels = ["root"]
-        if self._allowed("compute_inline", block=block):
-            labels.insert(0, "inline")
-        consumers = GETTERS["consumers"](self.program, block)
-        assert isinstance(consumers, tuple)
-        for consumer in consumers[:1]:
-            loops = GETTERS["loops"](self.program, consumer)
-            assert isinstance(loops, tuple)
-            labels += [f"at({r.name})" for r in loops if self._allowed("compute_at", block=block, loop=r)]
-        return tuple(labels)
-
-    def _allowed(self, op: str, **args: object) -> bool:
-        try:
-            IMPLEMENTATIONS[op](self.program, **args)
-        except ScheduleError:
-            return False
-        return True
-
     def _location(self, label: str, name: str) -> Location:
         loop = self.handles.handle(LoopRef(label[3:-1])) if label.startswith("at(") else None
         return Location(label, loop, name)
-
-    def _domain(self, op: str, args: dict[str, object]) -> Domain | None:
-        """The domain of a numeric decision; None if the decision is structure."""
-        match op:
-            case "perfect_tile" | "tile" | "partitioned_tile":
-                loop = args["loop"]
-                assert isinstance(loop, LoopRef)
-                return _tile_domain(op, arith.simplify(loop_extent(self.program, loop)), args)
-            case "uniform":
-                lo, hi = args["lo"], args["hi"]
-                assert isinstance(lo, int) and isinstance(hi, int)
-                return _nonempty(Uniform(lo, hi), lo < hi, f"`uniform({lo}, {hi})` holds no number")
-            case "choose":
-                things = _list(args["values"], op)
-                if things and all(isinstance(x, int) and not isinstance(x, bool) for x in things):
-                    return Choice(things, _weights(args["weights"], len(things)))  # type: ignore[arg-type]
-        return None
 
     @contextmanager
     def pinned(self, pins: Mapping[str, Value]) -> Iterator[None]:
@@ -448,64 +405,7 @@ class Session:
         return Trace(self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source)
 
 
-def symbols(address: str, domain: Domain) -> object:
-    """The symbols of a numeric decision: one, or one for each factor of a tile."""
-    match domain:
-        case FreeTile(n=n, extent=extent) if dynamic(extent):
-            return (None, *(Symbol(address, domain, k) for k in range(1, n)))
-        case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
-            return tuple(Symbol(address, domain, k) for k in range(n))
-    return Symbol(address, domain)
-
-
-def dynamic(extent: Expr) -> bool:
-    """Whether a size depends on one that is known only at the call."""
-    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(extent))
-
-
-def _tile_domain(op: str, extent: Expr, args: dict[str, object]) -> Domain:
-    n = args["n"]
-    assert isinstance(n, int)
-    if n < 1:
-        raise ScheduleError(problem("MS203", f"`{op}` takes at least one part, not {n}"))
-    if op == "partitioned_tile":
-        at, factor = args["at"], args["factor"]
-        assert isinstance(at, int) and isinstance(factor, int)
-        if not (0 <= at < n and factor >= 1):
-            raise ScheduleError(problem("MS203", f"`partitioned_tile` takes `at` in 0..{n} and a factor of at least 1"))
-        return PartitionedTile(extent, n, at, factor)
-    cap = args["max_inner"]
-    assert cap is None or isinstance(cap, int)
-    if cap is not None and cap < 1:
-        raise ScheduleError(problem("MS203", f"`{op}` takes a `max_inner` of at least 1, not {cap}"))
-    return PerfectTile(extent, n, cap) if op == "perfect_tile" else FreeTile(extent, n, cap)
-
-
-def _nonempty(domain: Domain, ok: bool, message: str) -> Domain:
-    if not ok:
-        raise ScheduleError(problem("MS203", message))
-    return domain
-
-
-def _list(value: object, op: str) -> tuple[object, ...]:
-    if not isinstance(value, tuple) or not value:
-        raise ScheduleError(problem("MS203", f"`{op}` takes a list with something in it"))
-    return value
-
-
-def _weights(value: object, n: int) -> tuple[float, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
-        raise ScheduleError(problem("MS203", f"`choose` takes one weight for each of its {n} values"))
-    if not math.fsum(value) > 0:
-        raise ScheduleError(problem("MS203", "`choose` takes weights of which one is above 0"))
-    return tuple(float(x) for x in value)
-
-
 def _moved(forward: Forward, ref: Ref) -> Ref:
     to = forward.get(ref, ref)
     return ref if isinstance(to, Gone) else to
 
-
-__all__ = ["Branched", "Chosen", "Event", "MsError", "Session", "symbols"]

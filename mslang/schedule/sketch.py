@@ -58,7 +58,8 @@ class Sketch(msgspec.Struct, frozen=True):
 
     def trace_with(self, values: Values) -> Trace:
         """The trace of a candidate."""
-        return replace(self.trace, values=tuple((a, v) for a, v in self.decided(values).items() if a not in self.implied))
+        known = self.decided(values)
+        return replace(self.trace, values=tuple((a, v) for a, v in known.items() if a not in self.implied))
 
     def violation(self, values: Values) -> str | None:
         """The first reason why values are none of this sketch's candidates; None if they are one."""
@@ -106,11 +107,10 @@ class Sketch(msgspec.Struct, frozen=True):
 
 
 def _choices(decision: Decision, values: Values) -> tuple[Number, ...]:
-    if decision.given is not None:
-        fits = distribution.objection(decision.domain, decision.given, values) is None
-        mended = None if fits else distribution.repair(decision.domain, decision.given, values)
-        return (decision.given,) if fits else () if mended is None else (mended[0],)
-    return tuple(distribution.enumerate_values(decision.domain, values))
+    if decision.given is None:
+        return tuple(distribution.enumerate_values(decision.domain, values))
+    kept = distribution.kept(decision.domain, decision.given, values)
+    return () if kept is None else (kept[0],)
 
 
 def _depends(decision: Decision) -> bool:

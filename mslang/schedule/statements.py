@@ -146,7 +146,8 @@ def _fork(it: Interpreter, s: tree.Fork, frame: Frame) -> None:
     run_body(it, cases[str(label)], frame)
 
 
-def _for(it: Interpreter, loops: Sequence[tree.AxisLoop], where: tree.Expr | None, body: tree.Body, frame: Frame) -> None:
+def _for(it: Interpreter, loops: Sequence[tree.AxisLoop], where: tree.Expr | None, body: tree.Body, frame: Frame,
+         ) -> None:
     if not loops:
         if where is None or it.truth(where, frame):
             run_body(it, body, frame)

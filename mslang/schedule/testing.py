@@ -124,7 +124,8 @@ class _Failed(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
     def diagnostic(self, path: str) -> Diagnostic:
-        return Diagnostic("MS268", "the snapshot differs", self.snapshot.span, why=f"found: {_plain(self.snapshot.found)}",
+        why = f"found: {_plain(self.snapshot.found)}"
+        return Diagnostic("MS268", "the snapshot differs", self.snapshot.span, why=why,
                           help="`mslang test --update` rewrites it", path=path)
 
 
@@ -170,7 +171,8 @@ class _Runner:
     def _truth(self, it: Interpreter, e: tree.Expr, frame: Frame) -> Truth:
         if isinstance(e, tree.Binary) and e.op in ("==", "!=", "<", "<=", ">", ">="):
             left, right = evaluate(it, e.left, frame), evaluate(it, e.right, frame)
-            return Truth(values.combine(e.op, left, right) is True, f"the left side is {_shown(left)}, the right side {_shown(right)}")
+            why = f"the left side is {_shown(left)}, the right side {_shown(right)}"
+            return Truth(values.combine(e.op, left, right) is True, why)
         found = evaluate(it, e, frame)
         match found:
             case Truth():

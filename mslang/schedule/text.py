@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
+from mslang.ir.expr import COMPARISONS, Binary, Const, Expr, Symbol, Unary, Var
 from mslang.schedule.trace import Value
 from mslang.syntax.lexer import tokenize
 from mslang.syntax.literals import quote
 
-_LEVELS = {"or": 1, "and": 2, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6}
 _COMPARISON = 4
+_LEVELS = {"or": 1, "and": 2, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6} | dict.fromkeys(COMPARISONS, _COMPARISON)
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,7 @@ ENTER_POSTPROC = "enter_postproc"
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """A handle by name: a block, buffer or bound result `base`; the loop `base.axis`; the loop `base.loops()[index]`."""
+    """A handle by name: the block, buffer or result `base`; the loop `base.axis`; the loop `base.loops()[index]`."""
 
     base: str
     axis: str | None = None

@@ -59,7 +59,8 @@ def from_json(text: str | bytes) -> Trace:
         return Trace(
             str(data["program"]),
             tuple(
-                Instruction(i["op"], tuple((n, _in(v)) for n, v in i["arguments"].items()), tuple(i["results"]), i["address"])
+                Instruction(i["op"], tuple((n, _in(v)) for n, v in i["arguments"].items()), tuple(i["results"]),
+                            i["address"])
                 for i in data["instructions"]
             ),
             tuple((a, _value(v)) for a, v in data["decisions"].items()),
@@ -75,13 +76,19 @@ def _unreadable(why: str) -> MsError:
 
 
 def _value(value: object) -> Value:
-    return tuple(_value(x) for x in value) if isinstance(value, list) else value  # type: ignore[return-value, arg-type]
+    match value:
+        case list():
+            return tuple(x if x is None else int(x) for x in value)
+        case bool() | int() | float() | str():
+            return value
+    raise ValueError(f"no decision: {value!r}")
 
 
 def _out(value: Argument) -> object:
     match value:
         case Operand(base=base, axis=axis, index=index):
-            return {"handle": base} | ({} if axis is None else {"axis": axis}) | ({} if index is None else {"loop": index})
+            place = {"handle": base, "axis": axis, "loop": index}
+            return {k: v for k, v in place.items() if v is not None}
         case IndexMap(params=params, results=results):
             return {"map": params, "to": [_expr(e) for e in results]}
         case Expr():
@@ -93,8 +100,12 @@ def _out(value: Argument) -> object:
 
 def _in(value: object) -> Argument:
     match value:
+        case {"handle": str() as base, "axis": str() as axis}:
+            return Operand(base, axis=axis)
+        case {"handle": str() as base, "loop": int() as index}:
+            return Operand(base, index=index)
         case {"handle": str() as base}:
-            return Operand(base, value.get("axis"), value.get("loop"))
+            return Operand(base)
         case {"map": list() as params, "to": list() as results}:
             return IndexMap(tuple(params), tuple(_unexpr(e) for e in results))
         case {"size": size}:

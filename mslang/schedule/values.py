@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -40,11 +41,11 @@ class IndexMap(msgspec.Struct, frozen=True):
     results: tuple[Expr, ...]
 
 
-_NUMBERS: Mapping[str, Callable[[object, object], object]] = MappingProxyType({
+_NUMBERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType({
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
     "/": operator.truediv, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge, "min": min, "max": max,
-})  # type: ignore[dict-item]
+})
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})

@@ -1,0 +1,135 @@
+"""What samplers draw from: the domain of a numeric decision, the alternatives of a structural one.
+
+Both are told from the program and the arguments alone, never from values drawn before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir import arith
+from mslang.ir.expr import (
+    Choice,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    PartitionedTile,
+    PerfectTile,
+    Symbol,
+    Uniform,
+)
+from mslang.ir.program import Program
+from mslang.ir.visit import walk_expr
+from mslang.transform import getters
+from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.registry import IMPLEMENTATIONS
+
+
+def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain | None:
+    """The domain of a numeric decision; None if the decision is structure.
+
+    Args:
+        op: the sampler.
+        args: its arguments by parameter, handles as references.
+        program: the program so far.
+
+    Raises:
+        ScheduleError: MS203, an argument makes no sense.
+    """
+    match op:
+        case "perfect_tile" | "tile" | "partitioned_tile":
+            loop = args["loop"]
+            assert isinstance(loop, LoopRef)
+            return _tile_domain(op, arith.simplify(getters.extent(program, loop)), args)
+        case "uniform":
+            lo, hi = args["lo"], args["hi"]
+            assert isinstance(lo, int) and isinstance(hi, int)
+            if lo >= hi:
+                raise ScheduleError(problem("MS203", f"`uniform({lo}, {hi})` holds no number"))
+            return Uniform(lo, hi)
+        case "choose":
+            things = listed(args["values"], op)
+            numbers = tuple(x for x in things if isinstance(x, int) and not isinstance(x, bool))
+            if len(numbers) == len(things):
+                return Choice(numbers, weights_of(args["weights"], len(things)))
+    return None
+
+
+def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
+    """Where a block may be computed, found by trying each loop of its first consumer: "inline", "root", "at(loop)"."""
+    labels = ["inline"] if _allowed(program, "compute_inline", block=block) else []
+    labels.append("root")
+    for consumer in getters.consumers(program, block)[:1]:
+        labels += [f"at({r.name})" for r in getters.loops(program, consumer)
+                   if _allowed(program, "compute_at", block=block, loop=r)]
+    return tuple(labels)
+
+
+def _allowed(program: Program, op: str, **args: object) -> bool:
+    try:
+        IMPLEMENTATIONS[op](program, **args)
+    except ScheduleError:
+        return False
+    return True
+
+
+def symbols(address: str, domain: Domain) -> object:
+    """The symbols of a numeric decision: one, or one for each factor of a tile."""
+    match domain:
+        case FreeTile(n=n, extent=extent) if dynamic(extent):
+            return (None, *(Symbol(address, domain, k) for k in range(1, n)))
+        case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
+            return tuple(Symbol(address, domain, k) for k in range(n))
+    return Symbol(address, domain)
+
+
+def dynamic(extent: Expr) -> bool:
+    """Whether a size depends on one that is known only at the call."""
+    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(extent))
+
+
+def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
+    n = args["n"]
+    assert isinstance(n, int)
+    if n < 1:
+        raise ScheduleError(problem("MS203", f"`{op}` takes at least one part, not {n}"))
+    if op == "partitioned_tile":
+        at, factor = args["at"], args["factor"]
+        assert isinstance(at, int) and isinstance(factor, int)
+        if not (0 <= at < n and factor >= 1):
+            raise ScheduleError(problem("MS203", f"`partitioned_tile` takes `at` in 0..{n} and a factor of at least 1"))
+        return PartitionedTile(extent, n, at, factor)
+    cap = args["max_inner"]
+    assert cap is None or isinstance(cap, int)
+    if cap is not None and cap < 1:
+        raise ScheduleError(problem("MS203", f"`{op}` takes a `max_inner` of at least 1, not {cap}"))
+    return PerfectTile(extent, n, cap) if op == "perfect_tile" else FreeTile(extent, n, cap)
+
+
+def listed(value: object, op: str) -> tuple[object, ...]:
+    """What a sampler chooses from.
+
+    Raises:
+        ScheduleError: MS203, it is no list, or an empty one.
+    """
+    if not isinstance(value, tuple) or not value:
+        raise ScheduleError(problem("MS203", f"`{op}` takes a list with something in it"))
+    return value
+
+
+def weights_of(value: object, n: int) -> tuple[float, ...] | None:
+    """The weights of `n` values, if there are any.
+
+    Raises:
+        ScheduleError: MS203, they are not `n` numbers of which one is above 0.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
+        raise ScheduleError(problem("MS203", f"`choose` takes one weight for each of its {n} values"))
+    if not math.fsum(value) > 0:
+        raise ScheduleError(problem("MS203", "`choose` takes weights of which one is above 0"))
+    return tuple(float(x) for x in value)
