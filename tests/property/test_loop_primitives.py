@@ -9,13 +9,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
-from mslang.ir.verify import verify
 
 from mslang.backend.reference import interpret
 from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Choice, Const, Expr, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import For, Program
-from mslang.ir.visit import all_buffers, blocks_of, map_program_exprs, walk
+from mslang.ir.verify import verify
+from mslang.ir.visit import blocks_of, map_program_exprs, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef, Outcome
 from mslang.transform.position import loops_above
 from mslang.transform.registry import IMPLEMENTATIONS
@@ -93,7 +93,8 @@ def draw_call(draw: Draw, program: Program, address: str) -> tuple[str, dict[str
         case "annotate":
             args = {"target": LoopRef(loop.var), "key": "note", "value": draw(st.integers(0, 1))}
         case "unannotate":
-            args = {"target": LoopRef(loop.var), "key": "note"}
+            noted = [x for x in loops_in(program) if x.annotations] or [loop]
+            args = {"target": LoopRef(draw(st.sampled_from(noted)).var), "key": "note"}
         case "unroll" if draw(st.booleans()):
             symbol = Symbol(address, Choice((0, 2, 16)))
             args["max_steps"] = symbol
@@ -103,7 +104,10 @@ def draw_call(draw: Draw, program: Program, address: str) -> tuple[str, dict[str
             above = loops_above(path) or (loop,)
             args = {"block": BlockRef(path[-1].name), "loop": LoopRef(draw(st.sampled_from(above)).var)}
         case "set_scope":
-            args = {"block": BlockRef(block.name), "buffer": BufferRef(draw(st.sampled_from([*all_buffers(program)]))),
+            own = {b.name for b in program.allocs}
+            pairs = [(b.name, r.buffer) for b in blocks_of(program.body) for r in b.writes if r.buffer in own]
+            name, buffer = draw(st.sampled_from(pairs or [(block.name, "B")]))
+            args = {"block": BlockRef(name), "buffer": BufferRef(buffer),
                     "scope": draw(st.sampled_from(["local", "global"]))}
     return op, args, symbol
 

@@ -247,3 +247,9 @@ def test_unroll_refuses():
         unroll(unroll(p, loop("k")).program, loop("k"), max_steps=Const(16))
     with refused("MS303", "`max_steps`"):
         unroll(p, loop("k"), max_steps=Const(-1))
+
+
+def test_parallel_over_a_tile_of_a_tile_that_does_not_divide():
+    p = split(matmul(60), loop("i"), sizes(None, 8)).program
+    p = split(p, loop("i_1"), sizes(None, 3)).program
+    assert kind_of(parallel(p, loop("i_0")).program, "i_0") == "parallel"
