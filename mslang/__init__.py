@@ -1,3 +1,48 @@
-"""mslang: a language, a tuner and an editor for making tensor programs fast."""
+"""mslang: a language, a tuner and an editor for making tensor programs fast.
+
+`import mslang as ms` is quick: each name below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mslang.api import Source as Source
+    from mslang.api import build as build
+    from mslang.api import load as load
+    from mslang.api import parse as parse
+    from mslang.api import program as program
+    from mslang.api import schedule as schedule
+    from mslang.api import tune as tune
+    from mslang.diagnostics import Diagnostic as Diagnostic
+    from mslang.diagnostics import MsError as MsError
+    from mslang.ir import te as te
+    from mslang.ir.print import print_program as print_program
+    from mslang.schedule.schedule import Schedule as Schedule
+    from mslang.schedule.trace import Trace as Trace
+    from mslang.sema.program import parse_program as parse_program
+    from mslang.target.detect import host as host
+    from mslang.tune.database import Database as Database
+
+_WHERE = {
+    **dict.fromkeys(("Source", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
+    **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
+    "Schedule": "mslang.schedule.schedule", "Trace": "mslang.schedule.trace", "Database": "mslang.tune.database",
+    "host": "mslang.target.detect", "parse_program": "mslang.sema.program", "print_program": "mslang.ir.print",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    if name == "te":
+        return import_module("mslang.ir.te")
+    raise AttributeError(f"module 'mslang' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *_WHERE, "te"))

@@ -8,6 +8,7 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
+from mslang.schedule.interpret import World
 from mslang.schedule.strategies import space_of
 from mslang.sema.module import Module
 from mslang.syntax import tree
@@ -69,7 +70,7 @@ def _program_name(item: tree.Space | tree.Schedule) -> str:
 
 
 def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], target: Target) -> Named:
-    drawn = space_of(module, space, machine=target, sizes=sizes)
+    drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
     task = Task(drawn.program, drawn, target, module.path)
     small = small_program(module, program, sizes) if program in module.programs else None
     return Named(task, program, space, f"{program}_best", small)

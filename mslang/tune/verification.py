@@ -127,8 +127,9 @@ def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays
 
 
 def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray],
-            kind: str) -> Verification | Difference:
-    """Hold the outputs against the expected ones: exactly for sparse integers where that is meaningful, else within tolerance."""
+            kind: str, *, rtol: float | None = None, atol: float = 0.0) -> Verification | Difference:
+    """Hold the outputs against the expected ones: exactly for sparse integers where that is meaningful, else within a
+    tolerance (`rtol`, of the largest magnitude expected; None: what fits the type and the length of the sums)."""
     import numpy as np
 
     exact = kind == SPARSE and reorders_exactly(program)
@@ -143,7 +144,7 @@ def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mappin
             same = (want == got) | ((want != want) & (got != got)) if floating else want == got
         else:
             a, b = want.astype(np.float64), got.astype(np.float64)
-            allowed = tolerance(program, buffer)
+            allowed = (tolerance(program, buffer) if rtol is None else rtol) + atol / _scale(a)
             with np.errstate(invalid="ignore", over="ignore"):
                 error = np.abs(a - b) / np.maximum(np.abs(a), _scale(a))
             same = (error <= allowed) | (a == b) | ((a != a) & (b != b))

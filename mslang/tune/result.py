@@ -1,0 +1,58 @@
+"""What tuning gives from Python: the best program, its schedule and its figures, shown well in a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.program import Program
+from mslang.ir.work import operations
+from mslang.tune.progress import Finished
+from mslang.tune.record import Record
+from mslang.tune.search import Task
+
+
+class Tuned(msgspec.Struct, frozen=True):
+    """The outcome of one search."""
+
+    task: Task
+    done: Finished
+
+    @property
+    def best(self) -> Record:
+        """The best record; MS505 if nothing valid was found."""
+        if self.done.best is None:
+            raise MsError(problem("MS505", f"no valid candidate of {self.task.program.name} was found",
+                                  why=", ".join(f"{o.value} {n}" for o, n in self.done.tally.outcomes.items())))
+        return self.done.best
+
+    @property
+    def program(self) -> Program:
+        """The best program."""
+        return self.task.space.replay(msgspec.json.decode(self.best.decisions), strict=False).program
+
+    @property
+    def schedule(self) -> str:
+        """The best schedule as `.ms` text, every decision pinned."""
+        return self.best.trace
+
+    @property
+    def seconds(self) -> float:
+        """The time of one call."""
+        return self.best.seconds or 0.0
+
+    @property
+    def flops(self) -> float | None:
+        """Operations a second."""
+        count = operations(self.task.program)
+        return None if count is None else count / self.seconds
+
+    def _repr_html_(self) -> str:
+        rows = [("time", f"{self.seconds * 1e3:.4g} ms"), ("trials", str(self.done.tally.trials))]
+        if self.flops is not None:
+            rows.insert(1, ("rate", f"{self.flops / 1e9:.4g} GFLOP/s"))
+        rows += [(o.value, str(n)) for o, n in self.done.tally.outcomes.most_common()]
+        cells = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<b>{escape(self.task.program.name)}</b><table>{cells}</table><pre>{escape(self.schedule)}</pre>"
