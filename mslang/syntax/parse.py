@@ -79,6 +79,8 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
 
 
 def _parse_pieces(text: str, pieces: Pieces) -> list[PlacedItem]:
+    if not pieces.starts:
+        return []
     ends = (*pieces.starts[1:], pieces.end)
     return [
         PlacedItem(start + offset, parsed)
