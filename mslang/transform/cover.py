@@ -38,12 +38,12 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`;
     None if it is not known to be a box."""
     block = block_at(path)
-    if any(not isinstance(s, For | Block) for s in within_scope(path)) or not cuts_only_outside(path):
+    if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
     box = region_outside(block, region)
     inner = loop_ranges(loops_between(path, above))
     outer = {v: r for v, r in ranges_above(path).items() if v not in inner}
-    if _fills(box, inner, outer):
+    if _has_guards_only(path) and _fills(box, inner, outer):
         return arith.relax(box, inner)
     if set(inner) >= set().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         axes = axis_ranges(block)
@@ -54,10 +54,13 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
 
 def cuts_only_outside(path: Path) -> bool:
     """Is the predicate of the block at the end of a path false only where an axis would leave its extent?"""
+    return _has_guards_only(path) or _bijective(path)
+
+
+def _has_guards_only(path: Path) -> bool:
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
-    left = [c for c in conjuncts(block.predicate) if not _is_guard(substitute(c, values), block, ranges)]
-    return not left or _bijective(path)
+    return all(_is_guard(substitute(c, values), block, ranges) for c in conjuncts(block.predicate))
 
 
 def _is_guard(condition: Expr, block: Block, ranges: dict[str, Range]) -> bool:
@@ -179,30 +182,57 @@ def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Rang
 def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
     """Does one producer surely write, in each iteration of the loops around both, all that a consumer reads of a
     buffer?"""
-    above = common_path(producer[:-1], consumer[:-1])
+    return _together(program, (producer,), consumer, buffer)
+
+
+def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer: str) -> bool:
+    """The same of several producers, which may each write a part, side by side along one dimension."""
+    above = common_path(consumer[:-1], *(q[:-1] for q in makers))
     ranges = {v: r for v, r in ranges_above(consumer).items()
               if v not in loop_ranges(loops_between(consumer, above))}
-    written = [r for r in block_at(producer).writes if r.buffer == buffer]
-    read = [r for r in block_at(consumer).reads if r.buffer == buffer]
+    made = [box for q in makers for w in block_at(q).writes if w.buffer == buffer
+            for box in (produced_box(q, w, above),) if box is not None]
     shape = all_buffers(program)[buffer]
-    return all(
-        any(covers(produced_box(producer, w, above), consumed_box(consumer, r, above), shape, ranges) for w in written)
-        for r in read
-    )
+    read = [consumed_box(consumer, r, above) for r in block_at(consumer).reads if r.buffer == buffer]
+    return all(any(covers(m, box, shape, ranges) for m in made)
+               or any(_paved(made, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
+                      for d in range(len(box) if len(makers) > 1 else 0))
+               for box in read)
+
+
+def _paved(made: list[Box], box: Box, d: int, ranges: dict[str, Range]) -> bool:
+    """Do boxes side by side along dimension `d` hold another?"""
+    tiles = [m for m in made if all(
+        arith.covers((m[k],), (box[k],), ranges) is arith.Verdict.PROVED for k in range(len(box)) if k != d)]
+    reached, stop = box[d].start, arith.add(box[d].start, box[d].extent)
+    while tiles:
+        following = next((m for m in tiles if arith.proved(Binary("<=", m[d].start, reached), ranges)), None)
+        if following is None:
+            return False
+        end = arith.add(following[d].start, following[d].extent)
+        if arith.proved(Binary("<=", stop, end), ranges):
+            return True
+        if arith.proved(Binary("<=", reached, end), ranges):
+            reached = end
+        tiles = [m for m in tiles if m is not following]
+    return False
 
 
 def why_not_covered(program: Program, path: Path) -> str | None:
     """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
-    them has surely written all that is read."""
+    them, or all of them side by side, have surely written all that is read."""
     block, body = block_at(path), scope_body(program, path)
     paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
     order = list(paths)
     for region in block.reads:
         storage = storage_of(program, region.buffer)
-        before = [b for b in writers(program, body, storage)
-                  if b is not block and order.index(b.name) < order.index(block.name)]
-        if before and not any(produces_for(program, paths[b.name], path, region.buffer) for b in before):
-            names = ", ".join(f"`{b.name}`" for b in before)
-            return (f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
-                    "in the same iteration of the loops around both")
+        before = tuple(paths[b.name] for b in writers(program, body, storage)
+                       if b is not block and order.index(b.name) < order.index(block.name))
+        if not before or any(produces_for(program, q, path, region.buffer) for q in before):
+            continue
+        if len(before) > 1 and _together(program, before, path, region.buffer):
+            continue
+        names = ", ".join(f"`{block_at(q).name}`" for q in before)
+        return (f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
+                "in the same iteration of the loops around both")
     return None

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import (
     COMPARISONS,
-    LOGICAL,
     ONE,
     ZERO,
     Binary,
+    Const,
     Expr,
     Load,
     Select,
@@ -26,6 +26,8 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
     Path,
     blocks_of,
+    conjunction,
+    conjuncts,
     free_vars,
     loads_of,
     map_expr,
@@ -134,14 +136,20 @@ def tidy_value(e: Expr, ranges: Mapping[str, Range]) -> Expr:
         case Load(buffer=b, indices=xs, dtype=d):
             return Load(b, tuple(arith.simplify(tidy_value(x, ranges), ranges) for x in xs), d)
         case Select(condition=c, then=t, otherwise=o):
-            return Select(_tidy_condition(c, ranges), tidy_value(t, ranges), tidy_value(o, ranges))
+            condition = _tidy_condition(c, ranges)
+            if isinstance(condition, Const):
+                return tidy_value(t if condition.value else o, ranges)
+            return Select(condition, tidy_value(t, ranges), tidy_value(o, ranges))
     return with_children(e, tuple(tidy_value(x, ranges) for x in children(e)))
 
 
 def _tidy_condition(c: Expr, ranges: Mapping[str, Range]) -> Expr:
     match c:
-        case Binary(op=op) if op in LOGICAL:
-            return Binary(op, _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges))
+        case Binary(op="and"):
+            return conjunction(conjuncts(Binary("and", _tidy_condition(c.left, ranges),
+                                                _tidy_condition(c.right, ranges))))
+        case Binary(op="or"):
+            return Binary("or", _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges))
         case Unary("not", x):
             return Unary("not", _tidy_condition(x, ranges))
         case Binary(op=op) if op in COMPARISONS and not any(loads_of(c)):

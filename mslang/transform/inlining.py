@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Binary, Expr, Load
-from mslang.ir.program import Block, Program, Range, Store
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load
+from mslang.ir.program import Block, Program, Range, Region, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
     Path,
@@ -22,7 +22,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
-from mslang.transform.cover import cuts_only_outside, produces_for, why_not_covered
+from mslang.transform.cover import Box, cuts_only_outside, produced_box, why_not_covered
 from mslang.transform.dependence import buffers_read, buffers_written, consumers, is_output, producers
 from mslang.transform.formula import (
     at_element,
@@ -141,7 +141,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     made = _formula(program, maker, primitive)
     _require_inner(program, maker, buffer, primitive)
     require_order(program, path, primitive)
-    _require_folds(program, path, maker, buffer, primitive)
+    _require_folds(path, maker, primitive)
     folded, axes = block_at(path), axis_ranges(block_at(maker))
     loads = tuple(dict.fromkeys(x.indices for x in loads_of(formula.value) if x.buffer == buffer))
     inverted = inverse(loads[0], axis_ranges(folded)) if len(loads) == 1 else None
@@ -149,6 +149,9 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         raise refuse("MS353", primitive, f"the loads of `{buffer}` in block `{block.name}`, or the indices at which "
                      f"block `{block_at(maker).name}` stores, cannot be inverted",
                      why="each element must come from one value of the axes, by one affine map")
+    if not _made_for_all(maker, made, arith.relax(loads[0], axis_ranges(folded))):
+        raise refuse("MS332", primitive, f"block `{block.name}` may have instances for which `{block_at(maker).name}` "
+                     "has none", why=f"they mean elements of `{buffer}` that are not surely written")
     values = {n: arith.simplify(e, axes) for n, e in at_element(inverted, made.indices).items()}
     conditions = (*_limits(folded, values, loads[0], made.indices, axes),
                   *(substitute(c, values) for c in portable_predicate(path) or ()))
@@ -205,15 +208,20 @@ def _maker(program: Program, path: Path, primitive: str) -> tuple[Path, str]:
     return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
 
 
-def _require_folds(program: Program, path: Path, maker: Path, buffer: str, primitive: str) -> None:
+def _made_for_all(maker: Path, made: Store, read: Box) -> bool:
+    """Does a block surely store each element of a box, of which parts may lie outside of the buffer?"""
+    stored = Region(made.buffer, tuple(Range(i, ONE) for i in made.indices))
+    written = produced_box(maker, stored, ())
+    domain = arith.relax(stored.ranges, axis_ranges(block_at(maker)))
+    return written is not None and all(arith.covers(box, read) is arith.Verdict.PROVED for box in (written, domain))
+
+
+def _require_folds(path: Path, maker: Path, primitive: str) -> None:
     """A block can be run where its producer runs: for all its instances, and for each once where that matters."""
     block, makes = block_at(path), block_at(maker)
     if not cuts_only_outside(maker):
         raise refuse("MS347", primitive, f"block `{makes.name}` has a predicate",
                      why=f"block `{block.name}` would not run where it is false")
-    if not produces_for(program, maker, path, buffer):
-        raise refuse("MS332", primitive, f"block `{block.name}` reads what is not surely written",
-                     why=f"block `{makes.name}` does not surely write all that it reads of `{buffer}`")
     if not runs_all(path):
         raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
                      why="its loops and its predicate do not surely cover the domains of its axes")

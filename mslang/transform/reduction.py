@@ -178,7 +178,8 @@ def _init_nest(path: Path, kept: Sequence[For], dropped: Sequence[For], taken: s
     zeros: dict[str, Expr] = {a.name: ZERO for a in old.axes if a.kind != "spatial"}
     own: dict[str, Expr] = {a.name: Var(a.name) for a in old.axes} | zeros
     conditions = [_moved(c, values | own, ranges) for c in conjuncts(old.predicate)]
-    ranges |= {a.name: Range(ZERO, a.extent) for a in axes}
+    # an axis keeps to its extent because the predicate says so, hence the proof is about bindings
+    bound = {a.name: a.binding for a in axes}
     name = fresh(f"{old.name}_init", taken)
     taken.add(name)
     body = old.init or ()
@@ -191,7 +192,7 @@ def _init_nest(path: Path, kept: Sequence[For], dropped: Sequence[For], taken: s
                          f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves")
     block = Block(
         name, axes, (), (), body,
-        predicate=conjunction(tuple(c for c in conditions if not arith.proved(c, ranges))),
+        predicate=conjunction(tuple(c for c in conditions if not arith.proved(substitute(c, bound), ranges))),
         allocs=tuple(b for b in old.allocs if b.name in used), views=views,
     )
     reads, writes = infer_regions(block)
