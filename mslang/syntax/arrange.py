@@ -28,7 +28,7 @@ from mslang.syntax.tree import Item
 _OPENERS = frozenset({"LPAR", "LSQB", "LBRACE"})
 _CLOSERS = frozenset({"RPAR", "RSQB", "RBRACE"})
 # A long expression breaks before one of these.
-_BREAKS = frozenset({"AND", "OR", "SUM", "VBAR", "THEN"})
+_BREAKS = frozenset({"AND", "OR", "CMP", "SUM", "STAR", "MUL", "VBAR", "THEN"})
 _COMMENT_GAP = "  "
 
 
@@ -204,7 +204,7 @@ class Arranger:
 
     def _breaks_at(self, last: int, k: int) -> bool:
         token = self._tokens[k]
-        if token.kind == "SUM" and is_prefix(self._tokens[k - 1]):
+        if token.kind in ("SUM", "STAR") and is_prefix(self._tokens[k - 1]):
             return False
         return token.kind in _BREAKS or self._tokens[last].kind == "COMMA"
 
