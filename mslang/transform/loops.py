@@ -206,11 +206,15 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     alive.
 
     Before:
-        for i in 0..4, j in 0..8, k in 0..16 { … }
+        for i in 0..4, j in 0..8, k in 0..16 {
+            block b[x: 4 = i, y: 8 = j, z: 16 = k] { B[x, y, z] = A[z, y, x] }
+        }
 
     After:
         # reorder(k, i)
-        for k in 0..16, j in 0..8, i in 0..4 { … }
+        for k in 0..16, j in 0..8, i in 0..4 {
+            block b[x: 4 = i, y: 8 = j, z: 16 = k] { B[x, y, z] = A[z, y, x] }
+        }
 
     Rejects:
         - a loop named twice

@@ -1,6 +1,7 @@
 """Axis loops, dependences, the legality model, getters, the registry's documentation."""
 
 import inspect
+import re
 
 from msgspec.structs import replace
 
@@ -8,6 +9,7 @@ from mslang.ir.build import ProgramBuilder, reduce, select, spatial
 from mslang.ir.expr import Const
 from mslang.ops.table import GETTERS as SIGNATURES
 from mslang.ops.table import PRIMITIVES
+from mslang.syntax.parse import parse_file
 from mslang.transform import getters
 from mslang.transform.axes import axis_loop
 from mslang.transform.cover import why_not_covered
@@ -141,6 +143,24 @@ def test_half_a_producer_covers_nothing():
     assert "not surely written" in why_not_covered(p, where(p, "q"))
 
 
+def concatenated(split_at):
+    b = ProgramBuilder("concat")
+    a, c, t = b.input("A", (8, 4)), b.output("B", (8, 4)), b.alloc("T", (8, 4))
+    with b.loop("i", 3) as i, b.block("p", spatial("x", 8, i), spatial("y", 4)) as (x, y):
+        t[x, y] = a[x, y]
+    with b.loop("l", 8 - split_at) as i, b.block("q", spatial("x", 8, i + split_at), spatial("y", 4)) as (x, y):
+        t[x, y] = a[x, y] * 2.0
+    with b.block("r", spatial("x", 8), spatial("y", 4)) as (x, y):
+        c[x, y] = t[x, y]
+    return b.finish()
+
+
+def test_producers_side_by_side_cover_together():
+    p, gap = concatenated(3), concatenated(4)
+    assert why_not_covered(p, where(p, "r")) is None
+    assert "`p`, `q`" in why_not_covered(gap, where(gap, "r"))
+
+
 def test_every_other_element_is_not_all():
     b = ProgramBuilder("even")
     a, c, t = b.input("A", (8,)), b.output("B", (8,)), b.alloc("T", (8,))
@@ -200,3 +220,13 @@ def test_every_primitive_is_documented_in_full():
         for section in ("Before:", "After:", "Rejects:", "Source:"):
             assert section in doc, (name, section)
         assert doc.split("\n")[0].endswith("."), name
+
+
+def test_the_examples_of_every_primitive_are_well_formed_text():
+    for name, implementation in IMPLEMENTATIONS.items():
+        doc = inspect.getdoc(implementation)
+        parts = re.findall(r"(?:Before|After):\n((?:    .*\n|\n)+)", doc)
+        assert len(parts) >= 2, name
+        for part in parts:
+            text = f"program p(A: f32[1]) {{\n{part}}}\n"
+            assert not parse_file("doc.ms", text).diagnostics, (name, text)
