@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from mslang.cli.common import add_sizes, note, read_text, seconds_text, split_item, write_text
 from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED
-from mslang.cli.tune_view import Scale, summary, view_for
+from mslang.cli.tune_view import summary, view_for
 from mslang.diagnostics import TargetError, problem
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.record import Outcome
+from mslang.tune.scale import Scale
 from mslang.tune.tasks import Named, tasks_of
 from mslang.tune.write_back import with_schedule
 

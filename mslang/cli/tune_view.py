@@ -12,6 +12,7 @@ import msgspec
 from mslang.cli.common import emit, note, seconds_text, table
 from mslang.tune.progress import Event, Finished, Started, Trial
 from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.scale import Scale
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
 
 PLAIN_EVERY = 8
 """Trials between two plain lines, improvements apart."""
-
-
-class Scale(msgspec.Struct, frozen=True):
-    """What a time is worth: the program's operations, and this machine's measured peak in operations a second."""
-
-    operations: int | None
-    peak: float | None
-
-    def rate(self, seconds: float) -> str:
-        """`137 GFLOP/s, 91 % of peak`."""
-        if not self.operations:
-            return ""
-        rate = self.operations / seconds
-        share = f", {100 * rate / self.peak:.0f} % of this machine's peak" if self.peak else ""
-        return f"{rate / 1e9:.4g} GFLOP/s{share}"
 
 
 class View(Protocol):

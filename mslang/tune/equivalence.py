@@ -52,7 +52,7 @@ def _on_gpu(program: Program) -> bool:
 def _interpret(program: Program, inputs: Arrays) -> Arrays:
     from mslang.backend.reference.interpret import run
 
-    return run(program, make_arguments(program, inputs))
+    return run(program, inputs)
 
 
 def _compiled(program: Program, inputs: Arrays) -> Arrays:

@@ -1,0 +1,57 @@
+"""`mslang run`: compile one candidate, verify it against the reference, time it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mslang.cli.candidates import candidate_arguments, choose
+from mslang.cli.common import emit, note, seconds_text
+from mslang.cli.main import DONE, FINDINGS
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Which candidate."""
+    candidate_arguments(parser)
+    parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
+    parser.add_argument("--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it in a worker process, so that a crash is one outcome among others."""
+    import tempfile
+
+    from mslang.ir.equal import structural_hash
+    from mslang.ir.work import operations
+    from mslang.runtime.timing import Limits
+    from mslang.target.detect import host
+    from mslang.target.limits import measured_limits
+    from mslang.tune.job import BuildJob, MeasureJob, PrepareJob
+    from mslang.tune.record import Outcome
+    from mslang.tune.scale import Scale
+    from mslang.tune.workers import Workers
+
+    target = host()
+    chosen = choose(args, target)
+    program = chosen.candidate.program
+    scale = Scale(operations(chosen.space.program), measured_limits(target).peak)
+    with tempfile.TemporaryDirectory(prefix="mslang-") as folder, Workers(1) as workers:
+        workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0))
+        built = workers.built(workers.build(BuildJob(program, target)))
+        limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)
+        result = built.result or workers.measure(MeasureJob(program, built, folder, limits, dense=True))
+    hash = structural_hash(program)
+    timing = result.timing
+    if args.json:
+        emit({"kind": "run", "name": chosen.name, "program": hash, "outcome": result.outcome.value, "reason": result.reason,
+              "seconds": timing.median if timing else None, "mad": timing.mad if timing else None,
+              "samples": timing.samples if timing else [], "decisions": chosen.candidate.decisions,
+              "verified": [{"inputs": v.inputs, "max_error": v.max_error} for v in result.verified]})
+    elif result.outcome is not Outcome.MEASURED or timing is None:
+        note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
+    else:
+        print(f"{chosen.name}: {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing.median)}")
+        print(f"          {seconds_text(timing.min)} … {seconds_text(max(timing.samples))}, {len(timing.samples)} × {timing.runs} calls")
+        print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))
+        print(f"program   {hash[:16]}")
+    return DONE if result.outcome is Outcome.MEASURED else FINDINGS

@@ -1,0 +1,83 @@
+"""`mslang show`: the program or trace after a schedule, or after each step, or the code it becomes."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import TYPE_CHECKING
+
+from mslang.cli.candidates import candidate_arguments, choose
+from mslang.cli.common import emit
+from mslang.cli.main import DONE
+from mslang.diagnostics import TargetError, problem
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
+    from mslang.schedule.space import Candidate
+    from mslang.target.description import Target
+
+STAGES = ("program", "trace", "loops", "llvm", "asm", "cuda", "ptx")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What to show."""
+    candidate_arguments(parser)
+    parser.add_argument("--stage", choices=STAGES, default="program", help="what to show (default: program)")
+    parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
+    parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    from mslang.ir.print import print_program
+    from mslang.schedule.sketch import instantiate
+    from mslang.target.detect import host
+
+    if args.stage in ("cuda", "ptx"):
+        raise TargetError(problem("MS404", f"the stage {args.stage} needs the CUDA back end", why="it is not part of this version"))
+    steps: list[tuple[str, Program]] = []
+    chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
+    if not args.steps:
+        before = print_program(chosen.space.program) if args.diff else None
+        _print(args, chosen.name, _text(chosen.candidate, chosen.candidate.program, args.stage, host()), before)
+        return DONE
+    values = chosen.candidate.decisions
+    numeric = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}
+    last = print_program(chosen.space.program)
+    for text, program in steps:
+        shown = _text(chosen.candidate, instantiate(program, numeric), args.stage, host())
+        _print(args, text, shown, last if args.diff else None)
+        last = shown
+    return DONE
+
+
+def _text(candidate: Candidate, program: Program, stage: str, target: Target) -> str:
+    from mslang.backend.llvm.compile import compile
+    from mslang.ir.print import print_program
+    from mslang.lower.lower import lower
+    from mslang.lower.print import print_kernel
+
+    match stage:
+        case "program":
+            return print_program(program)
+        case "trace":
+            return candidate.trace.as_ms()
+        case "loops":
+            return print_kernel(lower(program, target))
+        case "llvm":
+            return compile(lower(program, target), target).llvm
+    return compile(lower(program, target), target).assembly
+
+
+def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:
+    if before is not None:
+        lines = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "after", lineterm="", n=2)
+        text = "\n".join(lines) or "(nothing changed)"
+    if args.json:
+        emit({"kind": "show", "stage": args.stage, "title": title, "text": text})
+        return
+    if args.steps:
+        print(f"# {title}")
+    print(text)
+    if args.steps:
+        print()

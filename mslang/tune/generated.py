@@ -1,0 +1,104 @@
+"""The tests that every space, schedule and rule gets without being asked: draws of it compute what the program does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mslang.diagnostics import Diagnostic, MsError, Span, problem
+from mslang.ir.program import Program
+from mslang.schedule.space import Candidate, Space
+from mslang.schedule.strategies import space_of
+from mslang.schedule.testing import TestResult
+from mslang.sema.module import Module
+from mslang.syntax import tree
+from mslang.tune.equivalence import difference
+from mslang.tune.reference import small_program
+
+ATTEMPTS = 64
+"""Draws tried for each candidate wanted: some are refused by a `require`."""
+
+
+def generated_tests(module: Module, samples: int, seed: int = 0) -> Iterator[TestResult]:
+    """For each item, `samples` draws on its program with small sizes, each run beside the unscheduled program.
+
+    A rule is applied to every program of the file. A failing draw is shrunk: decisions are made as small as they go
+    while it still fails, and the message is a pinned schedule that shows the fault.
+    """
+    for placed in module.file.items:
+        item = placed.item
+        match item:
+            case tree.Schedule(program=path, name=name) | tree.Space(program=path, name=name) if path is not None:
+                programs = [path[-1].text] if path[-1].text in module.programs else []
+            case tree.Rule(name=name, params=params) if len(params) == 1:
+                programs = list(module.programs)
+            case _:
+                continue
+        for program in programs:
+            small = small_program(module, program, {})
+            if small is None:
+                continue
+            span = name.span.shifted(placed.start)
+            title = f"{type(item).__name__.lower()} {name.text} keeps what {program} computes"
+            yield _test(module, title, span, space_of(module, name.text, small), small, samples, seed)
+
+
+def _test(module: Module, title: str, span: Span, space: Space, program: Program, samples: int, seed: int) -> TestResult:
+    done = 0
+    for attempt in range(samples * ATTEMPTS):
+        if done >= samples:
+            break
+        drawn = space.attempt(seed, attempt)
+        if not isinstance(drawn, Candidate):
+            continue
+        done += 1
+        wrong = fault_of(program, drawn)
+        if wrong is not None:
+            smallest, wrong = shrink(space, program, drawn, wrong)
+            found = problem("MS506", f"{title.partition(' keeps')[0]} changes what {program.name} computes", span=span, why=wrong,
+                            help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}")
+            return TestResult(title, module.path, span, (_placed(found, module.path),), done)
+    return TestResult(title, module.path, span, (), done)
+
+
+def _placed(d: Diagnostic, path: str) -> Diagnostic:
+    return d.placed(path, 0)
+
+
+def fault_of(program: Program, candidate: Candidate) -> str | None:
+    """What is wrong with a candidate, or None."""
+    try:
+        return difference(program, candidate.program, 1e-4, 1e-5, 0)
+    except MsError as error:
+        return error.diagnostic.message
+
+
+def shrink(space: Space, program: Program, candidate: Candidate, wrong: str) -> tuple[Candidate, str]:
+    """The candidate with numeric decisions as small as they go while it is still wrong."""
+    better = True
+    while better:
+        better = False
+        for address, value in candidate.decisions.items():
+            for smaller in _smaller(value):
+                try:
+                    tried = space.replay({**candidate.decisions, address: smaller})
+                except MsError:
+                    continue
+                found = fault_of(program, tried)
+                if found is not None:
+                    candidate, wrong, better = tried, found, True
+                    break
+    return candidate, wrong
+
+
+def _smaller(value: object) -> Iterator[int | tuple[int, ...]]:
+    match value:
+        case bool():
+            return
+        case int() if value > 1:
+            yield from (1, value // 2)
+        case tuple():
+            # Factors move outward: [4, 8] becomes [32, 1], [16, 2], …
+            for k in range(len(value) - 1, 0, -1):
+                for prime in (2, 3, 5, 7):
+                    if isinstance(value[k], int) and isinstance(value[0], int) and value[k] % prime == 0:
+                        yield (value[0] * prime, *value[1:k], value[k] // prime, *value[k + 1:])
