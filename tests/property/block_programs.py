@@ -230,7 +230,7 @@ class Steps:
                 self.symbols[name] = lambda rng: rng.choice(pairs)
                 return [Symbol(name, PerfectTile(extent, 2), k) for k in range(2)]
             case "free":
-                self.symbols[name] = lambda rng: (lambda f: [-(-n // f), f])(rng.randint(1, n + 1))
+                self.symbols[name] = lambda rng: (lambda f: [-(-n // f), f])(rng.randint(1, n))
                 return [None, Symbol(name, FreeTile(extent, 2), 1)]
         self.symbols[name] = lambda rng: rng.choice([1, 2, 3])
         return [None, Symbol(name, Choice((1, 2, 3)))]

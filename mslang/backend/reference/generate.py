@@ -294,10 +294,10 @@ class _Generator:
         own = [scope.names[a.name].text for a in scope.levels[-1].block.axes if a.kind == "spatial"]
         before, now = self.e.temporary("o"), self.e.temporary("o")
         self._line(f"{before}, {now} = {storage.text}_o.get({at}),"
-                   f" ({scope.block!r}, {_tuple(scope.levels[-1].around)}, {_tuple(own)})")
+                   f" ({scope.block!r}, {_tuple(scope.levels[-1].around)}, {_tuple(own)}, {value})")
         self._line(f"if {before} is not None and {before}[:2] == {now}[:2] and ({before}[2] != {now}[2]"
-                   + (f" or ({storage.text}[{at}] != {value} and {value} == {value})" if wanted is Promise.SAME else "")
-                   + f"): _k.twice({site}, {before}[2], {now}[2], ({storage.text}[{at}], {value}))")
+                   + (f" or ({before}[3] != {value} and {value} == {value})" if wanted is Promise.SAME else "")
+                   + f"): _k.twice({site}, {before}[2], {now}[2], ({before}[3], {value}))")
         self._line(f"{storage.text}_o[{at}] = {now}")
 
 
