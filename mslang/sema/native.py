@@ -1,4 +1,7 @@
-"""Names of the standard library whose meaning is written in Python: their signatures and what they do."""
+"""Names of the standard library whose meaning is written in Python: what they are called and what they do.
+
+How they are called stands in `mslang.ops.library`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,14 @@ from types import MappingProxyType
 
 import msgspec
 
-from mslang.ops.signature import Group, Kind, Param, Signature
-
 
 class Native(msgspec.Struct, frozen=True):
-    """A function or rule of the library that is not written in `.ms`. `role` is "fn", "rule" or "target"."""
+    """A function, rule or target of the library that is not written in `.ms`. `role` is "fn", "rule" or "target"."""
 
     module: str
     name: str
     role: str
     doc: str
-    signature: Signature | None = None
 
     @property
     def address(self) -> str:
@@ -25,24 +25,13 @@ class Native(msgspec.Struct, frozen=True):
         return f"{self.module}.{self.name}" if self.module else self.name
 
 
-def _function(name: str, *params: Param, gives: Kind) -> Signature:
-    return Signature(name, Group.FUNCTION, params, (gives,), family="library")
-
-
-_TOLERANCES = (Param("rtol", Kind.FLOAT, 1e-5, keyword=True), Param("atol", Kind.FLOAT, 1e-6, keyword=True),
-               Param("seed", Kind.INT, 0, keyword=True))
-
 BUILTINS: Mapping[str, Native] = MappingProxyType({
     n.name: n for n in (
         Native("", "sample", "fn",
                "One draw of a space or schedule for a program: redraws up to 64 times until every `require` holds. "
-               "Further named arguments pin decisions.",
-               _function("sample", Param("space", Kind.SPACE), Param("program", Kind.PROGRAM),
-                         Param("seed", Kind.INT, 0, keyword=True), gives=Kind.ANY)),
-        Native("", "apply", "fn", "A rule applied to each block of the program; a test names the program.",
-               _function("apply", Param("rule", Kind.RULE), Param("program", Kind.PROGRAM, None), gives=Kind.ANY)),
-        Native("", "len", "fn", "The number of elements of a list.",
-               _function("len", Param("list", Kind.VALUES), gives=Kind.INT)),
+               "Further named arguments pin decisions."),
+        Native("", "apply", "fn", "A rule applied to each block of the program; a test names the program."),
+        Native("", "len", "fn", "The number of elements of a list."),
     )
 })
 """Functions that need no `use`."""
@@ -50,26 +39,17 @@ BUILTINS: Mapping[str, Native] = MappingProxyType({
 _LIBRARY = (
     Native("std.testing", "equiv", "fn",
            "Whether a scheduled program computes what the program does: both are run on inputs in which every "
-           "reordering of sums is exact, and on dense random ones within the tolerance.",
-           _function("equiv", Param("program", Kind.PROGRAM), Param("scheduled", Kind.ANY), *_TOLERANCES,
-                     gives=Kind.BOOL)),
-    Native("std.testing", "implements", "fn",
-           "Whether an intrinsic's implementation computes what its `desc` says.",
-           _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL)),
-    Native("std.testing", "fits", "fn", "Whether a scheduled program keeps within the limits of a target.",
-           _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL)),
+           "reordering of sums is exact, and on dense random ones within the tolerance."),
+    Native("std.testing", "implements", "fn", "Whether an intrinsic's implementation computes what its `desc` says."),
+    Native("std.testing", "fits", "fn", "Whether a scheduled program keeps within the limits of a target."),
     Native("std.cpu", "host", "target", "The machine that mslang runs on: its processor, features, caches and cores."),
     Native("std.cpu", "auto_parallel", "rule",
-           "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
-           _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING)),
+           "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit."),
     Native("std.cuda", "cooperative_fetch", "fn",
-           "All threads of a thread block share the copying that a block does, `vector` elements at a time.",
-           _function("cooperative_fetch", Param("block", Kind.BLOCK), Param("vector", Kind.SIZE, 1, keyword=True),
-                     gives=Kind.NOTHING)),
+           "All threads of a thread block share the copying that a block does, `vector` elements at a time."),
     Native("std.tiling", "multi_level", "rule",
            "Tiles each block with reuse by a structure such as \"SSRSRS\": S levels split the spatial loops, R the "
-           "reduction loops.",
-           _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE)),
+           "reduction loops."),
 )
 
 MODULES: Mapping[str, Mapping[str, Native]] = MappingProxyType({

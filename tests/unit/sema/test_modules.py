@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from mslang.diagnostics import MsError
+from mslang.ops.infos import info
+from mslang.ops.library import LIBRARY
 from mslang.ops.signature import REQUIRED, Kind
 from mslang.sema import program
 from mslang.sema.consteval import evaluate
-from mslang.sema.infos import info
 from mslang.sema.module import Found, Module, Whole
 from mslang.sema.modules import load, read_disk
-from mslang.sema.native import Native
+from mslang.sema.native import BUILTINS, MODULES, Native
 from mslang.sema.program import checked
 from mslang.sema.targets import describe
 from mslang.sema.values import const_value
@@ -180,6 +181,11 @@ def test_targets_that_are_none(name: str, code: str) -> None:
 
 
 # ------------------------------------------------------------------ what is said of items
+def test_every_native_function_and_rule_has_a_signature() -> None:
+    natives = {n.address for names in MODULES.values() for n in names.values() if n.role != "target"}
+    assert set(LIBRARY) == natives | set(BUILTINS)
+
+
 def test_infos() -> None:
     m = load(str(SAMPLES / "matmul.ms"))
     schedule, space, target = info(m, "ssrsrs"), info(m, "cpu_matmul"), info(m, "avx512")

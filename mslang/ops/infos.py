@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import MsError, Span
+from mslang.ops.library import LIBRARY
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
 from mslang.sema.consteval import evaluate
 from mslang.sema.module import Found, Module, Thing, Whole
@@ -54,8 +55,9 @@ def info(module: Module, name: str) -> ItemInfo | None:
 def info_of(thing: Thing, name: str) -> ItemInfo:
     """What is known of what `name` means."""
     match thing:
-        case Native(signature=s, doc=doc, role=role):
-            return ItemInfo(name, role, f"{role} {thing.address}" if s is None else s.text, doc, s)
+        case Native(doc=doc, role=role, address=address):
+            s = LIBRARY.get(address)
+            return ItemInfo(name, role, f"{role} {address}" if s is None else s.text, doc, s)
         case Whole(module=m):
             return ItemInfo(name, "module", f"module {name}", path=None if m is None else m.path)
         case Found():

@@ -1,0 +1,32 @@
+"""How the functions and rules of the standard library that are written in Python are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mslang.ops.signature import Group, Kind, Param, Signature
+
+
+def _function(name: str, *params: Param, gives: Kind) -> Signature:
+    return Signature(name, Group.FUNCTION, params, (gives,), family="library")
+
+
+_TOLERANCES = (Param("rtol", Kind.FLOAT, 1e-5, keyword=True), Param("atol", Kind.FLOAT, 1e-6, keyword=True),
+               Param("seed", Kind.INT, 0, keyword=True))
+
+LIBRARY: Mapping[str, Signature] = MappingProxyType({
+    "sample": _function("sample", Param("space", Kind.SPACE), Param("program", Kind.PROGRAM),
+                        Param("seed", Kind.INT, 0, keyword=True), gives=Kind.ANY),
+    "apply": _function("apply", Param("rule", Kind.RULE), Param("program", Kind.PROGRAM, None), gives=Kind.ANY),
+    "len": _function("len", Param("list", Kind.VALUES), gives=Kind.INT),
+    "std.testing.equiv": _function("equiv", Param("program", Kind.PROGRAM), Param("scheduled", Kind.ANY), *_TOLERANCES,
+                                   gives=Kind.BOOL),
+    "std.testing.implements": _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL),
+    "std.testing.fits": _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL),
+    "std.cpu.auto_parallel": _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING),
+    "std.cuda.cooperative_fetch": _function("cooperative_fetch", Param("block", Kind.BLOCK),
+                                            Param("vector", Kind.SIZE, 1, keyword=True), gives=Kind.NOTHING),
+    "std.tiling.multi_level": _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE),
+})
+"""Signatures by the address of the `mslang.sema.native.Native`."""
