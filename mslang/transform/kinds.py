@@ -12,7 +12,7 @@ from mslang.ir.program import Annotations, For, Program
 from mslang.ir.visit import Path, free_vars, walk
 from mslang.transform.carried import why_not_data_parallel, why_not_independent
 from mslang.transform.outcome import LoopRef, Outcome, refuse
-from mslang.transform.position import loop_at, loop_path, loops_above
+from mslang.transform.position import loop_at, loop_path
 from mslang.transform.rewrite import put
 
 MAX_STEPS = "unroll.max_steps"
@@ -44,7 +44,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
     old = loop_at(path)
     if not _is_free(old, "parallel"):
         return Outcome(program)
-    for s in loops_above(path):
+    for s in _around(path):
         if s.kind in ("parallel", "vectorized"):
             raise refuse("MS311", "parallel", f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
                          help="`fuse` the loops that are to run in parallel into one")
@@ -79,7 +79,7 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
     old = loop_at(path)
     if not _is_free(old, "vectorized"):
         return Outcome(program)
-    for s in loops_above(path):
+    for s in _around(path):
         if s.kind == "vectorized":
             raise refuse("MS311", "vectorize", f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
                          help="`fuse` the loops and vectorize the result")
@@ -139,6 +139,11 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
 
 
 # ------------------------------------------------------------------ shared
+def _around(path: Path) -> tuple[For, ...]:
+    """The loops above, in enclosing scopes too."""
+    return tuple(s for s in path[:-1] if isinstance(s, For))
+
+
 def _is_free(loop: For, kind: str) -> bool:
     """True: the loop has no kind yet. False: it has just this one."""
     if loop.kind == kind:

@@ -59,6 +59,7 @@ def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, ta
         - a factor that is not surely positive
         - factors without a hole whose product may fall short of the extent
         - a tail other than `guard` where the factors do not surely divide the extent
+        - a loop of one iteration inside a vectorized loop, if it would get more
 
     Source: TVM split
     """
@@ -88,11 +89,9 @@ def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, ta
         if not arith.proved(inside, ranges):
             body = guard(body, inside)
     made = tuple(LoopRef(n) for n in names)
-    return Outcome(
-        put(program, path, *_nest([For(n, e, ()) for n, e in zip(names, extents, strict=True)], body)),
-        made,
-        {loop: Gone("split", made)},
-    )
+    result = put(program, path, *_nest([For(n, e, ()) for n, e in zip(names, extents, strict=True)], body))
+    require_kinds(result, (s.var for s in path if isinstance(s, For) and s.kind == "vectorized"), "split")
+    return Outcome(result, made, {loop: Gone("split", made)})
 
 
 def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:

@@ -225,6 +225,10 @@ def test_vectorize_over_unrolled_loops():
         parallel(split_inner(vectorize(p, loop("j")).program), loop("u"))
 
 
+    with refused("MS311", "loop `u_1` is inside the vector loop `j`"):
+        split(split_inner(vectorize(p, loop("j")).program), loop("u"), sizes(None, 4))
+
+
 def split_inner(program):
     return add_unit_loop(program, block("mm")).program
 
