@@ -37,15 +37,14 @@ def _pattern() -> re.Pattern[str]:
 
 def scan(text: str, start: int = 0) -> Iterator[Token]:
     """The tokens of `text` from `start` on, trivia included, without gap or overlap."""
-    keywords = load_tables().lexer.keywords
+    keyword = load_tables().lexer.keywords.get
     for match in _pattern().finditer(text, start):
+        word = match[0]
         kind = match.lastgroup or ERROR
-        word = match.group()
-        if kind == "NAME":
-            kind = keywords.get(word, kind)
-        yield Token(kind, word, match.start(), match.end())
+        yield Token(keyword(word, kind) if kind == "NAME" else kind, word, *match.span())
 
 
+@lru_cache(maxsize=512)
 def tokenize(text: str) -> tuple[Token, ...]:
     """All tokens of `text`, trivia included; their texts joined give `text` again."""
     return tuple(scan(text))

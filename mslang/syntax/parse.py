@@ -10,36 +10,28 @@ from mslang.diagnostics import SyntaxProblem, problem
 from mslang.syntax import messages
 from mslang.syntax.broken import recover_items
 from mslang.syntax.docs import with_doc
-from mslang.syntax.incremental import find_change
 from mslang.syntax.lexer import ERROR, Token, significant, tokenize
 from mslang.syntax.machine import Machine
 from mslang.syntax.recovery import Recovery
-from mslang.syntax.split import Pieces, find_pieces
+from mslang.syntax.split import find_pieces
 from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
 
 
 def parse_file(path: str, text: str) -> File:
     """The tree of a whole file. Items whose text was seen before are not parsed again."""
-    pieces = find_pieces(text)
-    leading = text[: pieces.starts[0]] if pieces.starts else text
-    return File(path, text, leading, tuple(_parse_pieces(text, pieces)))
+    starts = find_pieces(text)
+    ends = [*starts[1:], len(text)]
+    items = tuple(
+        PlacedItem(start + offset, parsed)
+        for start, end in zip(starts, ends, strict=False)
+        for offset, parsed in parse_piece(text[start:end])
+    )
+    return File(path, text, text[: starts[0]] if starts else text, items)
 
 
 def reparse(old: File, text: str) -> File:
-    """The tree of the changed text of a file, equal to `parse_file(old.path, text)`; only what changed is read."""
-    if old.text == text:
-        return old
-    change = find_change(old, text)
-    if change is None:
-        return parse_file(old.path, text)
-    pieces = find_pieces(text, change.start, change.stops)
-    moved = [
-        PlacedItem(placed.start + change.shift, placed.parsed)
-        for placed in old.items
-        if placed.start + change.shift >= pieces.end and placed.start >= change.start
-    ]
-    items = (*old.items[: change.kept], *_parse_pieces(text, pieces), *moved)
-    return File(old.path, text, text[: items[0].start] if items else text, items)
+    """The tree of the changed text of a file: that of `parse_file`, and only what changed is read."""
+    return old if old.text == text else parse_file(old.path, text)
 
 
 def parse_item(text: str) -> ParsedItem:
@@ -76,17 +68,6 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
     if item is None:
         return recover_items(text)
     return ((0, ParsedItem(text, with_doc(item, tokens))),)
-
-
-def _parse_pieces(text: str, pieces: Pieces) -> list[PlacedItem]:
-    if not pieces.starts:
-        return []
-    ends = (*pieces.starts[1:], pieces.end)
-    return [
-        PlacedItem(start + offset, parsed)
-        for start, end in zip(pieces.starts, ends, strict=True)
-        for offset, parsed in parse_piece(text[start:end])
-    ]
 
 
 def _parse(visible: Sequence[Token], start: str) -> Any:

@@ -66,13 +66,29 @@ class Recovery:
         """Read to the end, to text that is no part of the item any more, or to a header that cannot be read."""
         while True:
             token = self._token(self._index)
-            if self._follow_layout(token) or (token.kind not in (END, ERROR) and self._take(token)):
-                continue
-            whole = self._machine.accepts(END)
-            if whole and (token.kind not in (END, ERROR) or self._index == len(self._tokens)):
+            if self._at_end(token):
                 return self._outcome(self._machine.finish())
-            if not self._mend(token) and not self._skip_statement(token):
+            if not self._step(token):
                 return self._outcome(None)
+
+    def expected(self) -> frozenset[str]:
+        """What could stand after the tokens; nothing if they cannot be read so far."""
+        while (token := self._token(self._index)).kind != END:
+            if not self._step(token):
+                return frozenset()
+        return self._machine.expected()
+
+    def _at_end(self, token: Token) -> bool:
+        """Is the text whole here, and what follows, if anything, no part of it?"""
+        if token.kind == ERROR or self._machine.accepts(token.kind) != (token.kind == END):
+            return False
+        return self._machine.accepts(END)
+
+    def _step(self, token: Token) -> bool:
+        """Read on by at least one token, or make it so that it can be read; False if there is no way."""
+        return self._follow_layout(token) or (token.kind not in (END, ERROR) and self._take(token)) or (
+            self._mend(token) or self._skip_statement(token)
+        )
 
     def _outcome(self, value: Any) -> Outcome:
         return Outcome(value, self._index, tuple(self._tokens), tuple(self._diagnostics))
@@ -190,8 +206,7 @@ class Recovery:
 
     def _bare_reference(self) -> bool:
         """Is a name, with what hangs on it, all that there is of the statement?"""
-        snapshot = self._levels[-1]
-        return snapshot is not None and self._machine.depth <= snapshot.depth + 2 and self._index > snapshot.token
+        return self._machine.accepts("ASSIGN")
 
     def _try_kinds(self, token: Token, kinds: Sequence[str | None]) -> bool:
         """Take a token for the kind (None: leave it out) that lets the text read on farthest, if one does."""
