@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -46,12 +46,6 @@ class HandleTable:
         self._state: dict[int, Ref | Death] = {}
         self._of: dict[Ref, Handle] = {}
         self._bound: dict[int, str] = {}
-
-    def copy(self) -> HandleTable:
-        """An independent copy; handles stay valid in both."""
-        other = HandleTable()
-        other._state, other._of, other._bound = dict(self._state), dict(self._of), dict(self._bound)
-        return other
 
     def handle(self, ref: Ref) -> Handle:
         """The handle of a thing of the current program, made if it has none yet."""
@@ -134,7 +128,16 @@ def _refs(program: Program) -> set[Ref]:
     return found
 
 
-def renamed(forward: Mapping[Ref, Ref | Gone], ref: Ref) -> Ref:
+def moved(forward: Forward, ref: Ref) -> Ref:
     """Where a renaming moved a reference."""
     to = forward.get(ref, ref)
     return ref if isinstance(to, Gone) else to
+
+
+def composed(first: Forward, renaming: Forward) -> Forward:
+    """Where handles go by a rewrite and a renaming after it."""
+    both = {
+        old: Gone(to.by, tuple(moved(renaming, r) for r in to.into)) if isinstance(to, Gone) else moved(renaming, to)
+        for old, to in first.items()
+    }
+    return {**renaming, **both}

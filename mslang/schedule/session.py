@@ -27,14 +27,14 @@ from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import sampling
 from mslang.schedule.arguments import Bound, bind, lowered, written
-from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, Question, Structural
+from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinError, Question, Structural
 from mslang.schedule.distribution import Number
-from mslang.schedule.handles import Handle, HandleTable, Site
+from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location
 from mslang.transform.axes import axis_loop, axis_loops
 from mslang.transform.getters import GETTERS
-from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef, Outcome
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registry import IMPLEMENTATIONS
 from mslang.transform.rename import rename
@@ -194,12 +194,10 @@ class Session:
                 if not (p.kind.value == "location" and isinstance(bound[p.name], Location))}
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
-        site = site or Site(f"{op}(…)")
-        handles = self.handles.copy()
-        handles.follow(outcome.forward, site, outcome.program)
-        outcome = self._renamed(outcome, names, handles, site)
-        self.handles, self.program = handles, outcome.program
-        results = tuple(handles.handle(r) for r in outcome.handles)
+        outcome = self._renamed(outcome, names)
+        self.handles.follow(outcome.forward, site or Site(f"{op}(…)"), outcome.program)
+        self.program = outcome.program
+        results = tuple(self.handles.handle(r) for r in outcome.handles)
         for handle, ref in zip(results, outcome.handles, strict=True):
             self._bind(handle, ref.name)
         self.instructions.append(Instruction(op, recorded, tuple(r.name for r in outcome.handles)))
@@ -221,7 +219,7 @@ class Session:
         rest = {n: v for n, v in args.items() if n != variadic}
         return IMPLEMENTATIONS[op](self.program, args[variadic], **rest)
 
-    def _renamed(self, outcome: Outcome, names: Names, handles: HandleTable, site: Site) -> Outcome:
+    def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""
         if callable(names):
             names = names(len(outcome.handles))
@@ -236,8 +234,8 @@ class Session:
         if not renaming:
             return outcome
         after = rename(outcome.program, renaming)
-        handles.follow(after.forward, site, after.program)
-        return Outcome(after.program, tuple(_moved(after.forward, r) for r in outcome.handles), outcome.forward)
+        results = tuple(moved(after.forward, r) for r in outcome.handles)
+        return Outcome(after.program, results, composed(outcome.forward, after.forward))
 
     # ------------------------------------------------------------------ sampling
     def claim(self, address: str) -> None:
@@ -339,7 +337,7 @@ class Session:
         """Pin decisions while something runs; what is pinned further outside wins.
 
         Raises:
-            ScheduleError: MS251, nothing that ran has one of the addresses.
+            PinError: MS251, nothing that ran has one of the addresses.
         """
         self._pins.append(pins)
         before = set(self._addresses)
@@ -350,7 +348,7 @@ class Session:
         lost = [a for a in pins if a not in self._addresses - before]
         if lost:
             known = sorted(self._addresses - before)
-            raise ScheduleError(problem("MS251", f"no decision has the address `{lost[0]}`",
+            raise PinError(problem("MS251", f"no decision has the address `{lost[0]}`",
                                         help=f"the decisions here are: {', '.join(known) or 'none'}"))
 
     def _given(self, address: str, given: Value | None) -> Value | None:
@@ -403,9 +401,3 @@ class Session:
     def trace(self, *, target: str | None = None, source: str | None = None) -> Trace:
         """The trace so far."""
         return Trace(self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source)
-
-
-def _moved(forward: Forward, ref: Ref) -> Ref:
-    to = forward.get(ref, ref)
-    return ref if isinstance(to, Gone) else to
-

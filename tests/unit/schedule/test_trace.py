@@ -1,0 +1,152 @@
+"""Traces: three printed forms that replay, dead code, repair."""
+
+import json
+
+import pytest
+
+from mslang.diagnostics import MsError, Severity
+from mslang.ir.program import Program
+from mslang.schedule.replay import replay, space_of_text
+from mslang.schedule.schedule import Schedule
+from mslang.schedule.space import Candidate
+from mslang.schedule.trace import Operand, Trace
+from mslang.schedule.trace_json import from_json
+from tests.unit.schedule.samples import body, module, space
+
+
+def by_python(trace: Trace, program: Program) -> Schedule:
+    names: dict[str, object] = {}
+    exec(trace.as_python("again"), names)
+    schedule = Schedule(program)
+    again = names["again"]
+    assert callable(again)
+    again(schedule)
+    return schedule
+
+
+def check_round_trips(c: Candidate, program: Program) -> None:
+    trace = c.trace
+    assert from_json(trace.as_json()) == trace
+    again = replay(program, from_json(trace.as_json()), strict=True)
+    assert (again.program, again.trace, again.sketch.program) == (c.program, trace, c.sketch.program)
+    flat = space_of_text(trace.as_ms("x"), program).sample(0)
+    assert (flat.program, flat.trace.instructions) == (c.program, trace.instructions)
+    assert flat.trace.as_ms("x").replace(" on wide", "") == trace.as_ms("x").replace(" on wide", "")
+    schedule = by_python(trace, program)
+    assert (schedule.program, schedule.trace.instructions) == (c.program, trace.instructions)
+    assert schedule.trace.as_python("again") == trace.as_python("again")
+
+
+@pytest.mark.parametrize("name", ["tiled", "helpers", "free", "either"])
+def test_all_forms_round_trip(name: str):
+    made = space(name)
+    for seed in range(6):
+        check_round_trips(made.sample(seed), made.program)
+
+
+def test_the_pinned_call_replays_to_the_same_program():
+    for name in ("tiled", "helpers", "free", "either"):
+        made = space(name)
+        for seed in range(6):
+            c = made.sample(seed)
+            text = c.trace.as_ms("best", pinned=True)
+            best = space("best", text)
+            assert best.sample(0).program == c.program
+            assert best.sample(1).program == c.program
+            assert module(text).errors == ()
+
+
+def test_the_flat_form_has_no_faults_of_its_own():
+    for name in ("tiled", "helpers", "free"):
+        text = space(name).sample(3).trace.as_ms("flat")
+        assert [d for d in module(text).diagnostics if d.severity is Severity.ERROR] == []
+
+
+def test_the_flat_form_is_readable():
+    c = space("helpers").sample(1)
+    text = c.trace.as_ms("flat")
+    assert text.startswith("schedule flat for matmul on wide {\n    let t as \"a/t\" ~ perfect_tile(mm.i, n = 2) = [")
+    assert "    let i_0, i_1 = mm.i.split(t)\n" in text
+    assert "    j_1.annotate(\"w\", w * 2 + 1)\n" in text
+
+
+def test_loops_that_no_binder_named_are_found_by_position():
+    made = body("let a, b = mm.i.split([_, 8])\nlet f = fuse(a, b)\nfuse(f, mm.j)\nmm.loops()[0].parallel()")
+    c = made.sample(0)
+    check_round_trips(c, made.program)
+    shared = body("first.compute_at(second.j)\nfirst.loops()[1].unroll()\nsecond.loops()[0].parallel()", "chain")
+    found = shared.sample(0)
+    check_round_trips(found, shared.program)
+    assert found.trace.instructions[2].argument("loop") == Operand("first", index=0)
+
+
+def test_forks_and_branches_are_resolved():
+    text = space("tiled").sample(0).trace.as_ms("flat")
+    assert "fork" not in text and " if " not in text
+
+
+def test_simplified_drops_samplers_that_nothing_uses():
+    made = body("let dead ~ choose([1, 2])\nlet t ~ perfect_tile(mm.i, n = 2)\nlet u ~ choose([1, 2])\n"
+                "let a, b = mm.i.split(t)\nb.annotate(\"x\", [u * 2, 3])\nlet gone ~ permute([a, b])")
+    c = made.sample(0)
+    short = c.trace.simplified()
+    assert [i.address for i in short.instructions if i.samples] == ["t", "u"]
+    assert set(short.decisions) == {"t", "u"}
+    assert replay(made.program, short).program == c.program
+    assert short.simplified() == short
+
+
+def test_postprocessing_is_marked_and_cut():
+    made = body("let a, b = mm.i.split([_, 8])\nenter_postproc()\nlet u ~ choose([1, 2])\nb.annotate(\"x\", u)")
+    c = made.sample(0)
+    check_round_trips(c, made.program)
+    cut = c.trace.without_postproc()
+    assert [i.op for i in cut.instructions] == ["split"] and cut.decisions == {}
+    assert body("let a, b = mm.i.split([_, 8])").sample(0).trace.without_postproc().instructions == cut.instructions
+
+
+def test_one_decision_changed():
+    made = space("helpers")
+    trace = made.sample(0).trace
+    changed = trace.with_decision("a/t", (4, 16))
+    assert replay(made.program, changed).decisions["a/t"] == (4, 16)
+    with pytest.raises(KeyError):
+        trace.with_decision("nothing", 1)
+
+
+def test_a_stale_decision_is_repaired_with_a_warning_or_refused():
+    c = space("helpers").replay({"a/t": (1, 64), "b/t": (1, 48, 1), "w[j_1]": 1, "w[j_2]": 1})
+    smaller = space("helpers", M=40, N=48)
+    again = replay(smaller.program, c.trace)
+    assert again.decisions["a/t"] == (1, 40)
+    assert [w.code for w in again.warnings] == ["MS254"] and again.warnings[0].severity is Severity.WARNING
+    assert "[1, 64]" in again.warnings[0].message and "[1, 40]" in again.warnings[0].message
+    with pytest.raises(MsError, match="a/t"):
+        replay(smaller.program, c.trace, strict=True)
+
+
+def test_a_trace_for_another_program_says_where_it_fails():
+    trace = body("let a, b = mm.i.split([_, 8])\nmm.decompose_reduction(mm.k)").sample(0).trace
+    other = space("s", "schedule s for chain on wide {}\n").program
+    with pytest.raises(MsError) as caught:
+        replay(other, trace)
+    assert "instruction 1 of the trace" in str(caught.value.diagnostic.why)
+
+
+@pytest.mark.parametrize("text", [
+    "", "{}", "[]", '{"format": 99}', '{"format": 1, "program": "p"}',
+    '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {}, "instructions": [{"op": 3}]}',
+    '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {"a": null}, "instructions": []}',
+])
+def test_text_that_is_no_trace(text: str):
+    with pytest.raises(MsError) as caught:
+        from_json(text)
+    assert caught.value.diagnostic.code == "MS263"
+
+
+def test_json_is_one_line_of_plain_data():
+    text = space("tiled").sample(0).trace.as_json()
+    assert "\n" not in text
+    data = json.loads(text)
+    assert data["decisions"]["order"] in ("straight", "swapped")
+    assert data["instructions"][0]["op"] == "perfect_tile"
