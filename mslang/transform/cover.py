@@ -79,8 +79,13 @@ def _is_guard(condition: Expr, block: Block, ranges: dict[str, Range]) -> bool:
 
 def _bijective(path: Path) -> bool:
     block = block_at(path)
-    found = arith.detect([a.binding for a in block.axes], ranges_above(path), block.predicate)
-    return isinstance(found, arith.IterMap) and found.level == "bijective"
+    values = bindings(block)
+    found = arith.detect(tuple(values.values()), ranges_above(path), substitute(block.predicate, values))
+    if not isinstance(found, arith.IterMap) or found.level != "bijective":
+        return False
+    domain = tuple(axis_ranges(block).values())
+    box = tuple(Range(a, n) for a, n in zip(found.starts, found.extents, strict=True))
+    return arith.covers(box, domain) is arith.Verdict.PROVED
 
 
 # ------------------------------------------------------------------ does a box of indices have gaps?

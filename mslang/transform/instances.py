@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.expr import ONE, Expr, Var
 from mslang.ir.program import For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
 from mslang.transform.cover import cuts_only_outside, produced_box
@@ -51,13 +51,10 @@ def runs_once(path: Path, loops: Sequence[For]) -> bool:
     """Does no instance of the block at the end of a path surely run in two different iterations of some loops above
     it, for any one iteration of the other loops?"""
     bindings = [a.binding for a in block_at(path).axes]
-    own = frozenset(loop.var for loop in loops)
     if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):
         return False
-    if _injective(bindings, ranges_above(path)):
-        return True
-    parts = [_part_over(e, own) for e in bindings]
-    return None not in parts and _injective([e for e in parts if e is not None], loop_ranges(loops))
+    found = arith.detect(bindings, loop_ranges(loops))
+    return isinstance(found, arith.IterMap) and found.level != "affine"
 
 
 def loops_beyond_spatial(path: Path) -> frozenset[str]:
@@ -67,25 +64,6 @@ def loops_beyond_spatial(path: Path) -> frozenset[str]:
 
 def _variables(several: Sequence[Expr]) -> frozenset[str]:
     return frozenset[str]().union(*(free_vars(e) for e in several))
-
-
-def _injective(several: Sequence[Expr], ranges: dict[str, Range]) -> bool:
-    found = arith.detect(several, {v: r for v, r in ranges.items() if v in _variables(several)}, TRUE)
-    return isinstance(found, arith.IterMap) and found.level != "affine"
-
-
-def _part_over(e: Expr, own: frozenset[str]) -> Expr | None:
-    """The summands of an index over some variables only; None if a summand mixes them with others."""
-    free = free_vars(e)
-    if not free & own:
-        return ZERO
-    if free <= own:
-        return e
-    match e:
-        case Binary("+" | "-" as op, left, right):
-            a, b = _part_over(left, own), _part_over(right, own)
-            return None if a is None or b is None else Binary(op, a, b)
-    return None
 
 
 def _with_predicate(path: Path, predicate: Expr) -> Path:
