@@ -1,0 +1,131 @@
+"""`mslang tune` from the outside: it finds, verifies, keeps, resumes, writes back; killed or not, nothing shown is lost."""
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from conftest import Run, command, json_lines
+
+from mslang.tune.database import Database
+from mslang.tune.record import Record
+
+
+def trials(done: subprocess.CompletedProcess[str]) -> list[dict]:
+    return [line for line in json_lines(done.stdout) if line["kind"] == "trial"]
+
+
+def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
+    done = run("tune", "gemm.ms", "--trials", "6", "--seed", "3", "--write")
+    assert done.returncode == 0, done.stderr
+    for word in ("best", "GFLOP/s", "measured", "record", "gemm.ms:gemm_best"):
+        assert word in done.stdout
+    assert "schedule gemm_best for gemm on host = tiled with {" in gemm.read_text()
+    assert run("check", "gemm.ms").returncode == 0
+    assert run("fmt", "--check", "gemm.ms").returncode in (0, 1)
+    # A new process replays the pinned result to the identical program and verifies it.
+    again = [json_lines(run("run", "gemm.ms:gemm_best", "--json").stdout)[0] for _ in range(2)]
+    with Database(gemm.parent / ".mslang" / "records.db") as db:
+        best = db.top(1)[0]
+    assert {r["program"] for r in again} == {best.candidate}
+    assert {r["outcome"] for r in again} == {"measured"}
+    assert [v["inputs"] for v in again[0]["verified"]] == ["sparse integers", "dense"]
+    # Writing once more replaces the item instead of adding another.
+    assert run("tune", "gemm.ms:tiled", "--trials", "3", "--seed", "4", "--write").returncode == 0
+    assert gemm.read_text().count("schedule gemm_best") == 1
+
+
+def test_the_seed_alone_decides_the_candidates(run: Run, gemm: Path) -> None:
+    drawn = [
+        [t["candidate"] for t in trials(run("tune", "gemm.ms", "--trials", "8", "--seed", "5", "--json",
+                                            "--db", f"{n}.db", "--workers", str(n)))]
+        for n in (1, 3)
+    ]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn[0])) == 8
+    other = trials(run("tune", "gemm.ms", "--trials", "8", "--seed", "6", "--json", "--db", "o.db"))
+    assert [t["candidate"] for t in other] != drawn[0]
+
+
+def test_resume_goes_on_where_the_run_stopped(run: Run, gemm: Path) -> None:
+    first = trials(run("tune", "gemm.ms", "--trials", "4", "--seed", "1", "--json"))
+    more = trials(run("tune", "gemm.ms", "--trials", "7", "--resume", "--json"))
+    whole = trials(run("tune", "gemm.ms", "--trials", "7", "--seed", "1", "--json", "--db", "other.db"))
+    assert [t["candidate"] for t in first + more] == [t["candidate"] for t in whole]
+    missing = run("tune", "gemm.ms", "--resume", "--db", "none.db")
+    assert missing.returncode == 1 and "MS503" in missing.stderr
+
+
+def test_a_space_with_few_points_ends_by_itself(run: Run, gemm: Path) -> None:
+    gemm.write_text(gemm.read_text().replace("max_inner = 8", "max_inner = 1").replace("max_inner = 16", "max_inner = 2"))
+    done = run("tune", "gemm.ms", "--trials", "50", "--json")
+    assert done.returncode == 0
+    finished = json_lines(done.stdout)[-1]
+    assert finished["reason"] == "the space is exhausted"
+    assert finished["outcomes"]["duplicate"] > 0
+
+
+def test_rejections_are_counted_by_reason(run: Run, gemm: Path) -> None:
+    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", '    require tj[1] > 2, "too narrow"\n    j1.vectorize()'))
+    done = run("tune", "gemm.ms", "--trials", "5")
+    assert done.returncode == 0
+    assert "rejected by constraint" in done.stdout and "too narrow" in done.stdout
+
+
+def test_no_valid_candidate_at_all(run: Run, gemm: Path) -> None:
+    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", '    require tj[1] > 99, "never"\n    j1.vectorize()'))
+    done = run("tune", "gemm.ms", "--trials", "5")
+    assert done.returncode == 1
+    assert "never" in done.stdout and "nothing valid was found" in done.stdout
+
+
+def test_ctrl_c_keeps_what_was_found(gemm: Path) -> None:
+    process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json"), cwd=gemm.parent,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    shown = []
+    for line in process.stdout:
+        shown += [x for x in json_lines(line) if x["kind"] == "trial"]
+        if len(shown) == 3:
+            process.send_signal(signal.SIGINT)
+            break
+    rest, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    finished = json_lines(rest)[-1]
+    assert finished["kind"] == "finished" and finished["reason"] == "interrupted"
+    assert finished["best"] is not None
+
+
+def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
+    chance = random.Random(7)
+    shown: set[int] = set()
+    for _ in range(20):
+        process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json", "--seed",
+                                           str(chance.randrange(10**6))),
+                                   cwd=gemm.parent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert '"started"' in first
+        time.sleep(chance.uniform(0.0, 0.6))
+        process.kill()
+        rest, _ = process.communicate(timeout=60)
+        whole = rest[: rest.rfind("\n") + 1]
+        shown |= {x["id"] for x in json_lines(whole) if x["kind"] == "trial"}
+    with Database(gemm.parent / ".mslang" / "records.db") as db:
+        kept = {r.id for r in db.records() if isinstance(r, Record)}
+    assert shown and shown <= kept
+
+
+def test_two_tuners_on_one_database(gemm: Path) -> None:
+    processes = [
+        subprocess.Popen(command("tune", "gemm.ms", "--trials", "6", "--json", "--seed", str(seed), "--db", "shared.db"),
+                         cwd=gemm.parent, stdout=subprocess.PIPE, text=True)
+        for seed in (1, 2)
+    ]
+    outputs = [p.communicate(timeout=120)[0] for p in processes]
+    assert [p.returncode for p in processes] == [0, 0]
+    shown = {x["id"] for out in outputs for x in json_lines(out) if x["kind"] == "trial"}
+    with Database(gemm.parent / "shared.db") as db:
+        assert shown <= {r.id for r in db.records() if isinstance(r, Record)}
+    assert len(shown) == 12
