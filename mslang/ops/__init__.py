@@ -1,0 +1,1 @@
+"""What the operations of schedules are called and take: signatures only."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, MsError, Span
-from mslang.sema.module import Found, Module, Thing, Whole
+from mslang.sema.module import Found, Module, Thing, Whole, role_of
 from mslang.sema.native import TARGET_KINDS, Native
 from mslang.sema.program import as_program, checked, consts_of
 from mslang.sema.refer import dotted_name
@@ -14,6 +15,11 @@ from mslang.sema.targets import described, target_names
 from mslang.sema.values import value_of
 from mslang.syntax import tree
 
+ATTRIBUTES: Mapping[type, Mapping[str, tuple[str, ...]]] = MappingProxyType({
+    tree.Rule: {"order": ("producers_first", "consumers_first")},
+})
+"""What may stand after `@` before an item, and the words that it takes."""
+
 STRATEGIES = frozenset({"schedule", "space", "rule", "fn"})
 """What a space may be made of."""
 
@@ -21,8 +27,22 @@ STRATEGIES = frozenset({"schedule", "space", "rule", "fn"})
 def check_items(module: Module) -> Iterator[Diagnostic]:
     """The diagnostics of each item of a module, with offsets in the file."""
     for placed in module.file.items:
-        for d in _item(module, placed.item):
+        for d in (*_attributes(placed.item), *_item(module, placed.item)):
             yield d.placed(module.path, placed.start)
+
+
+def _attributes(item: tree.AnyItem) -> Iterator[Diagnostic]:
+    known = ATTRIBUTES.get(type(item), {})
+    for a in () if isinstance(item, tree.BadItem) else item.attributes:
+        if a.name.text not in known:
+            yield unknown("MS116", a.name, f"attribute of a {role_of(item)}", a.name.text, known)
+            continue
+        words = known[a.name.text]
+        for x in a.args:
+            name = dotted_name(x.value)
+            if name not in words:
+                yield unknown("MS116", x, f"argument of `@{a.name.text}`:", name or "…", words,
+                              help="it is " + " or ".join(f"`{w}`" for w in words))
 
 
 def _item(module: Module, item: tree.AnyItem) -> Iterable[Diagnostic]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, Note, Span
-from mslang.ir.expr import Expr, Var, dtype_of
+from mslang.ir.expr import ONE, Const, Expr, Var, dtype_of
 from mslang.ir.program import (
     AXIS_KINDS,
     Annotations,
@@ -20,6 +20,7 @@ from mslang.ir.program import (
     For,
     If,
     Let,
+    Region,
     Stmt,
     Store,
     View,
@@ -122,6 +123,8 @@ class Elaborator:
                 return (self._assign(s, scope),)
             case tree.If(condition=c, body=then, otherwise=otherwise):
                 when = condition(c, scope)
+                if isinstance(when, Const) and scope.block is None and not self.exact:
+                    return self._taken(then if when.value else otherwise, scope, part)
                 other = () if otherwise is None else self.statements(otherwise.statements, scope, part)
                 return (If(when, self.statements(then.statements, scope, part), other),)
             case tree.While(condition=c, body=b):
@@ -142,6 +145,10 @@ class Elaborator:
                 what, why = FOREIGN.get(type(s), ("this statement", None))
                 raise failure("MS110", s, f"{what} has no place in a program", why=why)
         return ()
+
+    def _taken(self, branch: tree.Body | None, scope: Scope, part: Part) -> tuple[Stmt, ...]:
+        """The branch that the sizes choose."""
+        return () if branch is None else self.statements(branch.statements, scope, part)
 
     def _once(self, part: Part, key: str, s: tree.Stmt) -> None:
         if key in part.seen:
@@ -192,6 +199,7 @@ class Elaborator:
         if made is not None:
             if made.dtype != of.buffer.dtype:
                 raise failure("MS104", s.type, f"a view of `{of.buffer.dtype}` elements as `{made.dtype}`")
+            _check_shape(made, source, s)
             part.views.append(View(made, source))
         return scope
 
@@ -336,6 +344,17 @@ class Elaborator:
                     writes=writes if said.writes is None else said.writes)
         self.declared.write((r.buffer for r in b.writes), scope, s.name.span)
         return b
+
+
+def _check_shape(view: Buffer, source: Region, at: tree.View) -> None:
+    """Refuse a view whose shape is not that of its region, dimensions of extent 1 in front dropped."""
+    dropped = len(source.ranges) - len(view.shape)
+    extents = tuple(r.extent for r in source.ranges)
+    clash = [k for k, (n, m) in enumerate(zip(view.shape, extents[max(dropped, 0):]))
+             if isinstance(n, Const) and isinstance(m, Const) and n != m]
+    if dropped < 0 or clash or any(isinstance(n, Const) and n != ONE for n in extents[:dropped]):
+        raise failure("MS105", at.type, f"the shape of `{view.name}` is not that of the region it views",
+                      why="only dimensions of one element in front may be left out")
 
 
 def _nested(headers: list[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

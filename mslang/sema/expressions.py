@@ -149,9 +149,9 @@ def _member(e: tree.Member, scope: Scope) -> Value:
 
 
 def _unary(e: tree.Unary, scope: Scope) -> Value:
-    if e.op == "not":
-        return _fold(Unary("not", condition(e.operand, scope)), infer(e.operand, scope).size, e)
     value = infer(e.operand, scope)
+    if e.op == "not":
+        return _fold(Unary("not", adapted(value, "bool", e.operand)), value.size, e)
     if scalar_of(value.dtype) == "bool":
         raise failure("MS104", e.operand, f"`{e.op}` needs a number, not a bool")
     if e.op == "+":

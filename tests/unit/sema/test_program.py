@@ -164,6 +164,14 @@ def test_lets_of_a_block_become_lets_and_those_of_the_program_sizes() -> None:
         Store("y", (Var("i"),), Binary("*", Var("t", "f32"), Var("t", "f32"))),)),)
 
 
+def test_sizes_choose_a_branch_of_the_program() -> None:
+    text = """program p[N = 8](x: f32[N], out y: f32[N]) {
+        if N > 4 { block b[i: N] { y[i] = x[i] } } else { block b[i: N] { y[i] = 0.0 } }
+    }"""
+    assert block(only(text), "b").reads != ()
+    assert block(only(text, N=3), "b").reads == ()
+
+
 def test_literals_take_the_type_of_what_they_meet() -> None:
     p = only("""program p[N = 8](x: f16[N], n: u8[N], out y: f16[N], out m: u8[N]) {
         block a[i: N] { y[i] = max(x[i], 0) + 2 }
