@@ -112,7 +112,7 @@ class Drawing:
     def __init__(self, seed: int, *, attempt: int = 0, pins: Mapping[str, Value] | None = None, strict: bool = False,
                  ) -> None:
         self.seed, self.attempt, self.strict = seed, attempt, strict
-        self.pins: Mapping[str, Value] = pins or {}
+        self.pins: Mapping[str, Value] = {a: _frozen(v) for a, v in (pins or {}).items()}
         self.warnings: dict[str, Diagnostic] = {}
         self.met: set[str] = set()
         self.drew = False
@@ -215,6 +215,11 @@ class Forced:
             if later is not None:
                 return (*(a for _, a in asked), later)
         return None
+
+
+def _frozen(value: Value) -> Value:
+    """A value read from JSON, lists as tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _after(labels: Iterator[Label], answer: Label) -> Label | None:

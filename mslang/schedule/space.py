@@ -47,10 +47,11 @@ class Illegal(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A draw that is no candidate: why, and whether a primitive refused it (`illegal`) or a `require` did."""
+    """A draw that is no candidate: why, and whether its structure is refused for all values (`illegal`)."""
 
     reason: str
-    illegal: bool
+    illegal: bool = False
+    error: MsError | None = None
 
 
 class NoCandidate(ScheduleError):
@@ -59,10 +60,6 @@ class NoCandidate(ScheduleError):
     def __init__(self, diagnostic: Diagnostic, reasons: Mapping[str, int]) -> None:
         super().__init__(diagnostic)
         self.reasons = dict(reasons)
-
-
-class _Rejected(Exception):
-    """A draw that is no candidate, with the reason."""
 
 
 class _Leaf(NamedTuple):
@@ -111,27 +108,23 @@ class Space:
         last: MsError | None = None
         for attempt in range(DRAWS):
             drawing = Drawing(seed, attempt=attempt, pins=pins, strict=strict)
-            try:
-                return self._draw(drawing)
-            except _Rejected as rejected:
-                reasons[str(rejected)] += 1
-                last = rejected.__cause__ if isinstance(rejected.__cause__, MsError) else last
-                if not drawing.drew:
-                    raise last or _pins_rejected(str(rejected)) from None
+            drawn = self._draw(drawing)
+            if isinstance(drawn, Candidate):
+                return drawn
+            reasons[drawn.reason] += 1
+            last = drawn.error or last
+            if not drawing.drew:
+                raise _as_error(drawn)
         raise self._failed(reasons, last)
 
-    def attempt(self, seed: int, attempt: int = 0, pins: Mapping[str, Value] | None = None) -> Candidate | Rejection:
-        """Draw once: a candidate, or why it is none. The same arguments give the same in every process.
+    def attempt(self, seed: int, attempt: int = 0, pins: Mapping[str, Value] | None = None, *, strict: bool = False,
+                ) -> Candidate | Rejection:
+        """One draw of the sequence that `seed` gives; `sample(seed)` is the first that is a candidate.
 
         Raises:
             ScheduleError: MS254, a pin does not fit; MS251, no decision has that address.
         """
-        try:
-            return self._draw(Drawing(seed, attempt=attempt, pins=pins))
-        except _Rejected as rejected:
-            cause = rejected.__cause__
-            illegal = isinstance(cause, MsError) and not isinstance(cause, RequireFailed | NoValue)
-            return Rejection(str(rejected), illegal)
+        return self._draw(Drawing(seed, attempt=attempt, pins=pins, strict=strict))
 
     def replay(self, decisions: Mapping[str, Value], *, strict: bool = True) -> Candidate:
         """The candidate with exactly these decisions.
@@ -140,22 +133,18 @@ class Space:
             ScheduleError: MS254, one does not fit or is missing; MS251, no decision has that address; or what
                 refuses them.
         """
-        drawing = Drawing(0, pins=decisions, strict=strict)
-        try:
-            return self._draw(drawing)
-        except _Rejected as rejected:
-            if isinstance(rejected.__cause__, MsError):
-                raise rejected.__cause__ from None
-            raise _pins_rejected(str(rejected)) from None
+        drawn = self._draw(Drawing(0, pins=decisions, strict=strict))
+        if isinstance(drawn, Rejection):
+            raise _as_error(drawn)
+        return drawn
 
-    def _draw(self, drawing: Drawing) -> Candidate:
+    def _draw(self, drawing: Drawing) -> Candidate | Rejection:
         values: dict[str, Number] = {}
         node = self._root
         while True:
-            try:
-                self._pass(node, drawing, values)
-            except NoValue as failure:
-                raise _Rejected(failure.diagnostic.message) from failure
+            rejection = self._pass(node, drawing, values)
+            if rejection is not None:
+                return rejection
             if node.leaf is not None:
                 return self._arrive(node.leaf, drawing, values)
             child = None if node.fork is None else node.children.get(_key(_answer(node.fork, drawing, values)))
@@ -164,20 +153,29 @@ class Space:
                 continue
             # A structure met for the first time: replay it, with the very decisions drawn here.
             again = Drawing(drawing.seed, attempt=drawing.attempt, pins=drawing.pins, strict=drawing.strict)
-            self._grow(again)
+            try:
+                self._grow(again)
+            except NoValue as failure:
+                return Rejection(failure.diagnostic.message, error=failure)
             values.clear()
             node = self._root
 
-    def _pass(self, node: _Node, drawing: Drawing, values: dict[str, Number]) -> None:
+    def _pass(self, node: _Node, drawing: Drawing, values: dict[str, Number]) -> Rejection | None:
         for event in node.events:
-            if isinstance(event, Decision):
+            if isinstance(event, Constraint):
+                if not holds(event.condition, values):
+                    return Rejection(event.why)
+                continue
+            try:
                 values[event.address] = drawing.number(event, values)
-            elif not holds(event.condition, values):
-                raise _Rejected(event.why)
+            except NoValue as failure:
+                return Rejection(failure.diagnostic.message, error=failure)
+        return None
 
-    def _arrive(self, leaf: _Leaf, drawing: Drawing, values: dict[str, Number]) -> Candidate:
+    def _arrive(self, leaf: _Leaf, drawing: Drawing, values: dict[str, Number]) -> Candidate | Rejection:
         if leaf.failure is not None:
-            raise _Rejected(leaf.failure.diagnostic.message) from leaf.failure
+            reason = leaf.failure.diagnostic.message
+            return Rejection(reason, not isinstance(leaf.failure, RequireFailed), leaf.failure)
         assert leaf.sketch is not None
         unused = drawing.unused()
         if unused:
@@ -231,9 +229,10 @@ class Space:
         return leaf
 
 
-def _pins_rejected(why: str) -> ScheduleError:
-    return ScheduleError(problem("MS260", f"these decisions are rejected: {why}",
-                                 help="change or delete a pin that it depends on"))
+def _as_error(rejection: Rejection) -> MsError:
+    """The error of pinned decisions that are rejected."""
+    return rejection.error or ScheduleError(problem("MS260", f"these decisions are rejected: {rejection.reason}",
+                                                    help="change or delete a pin that it depends on"))
 
 
 def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:

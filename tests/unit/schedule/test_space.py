@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mslang.diagnostics import MsError, Severity
-from mslang.schedule.space import Candidate, Illegal, NoCandidate
+from mslang.schedule.space import Candidate, Illegal, NoCandidate, Rejection
 from tests.unit.schedule.samples import body, space
 
 ROOT = Path(__file__).parents[3]
@@ -132,6 +132,15 @@ def test_a_pin_that_names_no_decision_is_an_error_in_the_text():
     assert caught.value.diagnostic.code == "MS251" and caught.value.diagnostic.span is not None
 
 
+def test_attempts_are_the_draws_of_a_sample():
+    made = body("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, \"eight it is\"")
+    attempts = [made.attempt(3, k) for k in range(64)]
+    first = next(k for k in attempts if isinstance(k, Candidate))
+    assert first == made.sample(3)
+    rejected = [k for k in attempts if isinstance(k, Rejection)]
+    assert rejected and {(k.reason, k.illegal) for k in rejected} == {("eight it is", False)}
+
+
 def test_points_are_the_valid_vectors():
     made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet u ~ perfect_tile(mm.j, n = 2, max_inner = 4)\n"
                 "require t[1] >= u[1], \"enough\"")
@@ -142,7 +151,8 @@ def test_points_are_the_valid_vectors():
 
 
 def test_dependent_tiles_are_counted_and_drawn():
-    made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet a, b = mm.i.split(t)\nlet u ~ perfect_tile(b, n = 2)\nb.split(u)")
+    made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet a, b = mm.i.split(t)\n"
+                "let u ~ perfect_tile(b, n = 2)\nb.split(u)")
     (sketch,) = made.sketches()
     assert sketch.count() == len(list(sketch.points())) == sum(k + 1 for k in range(7))
     for seed in range(10):
