@@ -57,6 +57,11 @@ def _test(module: Module, title: str, span: Span, space: Space, program: Program
             found = problem("MS506", f"{title.partition(' keeps')[0]} changes what {program.name} computes", span=span, why=wrong,
                             help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}")
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
+    if done < 1:
+        try:
+            space.sample(seed)
+        except MsError as error:
+            return TestResult(title, module.path, span, error.diagnostics)
     return TestResult(title, module.path, span, (), done)
 
 

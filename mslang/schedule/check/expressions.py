@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mslang.diagnostics import Diagnostic, Fix, Note, Severity, Span
+from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import (
@@ -250,7 +251,8 @@ class Expressions:
             return self._called(value, name, e)
         if isinstance(thing, Found | Native):
             self._mention(name.span, name.text, _native_value(thing) if isinstance(thing, Native) else ANY, None)
-            return of_kind(thing.signature.results[0]) if isinstance(thing, Native) and thing.signature else ANY
+            own = LIBRARY.get(thing.address) if isinstance(thing, Native) else None
+            return ANY if own is None or not own.results else of_kind(own.results[0])
         if receiver is not None:
             kind = receiver[1]
             known = _methods(kind.kind)
