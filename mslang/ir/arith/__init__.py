@@ -4,16 +4,20 @@ One engine serves constant shapes, dynamic shapes and sampled decisions: coeffic
 it uses holds for all values of the symbols, so structure never depends on a decision's value.
 """
 
+from mslang.ir.arith.batch import compile_symbols
 from mslang.ir.arith.bounds import bounds, relax
 from mslang.ir.arith.boxes import covers, intersect_box, union_box
 from mslang.ir.arith.build import add, ceildiv, floordiv, is_size, maximum, minimum, mod, mul, size_product, sub
 from mslang.ir.arith.evaluate import evaluate, substitute_symbols
+from mslang.ir.arith.inverse import invert
+from mslang.ir.arith.itermap import IterMap, NotAffine, detect
 from mslang.ir.arith.scope import Ranges
 from mslang.ir.arith.sign import Verdict
 from mslang.ir.arith.simplify import decide, equal, proved, simplify
 
 __all__ = [
-    "Ranges", "Verdict", "add", "bounds", "ceildiv", "covers", "decide", "equal", "evaluate", "floordiv",
-    "intersect_box", "is_size", "maximum", "minimum", "mod", "mul", "proved", "relax", "simplify", "size_product",
-    "sub", "substitute_symbols", "union_box",
+    "IterMap", "NotAffine", "Ranges", "Verdict", "add", "bounds", "ceildiv", "compile_symbols", "covers",
+    "decide", "detect", "equal", "evaluate", "floordiv", "intersect_box", "invert", "is_size", "maximum",
+    "minimum", "mod", "mul", "proved", "relax", "simplify", "size_product", "sub", "substitute_symbols",
+    "union_box",
 ]

@@ -70,15 +70,17 @@ def constant_quotient(low: Poly, high: Poly, d: Poly) -> int | None:
 
 # ------------------------------------------------------------------ // and %
 def split_multiples(a: Poly, d: Poly) -> tuple[Poly, Poly]:
-    """`(q, r)` with `a = q * d + r`, `q` as large as the terms show. Constants leave a remainder in `0 .. d-1`,
-    coefficients one of their own sign."""
+    """`(q, r)` with `a = q * d + r`: the terms that `d` divides are in `q`; a number leaves a remainder in `0 .. d-1`.
+
+    Other coefficients stay whole (`5*i // 4` is not `i + i // 4`): symbols could not be taken apart like that, and
+    `x // d` and `x % d` must keep the same `x` to be recognised as digits of one number.
+    """
     k = d.constant
     if k is not None:
         q: dict[Mono, int] = {}
         for m, c in a.terms.items():
-            n = c // k if not m else (abs(c) // abs(k)) * (1 if (c > 0) == (k > 0) else -1)
-            if n:
-                q[m] = n
+            if c // k and (not m or c % k == 0):
+                q[m] = c // k
         out = Poly(q)
         return out, a - out.scaled(k)
     whole = exact_div(a, d)
@@ -128,6 +130,9 @@ def quotient(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
     if whole is not None:
         return out + whole
     if positive(d):
+        up = _one_below(rest, d)
+        if up is not None:
+            return out + up - 1
         inner = _nested(rest, d, facts)
         if inner is not None:
             return out + inner
@@ -137,19 +142,21 @@ def quotient(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
     return out + atom("//", (rest, d))
 
 
+def _one_below(rest: Poly, d: Poly) -> Poly | None:
+    """`k` where `rest = k * d - 1` for a symbolic `d` (so that rounding 512 up to a tile is no rounding)."""
+    return exact_div(rest + 1, d) if d.constant is None and rest.offset else None
+
+
 def _nested(rest: Poly, d: Poly, facts: Facts) -> Poly | None:
-    """`(x // e + y) // d = (x + e*y) // (e*d)` and `x % (d*k) // d = x // d % k`, for `d > 0`."""
+    """`(x // e + k) // d = (x + e*k) // (e*d)` and `x % (d*k) // d = x // d % k`, for `d > 0`."""
     f = only_factor(rest, "%")
     if f is not None:
         k = exact_div(f.args[1], d)
         if k is not None and positive(k):
             return remainder(quotient(f.args[0], d, facts), k, facts)
-    quotients = [m[0] for m, c in rest.terms.items() if c == 1 and len(m) == 1 and m[0].op == "//"]
-    if len(quotients) != 1:
-        return None
-    x, e = quotients[0].args
-    y = rest - Poly({(quotients[0],): 1})
-    return quotient(x + e * y, e * d, facts)
+    offset = rest.offset
+    f = only_factor(rest - offset, "//")
+    return None if f is None else quotient(f.args[0] + f.args[1] * offset, f.args[1] * d, facts)
 
 
 class _Shared(NamedTuple):
@@ -195,6 +202,8 @@ def remainder(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
     if whole is not None:
         return rest - d.scaled(whole)
     if positive(d):
+        if _one_below(rest, d) is not None:
+            return d - 1
         shared = _shared(rest, d, facts)
         if shared is not None:
             return shared.g * remainder(shared.x, shared.by, facts) + shared.r
