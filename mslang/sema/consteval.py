@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -17,7 +18,7 @@ Value = Scalar | tuple["Value", ...]
 Names = Callable[[str], Value | None]
 """Gives the value of a (dotted) name, or None if it has none."""
 
-NUMBERS: Mapping[str, float] = MappingProxyType({"inf": float("inf"), "nan": float("nan")})
+NUMBERS: Mapping[str, float] = MappingProxyType({"inf": math.inf, "nan": math.nan})
 
 _ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = MappingProxyType({
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -122,6 +123,8 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
     if op == "/" and isinstance(x, int) and isinstance(y, int):
         raise failure("MS108", e, "`/` on integers", why="it would not say how to round",
                       help="write `//`, or `1.0 * a / b`")
+    if op not in _ARITHMETIC:
+        raise MsError
     try:
         return _ARITHMETIC[op](x, y)
     except ZeroDivisionError:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from mslang.diagnostics import Fix, MsError, Note
 from mslang.ir.dtype import INDEX, SCALARS, is_float, is_integer, parts
 from mslang.ir.expr import (
+    BINARY_OPS,
     COMPARISONS,
     FUNCTIONS,
     LOGICAL,
@@ -31,7 +34,7 @@ OPERATORS = {
 }
 """Functions of the language that are binary operators of the IR."""
 
-LITERAL_NAMES = {"inf": float("inf"), "nan": float("nan")}
+LITERAL_NAMES = {"inf": math.inf, "nan": math.nan}
 
 BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "extern"})
 
@@ -175,6 +178,8 @@ def _binary(e: tree.Binary, scope: Scope) -> Value:
     if e.op == "..":
         raise failure("MS127", e, "a range stands where a number is needed",
                       why="`a .. b` is the domain of a loop or a dimension of a region")
+    if e.op not in BINARY_OPS:
+        raise MsError
     if e.op in LOGICAL:
         left, right = infer(e.left, scope), infer(e.right, scope)
         both = Binary(e.op, adapted(left, "bool", e.left), adapted(right, "bool", e.right))
