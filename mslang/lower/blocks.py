@@ -89,9 +89,9 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     axes = {a.name: _rewrite(a.binding, outer) for a in s.axes}
     views = {**outer.views}
     for v in s.views:
-        source, starts = v.source, tuple(_rewrite(r.start, _Names({**outer.values, **axes}, outer.views)) for r in v.source.ranges)
-        ranges = tuple(replace(r, start=at) for r, at in zip(source.ranges, starts, strict=True))
-        views[v.buffer.name] = View(v.buffer, replace(source, ranges=ranges))
+        inside = _Names({**outer.values, **axes}, outer.views)
+        ranges = tuple(replace(r, start=_rewrite(r.start, inside)) for r in v.source.ranges)
+        views[v.buffer.name] = View(v.buffer, replace(v.source, ranges=ranges))
     inner = _Names({**outer.values, **axes}, views)
     notes.buffers.extend(s.allocs)
     body = _body(s.body, inner, notes)

@@ -8,6 +8,7 @@ becomes the bound of an inner loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -52,7 +53,7 @@ def _statement(s: Stmt, known: _Known) -> Body:
         case For():
             return _loop(s, known)
         case If(condition=c, then=then, otherwise=otherwise):
-            if c == TRUE or c == FALSE:
+            if c in (TRUE, FALSE):
                 return _body(then if c == TRUE else otherwise, known)
             a, b = _body(then, known), _body(otherwise, known)
             return (If(c, a, b),) if a or b else ()
@@ -106,7 +107,7 @@ def _loop(s: For, known: _Known) -> Body:
     if not cuts:
         return _plain(s, start, extent, known)
     edges = [start, *cuts, start + extent]
-    pieces = list(zip(edges, edges[1:], strict=False))
+    pieces = list(pairwise(edges))
     if len(pieces) > known.copies:
         return _plain(s, start, extent, known)
     known = known._replace(copies=known.copies // len(pieces))

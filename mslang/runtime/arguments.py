@@ -96,10 +96,10 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
 
     if isinstance(x, np.ndarray):
         return x
-    if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)  # type: ignore[arg-type]
-    _refuse("MS411", f"{name} is no array but {type(x).__name__}",
-            help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)")
+    if not hasattr(x, "__dlpack__"):
+        _refuse("MS411", f"{name} is no array but {type(x).__name__}",
+                help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)")
+    return np.from_dlpack(x)
 
 
 def _dynamic_sizes(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:

@@ -25,7 +25,9 @@ def empty(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     return raw[start:start + count * size_of(dtype)].view(numpy_name(dtype)).reshape(shape)
 
 
-def sparse_integers(shape: tuple[int, ...], dtype: str, seed: int, density: float = 0.25, bound: int = 3) -> NDArray[Any]:
+def sparse_integers(
+    shape: tuple[int, ...], dtype: str, seed: int, density: float = 0.25, bound: int = 3,
+) -> NDArray[Any]:
     """Mostly zeros, the rest small integers: sums of their products are exact in any order.
 
     Arguments: `density` the share that is not 0, `bound` the greatest magnitude.

@@ -40,7 +40,8 @@ class Linker:
             try:
                 return builder.link(self.jit, f"kernel{next(self._numbers)}")
             except RuntimeError as error:
-                raise MsError(problem("MS416", "the object cannot be linked into this process", why=str(error))) from error
+                found = problem("MS416", "the object cannot be linked into this process", why=str(error))
+                raise MsError(found) from error
 
     @property
     def pool(self) -> Pool:

@@ -1,0 +1,1 @@
+"""Machines: descriptions, detection, measured limits."""

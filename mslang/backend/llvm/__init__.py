@@ -1,0 +1,1 @@
+"""The LLVM back end: kernels to machine code."""

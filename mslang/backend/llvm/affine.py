@@ -61,7 +61,8 @@ def interval(a: Affine, ranges: Mapping[str, Interval], lanes: int) -> Interval 
 
 def divide(a: Affine, by: int, ranges: Mapping[str, Interval], lanes: int) -> tuple[Affine, Affine] | None:
     """Floor quotient and remainder by a positive constant, where both are of this form."""
-    whole = Affine(a.constant // by * by, tuple(t for t in a.terms if t[1] % by == 0), a.lane if a.lane % by == 0 else 0)
+    even = tuple(t for t in a.terms if t[1] % by == 0)
+    whole = Affine(a.constant // by * by, even, a.lane if a.lane % by == 0 else 0)
     rest = add(a, whole, -1)
     bounds = interval(rest, ranges, lanes)
     if bounds is None or bounds[0] // by != bounds[1] // by:

@@ -10,7 +10,18 @@ from mslang.backend.llvm.scope import Mask, Scope
 from mslang.backend.llvm.types import Value, constant, type_of, vector
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import (
-    COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Select, Symbol, Unary, Var, dtype_of,
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Symbol,
+    Unary,
+    Var,
+    dtype_of,
 )
 from mslang.ir.visit import walk_expr
 
@@ -27,13 +38,10 @@ class ExpressionWriter:
     def affine(self, e: Expr, scope: Scope) -> Affine | None:
         """An index as an affine form; None if it is not one in the lanes."""
         match e:
-            case Const(value=v):
-                return Affine(int(v))
-            case Var(name=name):
-                found = scope.variables[name]
-                return found if isinstance(found, Affine) else self._atom(found)
-            case Symbol():
-                found = scope.variables[e.text]
+            case Const(value=n):
+                return Affine(int(n))
+            case Var() | Symbol():
+                found = scope.variables[e.name if isinstance(e, Var) else e.text]
                 return found if isinstance(found, Affine) else self._atom(found)
             case Binary(op=op, left=left, right=right) if op in _INDEX_OPS:
                 a = self.affine(left, scope)
@@ -94,11 +102,8 @@ class ExpressionWriter:
         match e:
             case Const(value=v, dtype=d):
                 return constant(v, d)
-            case Var(name=name):
-                found = scope.variables[name]
-                return self.materialise(found, scope.lanes) if isinstance(found, Affine) else found
-            case Symbol():
-                found = scope.variables[e.text]
+            case Var() | Symbol():
+                found = scope.variables[e.name if isinstance(e, Var) else e.text]
                 return self.materialise(found, scope.lanes) if isinstance(found, Affine) else found
             case Binary(op=op) if op in _INDEX_OPS and dtype_of(e) == INDEX and not _reads(e):
                 form = self.affine(e, scope)
@@ -204,8 +209,8 @@ class ExpressionWriter:
         if _reads(right):
             # The right side may only be read where the left one lets it.
             other = Const(op == "or", "bool")
-            pair = (right, other) if op == "and" else (other, right)
-            return self._chosen(a, *pair, scope)
+            then, otherwise = (right, other) if op == "and" else (other, right)
+            return self._chosen(a, then, otherwise, scope)
         b = self.value(right, scope)
         if b.ref in ("true", "false"):
             return a if (b.ref == "true") == (op == "and") else b

@@ -71,7 +71,8 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
         return
     index = writer.materialise(offset, lanes) if isinstance(offset, Affine) else offset
     mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
-    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {_pointers(writer, place, index)}", mask)
+    pointers = _pointers(writer, place, index)
+    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask)
 
 
 def base_type(dtype: str) -> str:
@@ -123,8 +124,10 @@ def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], 
 def _product(writer: ExpressionWriter, form: Affine, stride: Expr, scope: Scope) -> Affine | None:
     """A form times a stride known only at run time."""
     by = writer.affine(stride, scope)
-    if by is None or form.lane == 0 and not form.terms:
-        return None if by is None else scale(by, form.constant)
+    if by is None:
+        return None
+    if form.is_constant:
+        return scale(by, form.constant)
     if by.is_constant:
         return scale(form, by.constant)
     if form.lane:
@@ -184,8 +187,8 @@ def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, s
     mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
     fn.declarations.add(f"declare {kind} {name}(<{lanes} x ptr>, {mask.type}, {kind})")
     pointers = _pointers(writer, place, index)
-    text = f"call {kind} {name}(<{lanes} x ptr> align {size_of(dtype)} {pointers}, {mask.typed}, {kind} zeroinitializer)"
-    return Value(fn.op(text), dtype, lanes)
+    args = f"<{lanes} x ptr> align {size_of(dtype)} {pointers}, {mask.typed}, {kind} zeroinitializer"
+    return Value(fn.op(f"call {kind} {name}({args})"), dtype, lanes)
 
 
 def _call_void(writer: ExpressionWriter, intrinsic: str, value: Value, pointer: str, mask: Value) -> None:

@@ -70,7 +70,8 @@ class ModuleWriter:
         kernel = self.kernel
         names = [f"%p{k}" for k in range(len(kernel.params))]
         sizes = [f"%s{k}" for k in range(len(kernel.dynamic))]
-        params = ("ptr %ctx", "ptr noalias align 64 %arena", *(f"ptr noalias {n}" for n in names), *(f"i64 {s}" for s in sizes))
+        arrays, scalars = (f"ptr noalias {n}" for n in names), (f"i64 {s}" for s in sizes)
+        params = ("ptr %ctx", "ptr noalias align 64 %arena", *arrays, *scalars)
         fn = FunctionWriter(_core_name(kernel), params, self.declarations)
         writer = StatementWriter(self, fn)
         variables: dict[str, Affine | Value] = {}

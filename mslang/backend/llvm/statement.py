@@ -143,7 +143,7 @@ class StatementWriter:
         native = native_lanes(s.body, self.module.target)
         inner = any(isinstance(x, For | While) for x in walk(s.body))
         pieces = chunks(trips, native, wide=inner, masks=self.module.target.has("avx512f"))
-        whole = [p for p in pieces if p == pieces[0]]
+        whole = [p for p in pieces if p.active == pieces[0].lanes]
         if len(whole) > _UNROLLED_CHUNKS and not self._keeps_registers(s, scope):
             # Equal chunks become a loop of their own.
             self._chunk_loop(s, start, whole, scope)

@@ -1,0 +1,55 @@
+"""Programs compiled and run, for the tests of lowering and of the LLVM back end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mslang.backend.llvm.compile import Executable, compile
+from mslang.ir.build import ProgramBuilder, Value, call, spatial
+from mslang.ir.program import Program
+from mslang.lower import lower
+from mslang.runtime.kernel import LoadedKernel, load
+from mslang.target.description import Target
+from mslang.target.detect import host
+
+
+def executable(program: Program, target: Target | None = None, checked: bool = False) -> Executable:
+    target = target or host()
+    return compile(lower(program, target), target, checked)
+
+
+def loaded(program: Program, target: Target | None = None, checked: bool = False) -> LoadedKernel:
+    made = executable(program, target, checked)
+    return load(made.object, made.signature)
+
+
+def run(program: Program, *arrays: Any, target: Target | None = None, checked: bool = False) -> Any:
+    return loaded(program, target, checked)(*arrays)
+
+
+def function_of_one(name: str, count: int, dtype: str = "f32", kind: str = "vectorized") -> Program:
+    """`Y[i] = name(X[i])`."""
+    b = ProgramBuilder("apply")
+    x, y = b.input("X", (count,), dtype), b.output("Y", (count,), dtype)
+    with b.loop("i0", count, kind=kind) as i0, b.block("y", spatial("i", count, at=i0)) as (i,):
+        y[i] = call(name, x[i])
+    return b.finish()
+
+
+def function_of_two(name: str, count: int, dtype: str = "f32") -> Program:
+    """`Y[i] = name(X[i], Z[i])`."""
+    b = ProgramBuilder("apply")
+    x, z, y = b.input("X", (count,), dtype), b.input("Z", (count,), dtype), b.output("Y", (count,), dtype)
+    with b.loop("i0", count, kind="vectorized") as i0, b.block("y", spatial("i", count, at=i0)) as (i,):
+        y[i] = call(name, x[i], z[i])
+    return b.finish()
+
+
+def binary_program(op: Any, count: int, dtype: str, kind: str = "vectorized") -> Program:
+    """`Y[i] = op(X[i], Z[i])`; op takes and gives `Value`s."""
+    b = ProgramBuilder("apply")
+    x, z, y = b.input("X", (count,), dtype), b.input("Z", (count,), dtype), b.output("Y", (count,), dtype)
+    with b.loop("i0", count, kind=kind) as i0, b.block("y", spatial("i", count, at=i0)) as (i,):
+        result: Value = op(x[i], z[i])
+        y[i] = result
+    return b.finish()
