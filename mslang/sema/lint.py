@@ -71,9 +71,6 @@ def _axes(b: Block, declared: Declarations) -> Iterator[Diagnostic]:
             yield warning("MS119", at, f"axis `{a.name}` is no index of what block `{b.name}` writes",
                           why="the same elements would be written once for each of its values",
                           help=f"write it after `|` if the block reduces over it: `[… | {a.name}: …]`")
-        if a.kind == "reduce" and b.init is not None and all(a.name in vars for vars in stores):
-            yield warning("MS119", at, f"reduction axis `{a.name}` is an index of what block `{b.name}` writes",
-                          why=f"only the elements at `{a.name} = 0` are initialised", help="write it before `|`")
 
 
 def _stores(body: tuple[Stmt, ...], lets: Mapping[str, Expr]) -> Iterator[tuple[Store, frozenset[str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -11,11 +11,12 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
+from mslang.ir.verify import verify
 from mslang.sema.declare import Declarations
 from mslang.sema.elaborate import Elaborator, Part
 from mslang.sema.lint import lint
 from mslang.sema.module import Found, Module
-from mslang.sema.refer import dotted_names
+from mslang.sema.refer import dotted_names, nodes
 from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
 from mslang.sema.sizes import Sizes, declared
@@ -67,7 +68,7 @@ def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), 
 def _build(item: tree.Program, sizes: Sizes, consts: Consts, exact: bool,
            open_sizes: bool) -> tuple[Elaborated, Declarations]:
     known = {s.name.text for s in item.sizes}
-    made = Elaborator(exact, reserved=known)
+    made = Elaborator(exact, reserved=known | _own_names(item))
     for name in sizes:
         if name not in known:
             made.diagnostics.append(unknown("MS112", item.name, f"size of program `{item.name.text}`:", name, known))
@@ -83,8 +84,23 @@ def _build(item: tree.Program, sizes: Sizes, consts: Consts, exact: bool,
     body = made.statements(item.body.statements, scope, part)
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)
     names = made.declared
+    if not exact and names.complete and not made.diagnostics:
+        made.diagnostics.extend(_ill_formed(item, program, names))
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
     return Elaborated(program, source, tuple(made.diagnostics), names.complete), names
+
+
+def _own_names(item: tree.Program) -> set[str]:
+    """The names of a program's buffers and blocks, which no loop takes."""
+    declaring = (tree.Param, tree.Alloc, tree.View, tree.Block)
+    return {n.name.text for n in nodes(item) if isinstance(n, declaring)}
+
+
+def _ill_formed(item: tree.Program, program: Program, names: Declarations) -> Iterator[Diagnostic]:
+    """What `verify` finds, at the block that it names."""
+    for d in verify(program):
+        at = next((span for name, span in names.blocks.items() if f"(block `{name}`)" in d.message), item.name.span)
+        yield d.at(at)
 
 
 def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
