@@ -65,6 +65,28 @@ def condition(e: Expr) -> Condition | None:
     return None
 
 
+def expression(form: Linear) -> Expr:
+    """A form as an expression, the constant last."""
+    total: Expr | None = None
+    for name, k in form.terms.items():
+        term: Expr = Var(name) if abs(k) == 1 else Binary("*", Var(name), Const(abs(k)))
+        if total is None:
+            total = term if k > 0 else Binary("*", Var(name), Const(k))
+        else:
+            total = Binary("+" if k > 0 else "-", total, term)
+    if total is None:
+        return Const(form.constant)
+    if form.constant == 0:
+        return total
+    return Binary("+" if form.constant > 0 else "-", total, Const(abs(form.constant)))
+
+
+def tidy(e: Expr) -> Expr:
+    """An index with what cancels gone, if it is linear."""
+    form = linear(e)
+    return e if form is None else expression(form)
+
+
 def interval(form: Linear, ranges: Mapping[str, Interval]) -> Interval | None:
     """The least and greatest value over the ranges of its variables; None if one is not known."""
     lo = hi = form.constant

@@ -14,6 +14,7 @@ from mslang.ir.visit import free_vars, map_expr
 from mslang.lower.analysis import accesses
 from mslang.lower.blocks import Flat
 from mslang.lower.kernel import Allocate, Body, bodies, expressions, map_expressions, with_bodies
+from mslang.lower.linear import tidy
 
 Box = tuple[Range, ...]
 
@@ -138,7 +139,7 @@ def _shifted(buffer: str, box: Box, body: Body) -> Body:
     starts = tuple(r.start for r in box)
 
     def moved(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(i if at == ZERO else Binary("-", i, at) for i, at in zip(indices, starts, strict=True))
+        return tuple(i if at == ZERO else tidy(Binary("-", i, at)) for i, at in zip(indices, starts, strict=True))
 
     def change(x: Expr) -> Expr | None:
         return Load(x.buffer, moved(x.indices), x.dtype) if isinstance(x, Load) and x.buffer == buffer else None

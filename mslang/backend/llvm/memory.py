@@ -52,7 +52,7 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     if isinstance(offset, Affine) and offset.lane == 0:
         if lanes > 1 and (value.lanes > 1 or (scope.mask is not None and not scope.mask.tail)):
             raise MsError(problem(
-                "MS403", f"lanes of a vectorized loop all write one element of {s.buffer}",
+                "MS408", f"lanes of a vectorized loop all write one element of {s.buffer}",
                 why="the index of the store does not depend on the vectorized loop",
                 help="vectorize a loop that the store's index depends on",
             ))

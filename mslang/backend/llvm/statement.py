@@ -88,7 +88,7 @@ class StatementWriter:
     def _scalar_form(self, e: Expr, scope: Scope) -> Affine:
         form = self.expressions.affine(e, scope)
         if form is None or form.lane:
-            raise MsError(problem("MS404", "the bounds of a loop differ between lanes of a vectorized loop around it"))
+            raise MsError(problem("MS409", "the bounds of a loop differ between lanes of a vectorized loop around it"))
         return form
 
     def _vectorizes(self, s: For, scope: Scope) -> bool:
