@@ -13,7 +13,9 @@ from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
 from mslang.sema.consteval import evaluate
 from mslang.sema.module import Found, Module, Thing, Whole
 from mslang.sema.native import Native
+from mslang.sema.targets import field_names
 from mslang.syntax import tree
+from mslang.target.description import GENERIC
 
 PARAM_KINDS: Mapping[str, Kind] = MappingProxyType({
     "int": Kind.INT, "float": Kind.FLOAT, "bool": Kind.BOOL, "str": Kind.STR, "size": Kind.SIZE, "sizes": Kind.SIZES,
@@ -57,7 +59,8 @@ def info_of(thing: Thing, name: str) -> ItemInfo:
     match thing:
         case Native(doc=doc, role=role, address=address):
             s = LIBRARY.get(address)
-            return ItemInfo(name, role, f"{role} {address}" if s is None else s.text, doc, s)
+            fields = tuple(GENERIC.fields) if role == "target" else ()
+            return ItemInfo(name, role, f"{role} {address}" if s is None else s.text, doc, s, fields=fields)
         case Whole(module=m):
             return ItemInfo(name, "module", f"module {name}", path=None if m is None else m.path)
         case Found():
@@ -75,8 +78,8 @@ def _of_item(found: Found) -> ItemInfo:
         case tree.Schedule(program=program, target=target) | tree.Space(program=program, target=target):
             return msgspec.structs.replace(made, program=None if program is None else ".".join(n.text for n in program),
                                            target=None if target is None else _source(found, target))
-        case tree.Target(fields=fields):
-            return msgspec.structs.replace(made, fields=tuple(f.name.text for f in fields if isinstance(f, tree.Field)))
+        case tree.Target():
+            return msgspec.structs.replace(made, fields=field_names(found.module, item.name.text))
     return made
 
 

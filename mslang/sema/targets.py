@@ -55,6 +55,16 @@ def target_names(module: Module) -> tuple[str, ...]:
     return (*module.targets, *imported, *TARGET_KINDS)
 
 
+def field_names(module: Module, name: str, below: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """What `machine.` may be followed by for a target; nothing is detected or evaluated. `below` extend it."""
+    match module.find(name):
+        case Found(module=owner, item=tree.Target(kind=kind, fields=fields)) if name not in below:
+            own = (f.name.text for f in fields if isinstance(f, tree.Field))
+            base = field_names(owner, ".".join(n.text for n in kind), below | {name})
+            return tuple(dict.fromkeys((*base, *own)))
+    return tuple(GENERIC.fields)
+
+
 def _native(native: Native) -> Target:
     if native.name == "host":
         from mslang.target.detect import host

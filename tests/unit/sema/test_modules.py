@@ -17,7 +17,7 @@ from mslang.sema.module import Found, Module, Whole
 from mslang.sema.modules import load, read_disk
 from mslang.sema.native import BUILTINS, MODULES, Native
 from mslang.sema.program import checked
-from mslang.sema.targets import describe
+from mslang.sema.targets import describe, field_names
 from mslang.sema.values import const_value
 from mslang.syntax.parse import parse_expression
 
@@ -169,6 +169,7 @@ def test_targets_extend_each_other_and_add_fields() -> None:
     assert mine.fields["warp"] == 32
     assert (wider.cores, wider.vector_lanes, wider.features, wider.fields["ratio"]) == (8, 8, ("avx",), 0.5)
     assert describe(m, "gpu").kind == "cuda"
+    assert set(field_names(m, "wider")) == set(wider.fields)
     assert describe(m, "cpu").name == "generic"
 
 
