@@ -59,7 +59,7 @@ def field_names(module: Module, name: str, below: frozenset[str] = frozenset()) 
     """What `machine.` may be followed by for a target; nothing is detected or evaluated. `below` extend it."""
     match module.find(name):
         case Found(module=owner, item=tree.Target(kind=kind, fields=fields)) if name not in below:
-            own = (f.name.text for f in fields if isinstance(f, tree.Field))
+            own = (f.name.text for f in fields if isinstance(f, tree.Field) and f.name.text not in OWN_FIELDS)
             base = field_names(owner, ".".join(n.text for n in kind), below | {name})
             return tuple(dict.fromkeys((*base, *own)))
     return tuple(GENERIC.fields)
