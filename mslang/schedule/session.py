@@ -101,6 +101,11 @@ class Session:
             return self.handles.handle(BlockRef(name))
         return self.handles.handle(BufferRef(name)) if name in all_buffers(self.program) else None
 
+    def blocks(self) -> tuple[tuple[str, str], ...]:
+        """The blocks that the program had at first and still has: what they were called, and what they are now."""
+        return tuple((n, self.handles.resolve(h).name) for n, h in self._things.items()
+                     if h.kind == "block" and self.handles.alive(h))
+
     def axis(self, block: Handle, axis: str) -> Handle:
         """The loop `block.axis`."""
         ref = self.handles.resolve(block)

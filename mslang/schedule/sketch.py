@@ -36,6 +36,7 @@ class Sketch(msgspec.Struct, frozen=True):
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` the
     numeric ones in the order they are made; a candidate must satisfy `constraints` and `guards`. The `trace`
     holds no values yet; `addresses` are those of all decisions in order, `implied` those that the trace's source says.
+    `blocks` says what the blocks of the program that was scheduled are called now, those that still exist.
     """
 
     program: Program
@@ -46,6 +47,7 @@ class Sketch(msgspec.Struct, frozen=True):
     guards: tuple[Guard, ...]
     addresses: tuple[str, ...]
     implied: tuple[str, ...] = ()
+    blocks: tuple[tuple[str, str], ...] = ()
 
     def instantiate(self, values: Values) -> Program:
         """The program of a candidate: the parametric program with its decisions' values put in."""
@@ -132,6 +134,7 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
         tuple(e.address if isinstance(e, Decision) else e.choice.address for e in events
               if isinstance(e, Decision | Chosen)),
         tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.label in e.choice.implied),
+        session.blocks(),
     )
 
 

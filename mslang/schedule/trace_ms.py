@@ -102,7 +102,7 @@ class _Writer:
                 parts += [self._value(x, p.kind) for x in value]
             elif value == p.default and type(value) is type(p.default):
                 skipped = True
-            elif p.keyword or skipped or (not isinstance(value, Operand | tuple) and p.kind is Kind.INT):
+            elif p.keyword or skipped or (p.kind is Kind.INT and isinstance(first, Operand)):
                 parts.append(f"{p.name} = {self._argument(p, value)}")
                 skipped = True
             else:
