@@ -94,13 +94,12 @@ class _Code:
 
 
 # ------------------------------------------------------------------ polynomials, for exhaustive proofs
-def poly_values(p: Poly, columns: Columns) -> NDArray[Any] | int:
+def poly_values(p: Poly, columns: Columns) -> NDArray[Any]:
     """A size at each row of the columns."""
     import numpy as np
 
     with np.errstate(divide="ignore"):
-        out: NDArray[Any] | int = _value(p, columns, {})
-    return out
+        return np.asarray(_value(p, columns, {}))
 
 
 def _value(p: Poly, columns: Columns, memo: dict[Factor, Any]) -> Any:

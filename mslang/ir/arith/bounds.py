@@ -12,7 +12,7 @@ from mslang.ir.arith.divide import choice, merge, quotient, remainder, split_mul
 from mslang.ir.arith.interval import HIGH, LOW, Scope, extreme, not_negative, numeric
 from mslang.ir.arith.scope import Ranges, scope_for
 from mslang.ir.arith.sign import at_least_0, coefficient, positive
-from mslang.ir.arith.size import CHOICES, Factor, Poly, number
+from mslang.ir.arith.size import CHOICES, Factor, Poly, exact_div, number
 from mslang.ir.expr import ONE, Expr
 from mslang.ir.program import Range
 
@@ -124,15 +124,14 @@ def _run_of_atom(f: Factor, scope: Scope) -> Run | None:
 def _slack(start: Poly, extent: Poly, d: Poly) -> Poly:
     """The most that `start % d` can be."""
     rest = split_multiples(start, d)[1]
-    k = d.constant
-    if k is not None:
-        step = gcd(k, *(c for m, c in rest.terms.items() if m))
-        return number(k - step + rest.offset % step)
     if not rest or (rest.is_size and at_least_0(rest) and at_least_0(d - rest - 1)):
         return rest
-    if not split_multiples(start, extent)[1] and not split_multiples(d, extent)[1]:
-        return d - extent
-    return d - 1
+    k = d.constant
+    if k is not None and extent.constant is not None:
+        step = gcd(k, *(c for m, c in rest.terms.items() if m))
+        return number(k - step + rest.offset % step)
+    # a run as long as what divides its start and `d` ends where the next one starts
+    return d - extent if not split_multiples(start, extent)[1] and exact_div(d, extent) is not None else d - 1
 
 
 def _run_of_choice(f: Factor, scope: Scope) -> Run | None:

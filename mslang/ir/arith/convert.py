@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mslang.ir.arith.divide import choice, merge, quotient, remainder
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.arith.interval import EMPTY, Scope
 from mslang.ir.arith.size import (
     Factor,
@@ -198,7 +199,7 @@ def _free_tile_head(f: Factor) -> Symbol | None:
         return None
     ((m, c),) = d.terms.items()
     s = m[0].symbol if m and c == 1 else None
-    if s is None or not isinstance(s.domain, FreeTile):
-        return None
+    if s is None or not isinstance(s.domain, FreeTile) or is_dynamic(s.domain.extent):
+        return None  # (with an extent known only at the call the factor has no value of its own)
     head = Symbol(s.name, s.domain, 0)
     return head if read_symbol(head) == Poly({(f,): 1}) + 1 else None

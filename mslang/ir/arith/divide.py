@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple, Protocol
 
-from mslang.ir.arith.sign import at_least_0, coefficient, positive
+from mslang.ir.arith.sign import at_least_0, coefficient, positive, replace_factor
 from mslang.ir.arith.size import (
     Factor,
     Mono,
@@ -282,6 +282,16 @@ def _make_remainder(p: Poly, f: Factor, divisions: list[Factor]) -> Poly | None:
     if not contains(rest, k * x):
         return None
     return rest - k * x + k * remainder(x, d)
+
+
+def expanded(p: Poly) -> Poly:
+    """`p` with every remainder written as `x - x // d * d`: what `merge` does not see cancels here."""
+    while True:
+        f = next((f for m, _ in p.sorted_terms() for f in m if f.op == "%" and m.count(f) == 1), None)
+        if f is None:
+            return p
+        x, d = f.args
+        p = replace_factor(p, f, x - d * quotient(x, d))
 
 
 def contains(p: Poly, part: Poly) -> bool:

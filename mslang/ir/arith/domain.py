@@ -6,7 +6,6 @@ Everything comes from a symbol's `domain`, that is from its distribution, never 
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product as cartesian
 from math import comb, prod
 
 from mslang.ir.arith.size import Factor, Poly
@@ -22,6 +21,7 @@ from mslang.ir.expr import (
     Symbol,
     Uniform,
 )
+from mslang.ir.visit import walk_expr
 
 TABLE_LIMIT = 300_000
 """The most points that an exhaustive proof looks at."""
@@ -100,11 +100,12 @@ def symbol_limits(s: Symbol) -> Limits:
     match s.domain:
         case DynamicRange(lo=lo, hi=hi, multiple=m):
             return -(-lo // m) * m, hi // m * m
-        case PerfectTile(extent=e, n=n, max_inner=cap) | FreeTile(extent=e, n=n, max_inner=cap):
-            top = _extent_limits(e)[1]
-            if cap is not None and s.position == n - 1:
-                top = cap if top is None else min(cap, top)
-            return 1, top
+        case PerfectTile(extent=e, n=n, max_inner=cap):
+            return 1, _capped(_extent_limits(e)[1], cap if s.position == n - 1 else None)
+        case FreeTile(extent=e, n=n, max_inner=cap):
+            # an extent known only at the call does not limit what is drawn
+            top = None if is_dynamic(e) else _extent_limits(e)[1]
+            return 1, _capped(top, cap if s.position == n - 1 else None)
         case PartitionedTile(extent=e):
             return 1, _extent_limits(e)[1]
         case Choice(values=vs):
@@ -112,6 +113,15 @@ def symbol_limits(s: Symbol) -> Limits:
         case Uniform(lo=lo, hi=hi):
             return lo, hi - 1
     return None, None
+
+
+def is_dynamic(e: Expr) -> bool:
+    """Whether a size is known only at the call."""
+    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(e))
+
+
+def _capped(top: int | None, cap: int | None) -> int | None:
+    return top if cap is None else cap if top is None else min(cap, top)
 
 
 def _extent_limits(e: Expr) -> Limits:
@@ -148,6 +158,19 @@ def count_factorisations(extent: int, n: int) -> int:
     return count
 
 
+def free_tiles(extent: int, n: int, cap: int | None) -> tuple[tuple[int, ...], ...] | None:
+    """The values of a free tile: from the innermost, each factor at most what is left to cover."""
+    if (extent ** (n - 1)) // max(1, n - 2) > 4 * TABLE_LIMIT:
+        return None
+    found: list[tuple[int, ...]] = [()]
+    for k in range(n - 1):
+        top = cap if cap is not None and k == 0 else extent
+        found = [(x, *r) for r in found for x in range(1, min(top, -(-extent // prod(r))) + 1)]
+        if len(found) > TABLE_LIMIT:
+            return None
+    return tuple(sorted((-(-extent // prod(r)), *r) for r in found))
+
+
 @lru_cache(maxsize=256)
 def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
     """Every value of a decision with this domain (a row has one entry a factor), or None where these are too many,
@@ -165,13 +188,7 @@ def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
                 return None
             return tuple(r for r in factorisations(e, n) if prod(r[at:]) % k == 0)
         case FreeTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
-            inner = e if cap is None else min(e, cap)
-            if n == 1:
-                return ((e,),)
-            if e ** (n - 2) * inner > TABLE_LIMIT:
-                return None
-            free = cartesian(*[range(1, e + 1)] * (n - 2), range(1, inner + 1))
-            return tuple((-(-e // prod(r)), *r) for r in free)
+            return free_tiles(e, n, cap)
         case Choice(values=vs):
             return tuple((v,) for v in vs)
         case Uniform(lo=lo, hi=hi):

@@ -230,6 +230,9 @@ def sign_verdict(p: Poly, scope: Scope) -> Verdict:
     """The verdict on `p >= 0`."""
     if p.vars.isdisjoint(scope.spans) and p.is_size:
         return size_sign(p)
+    lo, hi = numeric(p, scope)
+    if scope.plain and lo is not None and hi is not None and lo < 0 <= hi and _straight(p, scope, numbers=True):
+        return Verdict.DEPENDS
     if not_negative(p, scope):
         return Verdict.PROVED
     if not_negative(-p - 1, scope):
@@ -241,11 +244,12 @@ def sign_verdict(p: Poly, scope: Scope) -> Verdict:
     return Verdict.UNKNOWN
 
 
-def _straight(p: Poly, scope: Scope) -> bool:
-    """Whether both bounds of `p` are reached: it is linear in variables of constant ranges that are not empty."""
+def _straight(p: Poly, scope: Scope, numbers: bool = False) -> bool:
+    """Whether both bounds of `p` are reached: it is linear in variables of constant ranges that are not empty. (With
+    `numbers`: its coefficients are numbers.)"""
     for m in p.terms:
         outer = [f for f in m if not f.is_size]
-        if len(outer) > 1 or any(f.op != "var" for f in outer):
+        if len(outer) > 1 or (numbers and len(m) > 1) or any(f.op != "var" for f in outer):
             return False
         for f in outer:
             span = scope.spans.get(f.name)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
-from math import comb, prod
+from math import comb
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from mslang.ir.arith.domain import TABLE_LIMIT, factor_limits, limits, rows
 from mslang.ir.arith.size import (
@@ -26,7 +28,8 @@ from mslang.ir.arith.size import (
     relations_of,
     without,
 )
-from mslang.ir.expr import Domain
+from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
+from mslang.ir.visit import walk_expr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,28 +213,31 @@ def decisions(p: Poly, found: dict[Decision, None] | None = None) -> dict[Decisi
     for m, _ in p.sorted_terms():
         for f in m:
             if f.symbol is not None:
-                out[f.symbol.name, f.symbol.domain] = None
+                _with_extent(f.symbol, out)
             for a in f.args:
                 decisions(a, out)
     return out
+
+
+def _with_extent(s: Symbol, found: dict[Decision, None]) -> None:
+    """A symbol's decision, after those that the extent of its tile depends on."""
+    if isinstance(s.domain, (PerfectTile, PartitionedTile, FreeTile)):
+        for x in walk_expr(s.domain.extent):
+            if isinstance(x, Symbol):
+                _with_extent(x, found)
+    found[s.name, s.domain] = None
 
 
 def by_table(p: Poly) -> Verdict:
     """The verdict on `p >= 0` from all values of its symbols; UNKNOWN where they are too many."""
     if not p.is_size:
         return Verdict.UNKNOWN
-    tables = {}
-    for name, domain in decisions(p):
-        values = rows(domain)
-        if values is None:
-            return Verdict.UNKNOWN
-        tables[name] = values
-    if prod(map(len, tables.values())) > TABLE_LIMIT or not all(tables.values()):
+    columns = all_values(tuple(decisions(p)))
+    if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
         return Verdict.UNKNOWN
-    if any(max(abs(x) for x in limits_or_huge(Poly({m: c}))) >= 2**60 for m, c in p.terms.items()):
-        return Verdict.UNKNOWN
-    value = values_on_grid(p, tables)
-    holds = value >= 0
+    from mslang.ir.arith.batch import poly_values
+
+    holds = poly_values(p, columns) >= 0
     return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
 
 
@@ -241,17 +247,62 @@ def limits_or_huge(p: Poly) -> tuple[int, int]:
     return (-(2**63) if lo is None else lo), (2**63 if hi is None else hi)
 
 
-def values_on_grid(p: Poly, tables: dict[str, tuple[tuple[int, ...], ...]]) -> NDArray[Any]:
-    """`p` at every combination of rows of the tables (flat)."""
+@lru_cache(maxsize=64)
+def all_values(wanted: tuple[Decision, ...]) -> dict[str, NDArray[Any]] | None:
+    """Columns (`symbol.text` -> values) with a row for each combination of values of some decisions; None where these
+    are too many or not known. The extent of a tile may depend on other decisions among them."""
+    import numpy as np
+
+    columns: dict[str, NDArray[Any]] = {}
+    count = 1
+    for name, domain in wanted:
+        table = rows(domain)
+        if table is None:
+            found = _rows_by_extent(domain, columns, count)
+        elif 0 < count * len(table) <= TABLE_LIMIT:
+            found = _crossed(np.arange(count), table)
+        else:
+            return None
+        if found is None or not len(found[0]):
+            return None
+        count = len(found[0])
+        columns = {n: c[found[0]] for n, c in columns.items()}
+        columns |= {f"{name}[{k}]": c for k, c in enumerate(found[1].T)}
+        columns[name] = found[1][:, 0]
+    return columns
+
+
+Crossed = tuple["NDArray[Any]", "NDArray[Any]"]
+"""Row numbers, and the row of a further table that each is joined with."""
+
+
+def _crossed(at: NDArray[Any], table: tuple[tuple[int, ...], ...]) -> Crossed:
+    import numpy as np
+
+    values = np.asarray(table, np.int64).reshape(len(table), -1)
+    return np.repeat(at, len(table)), np.tile(values, (len(at), 1))
+
+
+def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int) -> Crossed | None:
+    """Each row so far with the values of a tile whose extent it decides."""
     import numpy as np
 
     from mslang.ir.arith.batch import poly_values
+    from mslang.ir.arith.convert import read_size
 
-    index = np.indices([len(t) for t in tables.values()]).reshape(len(tables), -1)
-    columns: dict[str, NDArray[Any]] = {}
-    for (name, values), at in zip(tables.items(), index, strict=True):
-        for k, column in enumerate(np.asarray(values, np.int64).T):
-            columns[f"{name}[{k}]"] = column[at]
-            if k == 0:
-                columns[name] = column[at]
-    return np.asarray(poly_values(p, columns))
+    if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
+        return None
+    extent = read_size(domain.extent)
+    if any(n not in columns for n, _ in decisions(extent)):
+        return None
+    extents = np.broadcast_to(np.asarray(poly_values(extent, columns)), (count,))
+    parts: list[Crossed] = []
+    total = 0
+    for e in np.unique(extents):
+        table = rows(replace(domain, extent=Const(int(e))))
+        where = np.flatnonzero(extents == e)
+        total += 0 if table is None else len(table) * len(where)
+        if not table or total > TABLE_LIMIT:
+            return None
+        parts.append(_crossed(where, table))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

@@ -8,7 +8,7 @@ from math import gcd
 from types import MappingProxyType
 
 from mslang.ir.arith.convert import RING, rank, read, write
-from mslang.ir.arith.divide import merge
+from mslang.ir.arith.divide import expanded, merge
 from mslang.ir.arith.interval import Scope, sign_verdict
 from mslang.ir.arith.scope import Ranges, names_in, scope_for
 from mslang.ir.arith.sign import Verdict, verdict
@@ -173,6 +173,8 @@ def zero_verdict(p: Poly, scope: Scope) -> Verdict:
     g = gcd(*(c for m, c in p.terms.items() if m))
     if p.offset % g:
         return Verdict.REFUTED
+    if p.divided and not expanded(p):
+        return Verdict.PROVED
     above, below = sign_verdict(p, scope), sign_verdict(-p, scope)
     if Verdict.REFUTED in (above, below):
         return Verdict.REFUTED
