@@ -7,7 +7,7 @@ twenty loops within each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from math import prod
 
@@ -28,12 +28,25 @@ DEEPEST = 14
 WHILE_LIMIT = 1 << 24
 
 
+class Line(msgspec.Struct, frozen=True):
+    """A line of source: the block it belongs to, and the Python names of the loops and axes that hold there."""
+
+    text: str
+    block: str | None
+    around: tuple[str, ...]
+
+
 class Source(msgspec.Struct, frozen=True):
     """Generated source of a function `run(_k, parameters…)`. `names` gives the loop or axis that a Python name is."""
 
-    text: str
+    lines: tuple[Line, ...]
     sites: tuple[Site, ...]
     names: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(line.text for line in self.lines)
 
 
 def generate(program: Program, check: bool) -> Source:
@@ -45,7 +58,9 @@ class _Generator:
     def __init__(self, program: Program, check: bool) -> None:
         self.program, self.check = program, check
         self.e = Expressions(check)
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
+        self.around: tuple[str, ...] = ()
+        self.block: str | None = None
         self.depth, self.loops = 0, 0
         self.labels: dict[str, str] = {}
         self.sharing: dict[str, Sharing] = sharing_of(program) if check else {}
@@ -68,10 +83,13 @@ class _Generator:
         scope = self._allocate(self.program.allocs, scope)
         self._body(self.program.body, scope)
         self._line("return None")
-        return Source("\n".join(self.lines), tuple(self.e.sites), self.labels)
+        return Source(tuple(self.lines), tuple(self.e.sites), self.labels)
 
     def _line(self, text: str) -> None:
-        self.lines.append(" " * self.depth + text)
+        self.lines.append(self._made(text))
+
+    def _made(self, text: str) -> Line:
+        return Line(" " * self.depth + text, self.block, self.around)
 
     def _named(self, name: str, stem: str) -> str:
         text = self.e.temporary(stem)
@@ -140,11 +158,7 @@ class _Generator:
         count = self.e.temporary("n")
         self._line(f"{count} = 0")
         self._line(f"while {self.e.expr(condition, scope)}:")
-        self.depth, self.loops = self.depth + 1, self.loops + 1
-        self._line(f"{count} += 1")
-        self._line(f"if {count} > {WHILE_LIMIT}: _k.endless({scope.block!r})")
-        self._body(body, scope)
-        self.depth, self.loops = self.depth - 1, self.loops - 1
+        self._inside((), f"if ({count} := {count} + 1) > {WHILE_LIMIT}: _k.endless({scope.block!r})", body, scope)
 
     # -------------------------------------------------------------- loops
     def _for(self, s: For, scope: Scope) -> None:
@@ -164,10 +178,19 @@ class _Generator:
         ranges = [text for _, text in made]
         names = [name.text for name, _ in made]
         over = ranges[0] if len(nest) == 1 else f"product({', '.join(ranges)})"
-        self.loops += 1
-        self._nested(f"for {', '.join(names)} in {over}:", s.body,
-                     scope.under({x.var: name for x, (name, _) in zip(nest, made, strict=True)}))
-        self.loops -= 1
+        self._line(f"for {', '.join(names)} in {over}:")
+        self._inside(names, "", s.body, scope.under({x.var: name for x, (name, _) in zip(nest, made, strict=True)}))
+
+    def _inside(self, names: Sequence[str], first: str, body: tuple[Stmt, ...], scope: Scope) -> None:
+        """The inside of a Python loop over `names`; `first` is a line put before the body."""
+        around = self.around
+        self.around = (*around, *names)
+        self.depth, self.loops = self.depth + 1, self.loops + 1
+        if first:
+            self._line(first)
+        self._body(body, scope)
+        self.depth, self.loops = self.depth - 1, self.loops - 1
+        self.around = around
 
     def _variable(self, s: For, scope: Scope) -> tuple[Name, str]:
         start, extent = self.e.expr(s.start, scope), self.e.expr(s.extent, scope)
@@ -183,10 +206,8 @@ class _Generator:
         self._line(f"{outer} = _ctx")
         self._line(f"{execution} = _k.execution()")
         self._line(f"for {name.text} in {over}:")
-        self.depth, self.loops = self.depth + 1, self.loops + 1
-        self._line(f"_ctx = _k.enter({outer}, {s.var!r}, {execution}, {name.text})")
-        self._body(s.body, scope.under({s.var: name}))
-        self.depth, self.loops = self.depth - 1, self.loops - 1
+        self._inside((name.text,), f"_ctx = _k.enter({outer}, {s.var!r}, {execution}, {name.text})", s.body,
+                     scope.under({s.var: name}))
         self._line(f"_ctx = {outer}")
 
     def _cut(self, s: For, scope: Scope) -> None:
@@ -199,7 +220,8 @@ class _Generator:
 
     # -------------------------------------------------------------- blocks
     def _block(self, b: Block, scope: Scope) -> None:
-        depth = self.depth
+        depth, outside = self.depth, (self.block, self.around)
+        self.block = b.name
         bound = dict(scope.names)
         inner: dict[str, Name] = {}
         for a in b.axes:
@@ -207,6 +229,7 @@ class _Generator:
             if name is None:
                 text = self._named(a.name, "a")
                 self._line(f"{text} = {simple}")
+                self.around = (*self.around, text)
                 name = Name(text)
             bound[a.name] = inner[a.name] = name
         if b.predicate != TRUE:
@@ -227,10 +250,9 @@ class _Generator:
         body = self._views(b, self._allocate(b.allocs, body))
         self._init(b, body)
         self._body(b.body, body)
-        entry = [" " * self.depth + line for (r, d), (lo, hi) in boxes.items() for line in (
+        self.lines[at:at] = [self._made(line) for (r, d), (lo, hi) in boxes.items() for line in (
             f"{lo} = {self.e.expr(r.ranges[d].start, body)}", f"{hi} = {lo} + {self.e.expr(r.ranges[d].extent, body)}")]
-        self.lines[at:at] = entry
-        self.depth = depth
+        self.depth, (self.block, self.around) = depth, outside
 
     def _axis_name(self, binding: Expr, extent: int, scope: Scope) -> Name | None:
         """The loop variable itself, where an axis is bound to one that stays within the axis's extent."""

@@ -80,13 +80,17 @@ def _compiled(program: Program, check: bool) -> Compiled:
 def _explained(fault: Fault, trace: TracebackType | None, source: Source) -> MsError:
     """The error for a fault, with the loops and axes as they stood."""
     values: dict[str, int] = {}
+    block = fault.block
+    around: tuple[str, ...] = ()
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILENAME:
-            values |= {source.names[k]: v for k, v in trace.tb_frame.f_locals.items() if k in source.names}
+            line = source.lines[trace.tb_lineno - 1]
+            block, around = fault.block or line.block, line.around
+            values |= trace.tb_frame.f_locals
         trace = trace.tb_next
-    where = [f"in block `{fault.block}`"] if fault.block else []
-    if values:
-        where.append("at " + ", ".join(f"{name} = {v}" for name, v in values.items()))
+    where = [f"in block `{block}`"] if block else []
+    if around:
+        where.append("at " + ", ".join(f"{source.names[k]} = {values[k]}" for k in around))
     notes = (Note(" ".join(where)),) if where else ()
     return MsError(problem(fault.code, fault.message, why=fault.why, notes=notes))
 
