@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mslang.ir.dtype import is_float, is_unsigned, parts, size_of
+from mslang.ir.dtype import is_float, is_unsigned, size_of
 from mslang.runtime.arguments import numpy_name
 
 if TYPE_CHECKING:
@@ -49,11 +49,8 @@ def poison(array: NDArray[Any], dtype: str) -> None:
     """Fill with what no right result holds: NaN, or an extreme integer with an odd pattern."""
     import numpy as np
 
-    found = parts(dtype)
-    if found is not None and is_float(found.scalar):
-        array.view(np.uint8)[...] = 0xFF
-        return
     if dtype == "bool":
         array[...] = True
         return
-    array.view(np.uint8)[...] = 0xA5
+    byte = 0xFF if is_float(dtype) else 0xA5
+    array[...] = np.frombuffer(bytes([byte] * array.dtype.itemsize), array.dtype)[0]

@@ -31,7 +31,9 @@ class MachineLimits(msgspec.Struct, frozen=True):
     bandwidth: float
 
 
-def measured_limits(target: Target | None = None, *, refresh: bool = False, folder: Path | None = None) -> MachineLimits:
+def measured_limits(
+    target: Target | None = None, *, refresh: bool = False, folder: Path | None = None,
+) -> MachineLimits:
     """The limits of this machine with the instructions of `target` (default: all that it has).
 
     Arguments: `refresh` measures anew; `folder` holds the cache (default: `mslang` in the user's cache folder).

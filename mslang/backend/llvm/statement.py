@@ -17,8 +17,10 @@ from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
 from mslang.lower.analysis import accesses, mentions
+from mslang.lower.fold import fold
 from mslang.lower.kernel import Allocate, Body, bodies, walk
 from mslang.lower.layout import row_major
+from mslang.transform.kinds import MAX_STEPS
 
 MAX_UNROLLED = 4096
 """Statements that unrolling may make of one loop; a loop beyond stays a loop."""
@@ -98,7 +100,7 @@ class StatementWriter:
         if self.module.guard is not None:
             return False
         if s.kind == "unrolled":
-            return trips * weight(s.body) <= MAX_UNROLLED
+            return trips <= _max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED
         registers = {name for name, place in scope.memory.items() if place.row}
         return bool(registers) and trips * weight(s.body) <= MAX_UNROLLED // 8 and indexes(s, registers)
 
@@ -247,6 +249,14 @@ _UNROLLED_CHUNKS = 8
 def _with_memory(scope: Scope, place: Memory) -> Scope:
     places: Mapping[str, Memory] = {**scope.memory, place.buffer.name: place}
     return scope._replace(memory=places)
+
+
+def _max_steps(s: For) -> int:
+    """How many iterations the schedule lets be written out."""
+    limit = dict(s.annotations).get(MAX_STEPS, MAX_UNROLLED)
+    if isinstance(limit, Expr):
+        limit = fold(limit)
+    return int(limit.value) if isinstance(limit, Const) else limit if isinstance(limit, int) else MAX_UNROLLED
 
 
 def weight(body: Body) -> int:
