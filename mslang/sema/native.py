@@ -32,6 +32,10 @@ BUILTINS: Mapping[str, Native] = MappingProxyType({
                "Further named arguments pin decisions."),
         Native("", "apply", "fn", "A rule applied to each block of the program; a test names the program."),
         Native("", "len", "fn", "The number of elements of a list."),
+        Native("", "min", "fn", "The smallest of some sizes."),
+        Native("", "max", "fn", "The largest of some sizes."),
+        Native("", "at", "fn", "The location inside a loop, as `compute_location` draws it."),
+        Native("", "enter_postproc", "fn", "The mark in a trace where postprocessing begins."),
     )
 })
 """Functions that need no `use`."""
