@@ -27,13 +27,20 @@ def print_program(p: Program) -> str:
     """The long form of a program, with a header for its symbols; ends with a newline."""
     sizes = [f"{name_text(s.name)}: {domain_text(s.domain)}" for s in symbols_of(p)]
     params = [("" if q.direction == "in" else q.direction + " ") + declared(q.buffer) for q in p.params]
-    head = f"program {name_text(p.name)}" + (f"[{', '.join(sizes)}]" if sizes else "")
+    head = f"program {name_text(p.name)}"
+    if sizes:
+        head = _listed(head, "[", sizes, "]")
     buffers = all_buffers(p)
     body = [*(f"alloc {declared(b)}" for b in p.allocs), *attrs(p.annotations), *_lines(p.body, buffers)]
-    first = f"{head}({', '.join(params)}) {{"
-    if len(first) > WIDTH and params:
-        return "\n".join((f"{head}(", *(f"{INDENT}{q}," for q in params), ") {", *_indented(body), "}", ""))
-    return "\n".join((first, *_indented(body), "}", ""))
+    return "\n".join((_listed(head, "(", params, ") {"), *_indented(body), "}", ""))
+
+
+def _listed(head: str, opening: str, items: list[str], closing: str) -> str:
+    """`head(a, b)`, or an item a line if that is too long."""
+    short = f"{head}{opening}{', '.join(items)}{closing}"
+    if len(short) - short.rfind("\n") - 1 <= WIDTH or not items:
+        return short
+    return "\n".join((head + opening, *(f"{INDENT}{x}," for x in items), closing))
 
 
 def print_stmt(s: Stmt, buffers: Mapping[str, Buffer] | None = None) -> str:

@@ -231,17 +231,16 @@ class _Statements:
         axes = {a.name: INDEX for a in b.axes}
         yield from typed(b.predicate, "bool", outside.adding(axes), "the predicate")
         inner = replace(outside, variables=axes)
-        for r in (*b.reads, *b.writes):
-            yield from _region(r, inner)
+        before = [d for r in (*b.reads, *b.writes) for d in _region(r, inner)]
         yield from _annotations(b.annotations, inner)
         yield from _buffers(b.allocs, inner)
         inner = replace(inner, buffers={**inner.buffers, **{x.name: x for x in b.allocs}})
         for found in _views(b.views, inner):
             if isinstance(found, Diagnostic):
-                yield found
+                before.append(found)
             else:
                 inner = found
-        before = [*self.init(b, inner), *self.body(b.body, inner)]
+        before += [*self.init(b, inner), *self.body(b.body, inner)]
         yield from before
         if not before:
             yield from self.covered(b, inner)
@@ -274,13 +273,11 @@ class _Statements:
     def covered(self, b: Block, inner: Visible) -> Found:
         """Each access is to a buffer whose region is declared, and none is provably outside of it."""
         ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
-        views = {v.buffer.name for v in b.views}
         reads, writes = infer_regions(b, self.buffers)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
-                elif r.buffer not in views and all(
-                        covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same):
+                elif all(covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same):
                     yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")
