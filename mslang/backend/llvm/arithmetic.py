@@ -166,6 +166,8 @@ def cast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
         return v
     if source == "bf16":
         return cast(fn, _from_bfloat(fn, v), dtype)
+    if source == "f64" and dtype in ("f16", "bf16"):
+        return cast(fn, _to_odd_single(fn, v), dtype)
     if dtype == "bf16":
         return _to_bfloat(fn, cast(fn, v, "f32"))
     if dtype == "bool":
@@ -193,6 +195,18 @@ def bitcast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
     if v.dtype == dtype:
         return v
     return Value(fn.pure(f"bitcast {v.typed} to {type_of(dtype, v.lanes)}"), dtype, v.lanes)
+
+
+def _to_odd_single(fn: FunctionWriter, v: Value) -> Value:
+    """f64 as f32 rounded to odd, so that rounding once more to a half type rounds as if once."""
+    near = cast(fn, v, "f32")
+    back = cast(fn, near, "f64")
+    exact = Value(fn.pure(f"fcmp ueq {back.typed}, {v.ref}"), "bool", v.lanes)
+    sizes = [fn.intrinsic("fabs", "f64", v.lanes, (x,)) for x in (back, v)]
+    word = bitcast(fn, near, "u32")
+    one = constant(1, "u32", v.lanes)
+    below = choose(fn, compare(fn, ">", sizes[0], sizes[1]), binary(fn, "-", word, one), word)
+    return choose(fn, exact, near, bitcast(fn, binary(fn, "|", below, one), "f32"))
 
 
 def _from_bfloat(fn: FunctionWriter, v: Value) -> Value:
