@@ -7,7 +7,6 @@ from mslang.transform.cover import (
     consumed_box,
     covers,
     cuts_only_outside,
-    linear_terms,
     produced_box,
     produces_for,
     why_not_covered,
@@ -43,6 +42,7 @@ from mslang.transform.legality import (
     why_not_reduction,
     why_not_stage_pipeline,
 )
+from mslang.transform.linear import linear_terms
 from mslang.transform.position import (
     axis_ranges,
     bindings,

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program, Range, Stmt
-from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, walk, walk_paths
-from mslang.transform.cover import Box, consumed_box, covers, linear_terms, part_over, produced_box
+from mslang.ir.visit import Path, all_buffers, free_vars, walk, walk_paths
+from mslang.transform.cover import Box, consumed_box, covers, produced_box
 from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.legality import why_not_affine
+from mslang.transform.linear import linear_terms
 from mslang.transform.position import (
     block_at,
-    index_of,
     is_under,
     leaves,
     loop_at,
     loop_range,
-    loops_above,
     ranges_above,
     scope_buffers,
     whole_box,
@@ -128,8 +127,6 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
         if found is None:
             return f"`{storage}` is touched through a view"
         boxes += found
-    if len(touching) == 1 and _own_elements(program, touching[0], storage, loop):
-        return None
     ranges = _ranges(above)
     whole = whole_box(all_buffers(program)[storage])
     union = boxes[0]
@@ -140,31 +137,6 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
     names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
     return (f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
             f"which is written there (block {names})")
-
-
-def _own_elements(program: Program, path: Path, storage: str, loop: For) -> bool:
-    """Does a block touch an element in one iteration of a loop only: its spatial axes are the element's index, and
-    iterations of the loop and those inside it have different ones?"""
-    block = block_at(path)
-    spatial = [a for a in block.axes if a.kind == "spatial"]
-    names = {a.name for a in spatial}
-    for r in (*block.reads, *block.writes):
-        if storage_of(program, r.buffer) != storage:
-            continue
-        points = {d.start.name for d in r.ranges if isinstance(d.start, Var) and d.extent == ONE}
-        if r.buffer != storage or not names <= points or any(r.ranges != w.ranges for w in block.writes
-                                                             if w.buffer == storage):
-            return False
-    several = [a.binding for a in spatial]
-    used = frozenset[str]().union(*(free_vars(e) for e in several))
-    loops = loops_above(path)
-    inside = {s.var: loop_range(s) for s in loops[index_of(loops, loop):] if s.var in used}
-    parts = [part_over(e, frozenset(inside)) for e in several]
-    if loop.var not in used or None in parts:
-        return False
-    condition = conjunction(tuple(c for c in conjuncts(block.predicate) if free_vars(c) <= inside.keys()))
-    found = arith.detect([e for e in parts if e is not None], inside, condition)
-    return isinstance(found, arith.IterMap) and found.level != "affine"
 
 
 def _ranges(above: Path) -> dict[str, Range]:
@@ -195,12 +167,10 @@ def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
         number = arith.simplify(arith.floordiv(r.start, r.extent), ranges)
         if not arith.equal(arith.mul(number, r.extent), r.start, ranges):
             continue
-        part = part_over(number, frozenset({loop.var}))
-        if part is not None:
-            numbers.append(part)
+        numbers.append(number)
     if not numbers:
         return False
-    found = arith.detect(numbers, {loop.var: loop_range(loop)}, TRUE)
+    found = arith.detect(numbers, {loop.var: loop_range(loop)})
     return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
 
 

@@ -6,11 +6,17 @@ dimension, and where its predicate does no more than cut off what lies outside i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Unary, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk_paths
 from mslang.transform.dependence import storage_of, writers
+from mslang.transform.guarded import Indices, collapsed, detect
+from mslang.transform.linear import linear_terms
 from mslang.transform.position import (
     axis_ranges,
     bindings,
@@ -28,10 +34,37 @@ from mslang.transform.position import (
 Box = tuple[Range, ...]
 
 
+class _Inside(msgspec.Struct, frozen=True):
+    """What a block touches in one iteration of the loops outside, over the loops inside (guards made loops)."""
+
+    box: Box
+    axes: tuple[tuple[Expr, Expr], ...]
+    """The binding and the extent of each axis."""
+    conditions: tuple[Expr, ...]
+    inner: Mapping[str, Range]
+    outer: Mapping[str, Range]
+
+
+def _inside(path: Path, region: Region, above: Path) -> _Inside:
+    block, values = block_at(path), bindings(block_at(path))
+    inner = loop_ranges(loops_between(path, above))
+    box = region_outside(block, region)
+    conditions = tuple(substitute(c, values) for c in conjuncts(block.predicate))
+    exprs = (*(r.start for r in box), *(r.extent for r in box), *values.values())
+    found = collapsed(Indices(exprs, inner, conditions))
+    n = len(box)
+    return _Inside(
+        tuple(map(Range, found.exprs[:n], found.exprs[n:2 * n])),
+        tuple(zip(found.exprs[2 * n:], (a.extent for a in block.axes), strict=True)),
+        found.conditions, found.ranges,
+        {v: r for v, r in ranges_above(path).items() if v not in inner},
+    )
+
+
 def consumed_box(path: Path, region: Region, above: Path) -> Box:
     """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`."""
-    box = region_outside(block_at(path), region)
-    return arith.relax(box, loop_ranges(loops_between(path, above)))
+    found = _inside(path, region, above)
+    return arith.relax(found.box, found.inner)
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
@@ -40,12 +73,13 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     block = block_at(path)
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
-    box = region_outside(block, region)
-    inner = loop_ranges(loops_between(path, above))
-    outer = {v: r for v, r in ranges_above(path).items() if v not in inner}
-    if _has_guards_only(path) and _fills(box, inner, outer):
-        return arith.relax(box, inner)
-    if set(inner) >= set().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
+    found = _inside(path, region, above)
+    ranges = {**found.outer, **found.inner}
+    if (all(_is_guard(c, found.axes, ranges) for c in found.conditions)
+            and _fills(found.box, found.inner, found.outer)):
+        return arith.relax(found.box, found.inner)
+    inner = loop_ranges(loops_between(path, above)).keys()
+    if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         axes = axis_ranges(block)
         if _fills(region.ranges, axes, {}):
             return arith.relax(region.ranges, axes)
@@ -60,27 +94,28 @@ def cuts_only_outside(path: Path) -> bool:
 def _has_guards_only(path: Path) -> bool:
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
-    return all(_is_guard(substitute(c, values), block, ranges) for c in conjuncts(block.predicate))
+    axes = tuple((a.binding, a.extent) for a in block.axes)
+    return all(_is_guard(substitute(c, values), axes, ranges) for c in conjuncts(block.predicate))
 
 
-def _is_guard(condition: Expr, block: Block, ranges: dict[str, Range]) -> bool:
+def _is_guard(condition: Expr, axes: tuple[tuple[Expr, Expr], ...], ranges: Mapping[str, Range]) -> bool:
     if arith.proved(condition, ranges):
         return True
     match condition:
         case Binary("<", value, bound):
-            return any(arith.equal(a.extent, bound, ranges) and arith.equal(a.binding, value, ranges)
-                       for a in block.axes)
+            return any(arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+                       for binding, extent in axes)
         case Binary("<=", low, value):
-            return arith.equal(low, ZERO) and any(arith.equal(a.binding, value, ranges) for a in block.axes)
+            return arith.equal(low, ZERO) and any(arith.equal(binding, value, ranges) for binding, _ in axes)
         case Binary(">=", value, low):
-            return arith.equal(low, ZERO) and any(arith.equal(a.binding, value, ranges) for a in block.axes)
+            return arith.equal(low, ZERO) and any(arith.equal(binding, value, ranges) for binding, _ in axes)
     return False
 
 
 def _bijective(path: Path) -> bool:
     block = block_at(path)
     values = bindings(block)
-    found = arith.detect(tuple(values.values()), ranges_above(path), substitute(block.predicate, values))
+    found = detect(tuple(values.values()), ranges_above(path), substitute(block.predicate, values))
     if not isinstance(found, arith.IterMap) or found.level != "bijective":
         return False
     domain = tuple(axis_ranges(block).values())
@@ -89,7 +124,7 @@ def _bijective(path: Path) -> bool:
 
 
 # ------------------------------------------------------------------ does a box of indices have gaps?
-def _fills(box: Box, inner: dict[str, Range], outer: dict[str, Range]) -> bool:
+def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     seen: set[str] = set()
     tangled: list[Expr] = []
     for r in box:
@@ -102,11 +137,11 @@ def _fills(box: Box, inner: dict[str, Range], outer: dict[str, Range]) -> bool:
     return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
 
 
-def _contiguous(r: Range, inner: dict[str, Range], outer: dict[str, Range]) -> bool:
+def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     terms = linear_terms(r.start, frozenset(inner))
     if terms is None:
         return False
-    ranges = outer | inner
+    ranges = {**outer, **inner}
     span, left = r.extent, terms
     while left:
         found = next((v for v, c in left.items() if arith.proved(Binary("<=", c, span), ranges)
@@ -118,59 +153,13 @@ def _contiguous(r: Range, inner: dict[str, Range], outer: dict[str, Range]) -> b
     return True
 
 
-def _fills_together(box: list[Range], inner: dict[str, Range]) -> bool:
+def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
     """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
     if any(not arith.equal(r.extent, ONE) for r in box):
         return False
-    parts = [part_over(r.start, frozenset(inner)) for r in box]
-    used = {v for e in parts if e is not None for v in free_vars(e)}
-    if None in parts:
-        return False
-    found = arith.detect([e for e in parts if e is not None], {v: r for v, r in inner.items() if v in used}, TRUE)
+    used = {v for r in box for v in free_vars(r.start)}
+    found = arith.detect([r.start for r in box], {v: r for v, r in inner.items() if v in used})
     return isinstance(found, arith.IterMap) and found.level == "bijective"
-
-
-def part_over(e: Expr, inner: frozenset[str]) -> Expr | None:
-    """The summands of an index over some variables only; None if a summand mixes them with others."""
-    free = free_vars(e)
-    if not free & inner:
-        return ZERO
-    if free <= inner:
-        return e
-    match e:
-        case Binary("+" | "-" as op, left, right):
-            a, b = part_over(left, inner), part_over(right, inner)
-            return None if a is None or b is None else Binary(op, a, b)
-        case Unary("-", x):
-            part = part_over(x, inner)
-            return None if part is None else Unary("-", part)
-    return None
-
-
-def linear_terms(e: Expr, inner: frozenset[str]) -> dict[str, Expr] | None:
-    """The coefficients of an index that is linear in the variables `inner`; None if it is not."""
-    if not free_vars(e) & inner:
-        return {}
-    match e:
-        case Var(name=n):
-            return {n: ONE}
-        case Unary("-", x):
-            return _scaled(linear_terms(x, inner), arith.sub(ZERO, ONE))
-        case Binary("+" | "-" as op, left, right):
-            a, b = linear_terms(left, inner), linear_terms(right, inner)
-            if a is None or b is None:
-                return None
-            combine = arith.add if op == "+" else arith.sub
-            return {v: combine(a.get(v, ZERO), b.get(v, ZERO)) for v in dict.fromkeys((*a, *b))}
-        case Binary("*", left, right) if not free_vars(right) & inner:
-            return _scaled(linear_terms(left, inner), right)
-        case Binary("*", left, right) if not free_vars(left) & inner:
-            return _scaled(linear_terms(right, inner), left)
-    return None
-
-
-def _scaled(terms: dict[str, Expr] | None, by: Expr) -> dict[str, Expr] | None:
-    return None if terms is None else {v: arith.mul(c, by) for v, c in terms.items()}
 
 
 # ------------------------------------------------------------------ cover
@@ -178,10 +167,21 @@ def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Rang
     """Does a box surely hold the part of another that lies in the buffer?"""
     if outer is None:
         return False
-    if arith.covers(outer, inner, ranges) is arith.Verdict.PROVED:
-        return True
     clipped = arith.intersect_box(inner, whole_box(buffer), ranges)
-    return arith.covers(outer, clipped, ranges) is arith.Verdict.PROVED
+    return all(
+        any(arith.covers((a,), (b,), ranges) is arith.Verdict.PROVED
+            for a, b in ((own, wanted), (own, inside), (_uncut(own, n, ranges), wanted)))
+        for own, wanted, inside, n in zip(outer, inner, clipped, buffer.shape, strict=True))
+
+
+def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
+    """A range of at most the `n` elements of a dimension, as long as it was before it was cut to that: what is cut off
+    lies outside of the buffer."""
+    match r.extent:
+        case Binary("min", a, b) if arith.proved(Binary("<=", ZERO, r.start), ranges):
+            kept = [x for x, cut in ((a, b), (b, a)) if arith.equal(cut, n)]
+            return Range(r.start, kept[0]) if kept else r
+    return r
 
 
 def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:

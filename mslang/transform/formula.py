@@ -37,7 +37,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
-from mslang.transform.cover import linear_terms
+from mslang.transform.linear import linear_terms
 from mslang.transform.position import block_at, scope_path
 from mslang.transform.rewrite import map_bodies, put
 

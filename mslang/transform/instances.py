@@ -12,6 +12,7 @@ from mslang.ir.expr import ONE, Expr, Var
 from mslang.ir.program import For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
 from mslang.transform.cover import cuts_only_outside, produced_box
+from mslang.transform.guarded import detect
 from mslang.transform.position import axis_ranges, block_at, loop_ranges, ranges_above
 
 
@@ -53,7 +54,7 @@ def runs_once(path: Path, loops: Sequence[For]) -> bool:
     bindings = [a.binding for a in block_at(path).axes]
     if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):
         return False
-    found = arith.detect(bindings, loop_ranges(loops))
+    found = detect(bindings, loop_ranges(loops), block_at(path).predicate)
     return isinstance(found, arith.IterMap) and found.level != "affine"
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from mslang.ir import arith
 from mslang.ir.expr import Const, Select, Var
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, stmt_exprs, walk, walk_expr, walk_paths
-from mslang.transform.cover import part_over, why_not_covered
+from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr, walk_paths
+from mslang.transform.cover import why_not_covered
 from mslang.transform.dependence import (
     DependenceKind,
     dependences_of,
@@ -19,6 +19,7 @@ from mslang.transform.dependence import (
     storages_written,
     writers,
 )
+from mslang.transform.guarded import detect
 from mslang.transform.position import block_at, index_of, leaves, loop_ranges, loops_above, ranges_above, scope_body
 
 
@@ -28,14 +29,9 @@ def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arit
     With `first`, a loop of the path, only that loop and those inside it move; what is outside stands still.
     """
     block = block_at(path)
-    several = [a.binding for a in block.axes]
-    if first is None:
-        return arith.detect(several, ranges_above(path), block.predicate)
-    ranges = loop_ranges(loops_above(path)[index_of(loops_above(path), first):])
-    own = frozenset(ranges)
-    parts = [part_over(e, own) for e in several]
-    inside = conjunction(tuple(c for c in conjuncts(block.predicate) if free_vars(c) <= own))
-    return arith.detect([e if p is None else p for e, p in zip(several, parts, strict=True)], ranges, inside)
+    loops = loops_above(path)
+    ranges = ranges_above(path) if first is None else loop_ranges(loops[index_of(loops, first):])
+    return detect([a.binding for a in block.axes], ranges, block.predicate)
 
 
 def why_not_affine(path: Path, first: For | None = None) -> str | None:

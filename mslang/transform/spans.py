@@ -14,7 +14,8 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, Range, Region
 from mslang.ir.visit import free_vars
-from mslang.transform.cover import Box, linear_terms
+from mslang.transform.cover import Box
+from mslang.transform.linear import linear_terms
 from mslang.transform.position import axis_ranges
 
 Spans = Mapping[str, Range]

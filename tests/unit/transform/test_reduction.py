@@ -131,7 +131,7 @@ def test_refuses_overlapping_windows():
         with b.block("s", spatial("x", 6, i + h), reduce("z", 4, k)) as (x, z):
             c[x] += a[x, z]
     p = b.finish()
-    with refused("MS313", "affine"):
+    with refused("MS314", "twice"):
         decompose_reduction(p, block("s"), loop("i"))
 
 
