@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
+from mslang.ir.symbols import symbols_of
 from mslang.ir.visit import (
     Path,
     all_buffers,
@@ -89,7 +90,7 @@ def block_at(path: Path) -> Block:
 
 def taken_names(program: Program) -> set[str]:
     """Names that a new loop, block, buffer or axis must not take, as a set to add to."""
-    return set(used_names(program))
+    return {*used_names(program), *(s.name for s in symbols_of(program))}
 
 
 # ------------------------------------------------------------------ scopes

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mslang.backend.reference import interpret
 from mslang.diagnostics import ScheduleError
+from mslang.ir.arith.domain import rows
 from mslang.ir.expr import Choice, Const, Expr, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
@@ -36,22 +37,10 @@ def loops_in(program: Program) -> list[For]:
 
 
 def draw_values(draw: Draw, symbol: Symbol) -> int | tuple[int, ...]:
-    match symbol.domain:
-        case Choice(values=values):
-            return draw(st.sampled_from(values))
-        case PerfectTile(extent=Const(value=extent), n=n):
-            left, out = int(extent), []
-            for _ in range(n - 1):
-                out.append(draw(st.sampled_from([d for d in range(1, left + 1) if left % d == 0])))
-                left //= out[-1]
-            return (left, *out)
-        case FreeTile(extent=Const(value=extent), n=n):
-            inner = tuple(draw(st.integers(1, int(extent))) for _ in range(n - 1))
-            product = 1
-            for f in inner:
-                product *= f
-            return (-(-int(extent) // product), *inner)
-    raise TypeError(symbol)
+    found = rows(symbol.domain)
+    assert found, symbol
+    row = draw(st.sampled_from(found))
+    return row[0] if symbol.position is None else row
 
 
 def draw_factors(draw: Draw, loop: For, address: str) -> tuple[list[Expr | None], Symbol | None]:
