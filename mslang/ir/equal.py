@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from hashlib import sha256
 
 from mslang.ir.dtype import is_float
@@ -33,12 +32,14 @@ def structural_hash(p: Program) -> str:
 
 def alpha_equal(p: Program, q: Program) -> bool:
     """Whether two programs differ at most in the names of loops, axes and lets (and in their own)."""
-    return p == q or canonical(p) == canonical(q)
+    return p is q or canonical(p) == canonical(q)
 
 
-@lru_cache(maxsize=64)
 def canonical(p: Program) -> str:
-    """The text that stands for a program without the names that do not matter."""
+    """The text that stands for a program without the names that do not matter.
+
+    It tells apart what Python calls equal: 0.0 and -0.0, 1 and true.
+    """
     return " ".join(_Writer().program(p))
 
 

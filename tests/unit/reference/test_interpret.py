@@ -372,3 +372,9 @@ def test_what_it_cannot_run():
     e = fault('program p(out y: f32[4]) { block b[i: 4] { y[i] = extern("rand", f32) } }')
     assert e.diagnostic.code == "MS488" and "`rand`" in e.diagnostic.message
     assert fault("program p(out y: f32x4[4]) { block b[i: 4] { } }").diagnostic.code == "MS488"
+
+
+def test_programs_that_python_calls_equal_are_told_apart():
+    text = "program p(out y: f32[1]) { block b { y[0] = 1.0 / {zero} } }"
+    plus, minus = (run(parse_program(text.replace("{zero}", z)), {})["y"][0] for z in ("0.0", "-0.0"))
+    assert (plus, minus) == (np.inf, -np.inf)
