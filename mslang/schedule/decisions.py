@@ -230,18 +230,10 @@ def _after(labels: Iterator[Label], answer: Label) -> Label | None:
 
 
 def holds(condition: Expr, values: Values) -> bool:
-    """Whether a condition on decisions holds for their values.
-
-    Raises:
-        ScheduleError: MS256, it depends on a size that is known only at the call.
-    """
+    """Whether a condition on decisions holds for their values."""
     found = substitute_symbols(condition, distribution.plain(values))
-    if isinstance(found, Const):
-        return bool(found.value)
-    raise ScheduleError(problem(
-        "MS256", "this condition depends on a size that is known only when the kernel is called",
-        help="write the alternatives as schedules of their own, or give the size a number",
-    ))
+    assert isinstance(found, Const), "conditions that depend on dynamic sizes are refused where they are made"
+    return bool(found.value)
 
 
 def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:

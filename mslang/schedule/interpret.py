@@ -8,6 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import Expr
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
@@ -87,7 +88,11 @@ class Interpreter:
     # ------------------------------------------------------------------ names
     def program_name(self, name: str) -> object | None:
         """The block, buffer or size of the program that a name stands for."""
-        return self.session.thing(name) or self.world.sizes.get(name)
+        found = self.session.thing(name)
+        if found is None and name in self.world.sizes:
+            size = self.world.sizes[name]
+            return values.settle(size) if isinstance(size, Expr) else size
+        return found
 
     def block_names(self) -> tuple[str, ...]:
         """The names of blocks and buffers, to suggest one."""

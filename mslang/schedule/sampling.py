@@ -86,9 +86,9 @@ def symbols(address: str, domain: Domain) -> object:
     return Symbol(address, domain)
 
 
-def dynamic(extent: Expr) -> bool:
-    """Whether a size depends on one that is known only at the call."""
-    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(extent))
+def dynamic(e: Expr) -> bool:
+    """Whether a size or condition depends on a size that is known only at the call."""
+    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(e))
 
 
 def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:

@@ -20,6 +20,7 @@ from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
 from mslang.schedule.values import HOLE, IndexMap, Location
+from mslang.target.description import Target
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -74,14 +75,14 @@ class Schedule:
 
     Args:
         program: what to schedule.
-        target: the name of the target, as pinned schedules write it after `on`.
+        target: the target or its name, which pinned schedules write after `on`.
         seed: decisions are drawn from it and from their addresses.
         pins: decisions that are given, by address.
     """
 
-    def __init__(self, program: Program, target: str | None = None, seed: int = 0,
+    def __init__(self, program: Program, target: Target | str | None = None, seed: int = 0,
                  pins: Mapping[str, Value] | None = None) -> None:
-        self.target = target
+        self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
         self.session = Session(program, self._drawing)
 

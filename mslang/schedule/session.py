@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import msgspec
-
 from mslang.diagnostics import RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
@@ -29,6 +27,7 @@ from mslang.schedule import sampling
 from mslang.schedule.arguments import Bound, bind, lowered, written
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinError, Question, Structural
 from mslang.schedule.distribution import Number
+from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location
@@ -41,24 +40,6 @@ from mslang.transform.rename import rename
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 """What to call results: their binders, or a function from how many there are to that."""
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """A structural decision and its outcome."""
-
-    choice: Structural
-    label: Label
-
-
-class Branched(msgspec.Struct, frozen=True):
-    """A question and its answer."""
-
-    question: Question
-    answer: bool
-
-
-Event = Decision | Chosen | Branched | Constraint
-"""What a replay met, in order: numbers and constraints, and the answers that determine its structure."""
 
 
 class Session:
@@ -368,7 +349,7 @@ class Session:
 
     def branch(self, condition: Expr) -> bool:
         """Whether a condition on decisions holds; unless the symbols settle it the answer is part of the structure."""
-        match arith.decide(condition):
+        match self._decided(condition):
             case arith.Verdict.PROVED:
                 return True
             case arith.Verdict.REFUTED:
@@ -381,6 +362,15 @@ class Session:
         self.events.append(Branched(question, answer))
         return answer
 
+    def _decided(self, condition: Expr) -> arith.Verdict:
+        verdict = arith.decide(condition)
+        if verdict in (arith.Verdict.PROVED, arith.Verdict.REFUTED) or not sampling.dynamic(condition):
+            return verdict
+        raise ScheduleError(problem(
+            "MS256", "this condition depends on a size that is known only when the kernel is called",
+            help="write the alternatives as schedules of their own, or give the size a number",
+        ))
+
     def require(self, condition: object, why: str | None) -> None:
         """Reject decisions for which a condition does not hold.
 
@@ -388,7 +378,7 @@ class Session:
             RequireFailed: MS260, it holds for no value of the decisions.
         """
         if isinstance(condition, Expr):
-            verdict = arith.decide(condition)
+            verdict = self._decided(condition)
         elif isinstance(condition, bool):
             verdict = arith.Verdict.PROVED if condition else arith.Verdict.REFUTED
         else:

@@ -19,7 +19,8 @@ from mslang.ir.visit import map_program_exprs
 from mslang.schedule import distribution
 from mslang.schedule.decisions import Constraint, Decision, Question, holds
 from mslang.schedule.distribution import Number, Values
-from mslang.schedule.session import Branched, Chosen, Session
+from mslang.schedule.events import Branched, Chosen
+from mslang.schedule.session import Session
 from mslang.schedule.trace import Label, Trace, Value
 
 

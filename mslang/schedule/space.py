@@ -17,7 +17,8 @@ from mslang.diagnostics import Diagnostic, MsError, RequireFailed, ScheduleError
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, holds
 from mslang.schedule.distribution import Number
-from mslang.schedule.session import Branched, Chosen, Event, Session
+from mslang.schedule.events import Branched, Chosen, Event
+from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, sketch_of
 from mslang.schedule.trace import Label, Trace, Value
 
@@ -136,6 +137,10 @@ class Space:
         drawn = self._draw(Drawing(0, pins=decisions, strict=strict))
         if isinstance(drawn, Rejection):
             raise _as_error(drawn)
+        missing = [a for a in drawn.decisions if a not in decisions]
+        if strict and missing:
+            raise PinError(problem("MS254", f"the decision `{missing[0]}` has no value",
+                                   help="give it one, or replay without `strict` to draw it"))
         return drawn
 
     def _draw(self, drawing: Drawing) -> Candidate | Rejection:
@@ -201,9 +206,12 @@ class Space:
         answers: tuple[Label, ...] | None = ()
         while answers is not None:
             forced = Forced(answers, pins)
-            leaf = self._grow(forced)
-            yield leaf.sketch if leaf.sketch is not None else Illegal(
-                leaf.structure, leaf.failure.diagnostic)  # type: ignore[union-attr]
+            try:
+                leaf = self._grow(forced)
+            except PinError as error:
+                yield Illegal((), error.diagnostic)
+            else:
+                yield _found(leaf)
             answers = forced.following()
 
     def sketches(self, pins: Mapping[str, Value] | None = None) -> Iterator[Sketch]:
@@ -227,6 +235,13 @@ class Space:
         leaf = _Leaf(sketch, failure, structure)
         _graft(self._root, session.events, leaf)
         return leaf
+
+
+def _found(leaf: _Leaf) -> Sketch | Illegal:
+    if leaf.sketch is not None:
+        return leaf.sketch
+    assert leaf.failure is not None
+    return Illegal(leaf.structure, leaf.failure.diagnostic)
 
 
 def _as_error(rejection: Rejection) -> MsError:

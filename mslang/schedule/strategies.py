@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.expr import Expr
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import evaluate
@@ -51,11 +54,27 @@ def space_of_value(value: ItemValue, program: Program | None = None, world: Worl
     found = value.found
     program = _program_of(found, sizes) if program is None else program
     world = World(machine=machine_of(found)) if world is None else world
+    world = replace(world, sizes={**sizes_of(found, program), **sizes, **world.sizes})
 
     def recipe(session: Session) -> str | None:
         return _Runner(Interpreter(session, world)).run(value, top=True)
 
     return Space(program, recipe, name=value.text, target=_target_text(found))
+
+
+def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
+    """The sizes of the program that an item is for, by name, as far as parameters' shapes tell them."""
+    path = found.item.program if isinstance(found.item, tree.Schedule | tree.Space) else None
+    thing = None if path is None else found.module.find(".".join(n.text for n in path))
+    if not isinstance(thing, Found) or not isinstance(thing.item, tree.Program):
+        return {}
+    names = {s.name.text for s in thing.item.sizes}
+    known: dict[str, Expr] = {}
+    for declared, param in zip(thing.item.params, program.params, strict=False):
+        for written, extent in zip(declared.type.shape or (), param.buffer.shape, strict=False):
+            if isinstance(written, tree.Ref) and written.name.text in names:
+                known.setdefault(written.name.text, extent)
+    return known
 
 
 def machine_of(found: Found) -> Target:

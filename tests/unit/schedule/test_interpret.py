@@ -3,7 +3,9 @@
 import pytest
 
 from mslang.diagnostics import MsError
+from mslang.ir.expr import Const
 from mslang.ir.visit import blocks_of, loops_of, path_to_block
+from mslang.schedule.replay import replay
 from mslang.schedule.space import Candidate
 from mslang.schedule.trace import Operand
 from tests.unit.schedule.samples import body, space
@@ -146,6 +148,35 @@ def test_consts_targets_and_sizes_are_in_scope():
     path = path_to_block(candidate.program, "mm") or ()
     assert [str(getattr(s.extent, "value", "")) for s in loops_of(path)][1] == "8"
     assert loops_of(path)[1].annotations == (("lanes", 16),)
+
+
+def test_the_sizes_of_the_program_are_in_scope():
+    made = body("let a, b = mm.i.split([M // 4, 4])\nb.annotate(\"k\", K)", M=24, K=7)
+    path = path_to_block(made.sample(0).program, "mm") or ()
+    assert [s.extent for s in loops_of(path)][:2] == [Const(6), Const(4)]
+    assert loops_of(path)[1].annotations == (("k", 7),)
+
+
+def test_conditions_on_dynamic_sizes_are_settled_or_refused():
+    program = """
+        program dyn[N: dyn(1..64)](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }
+        schedule fine for dyn on wide { if N <= 64 { b.i.unroll() } }
+        schedule bad for dyn on wide { if N <= 32 { b.i.unroll() } }
+        schedule chunks for dyn on wide {
+            let t ~ tile(b.i, n = 2, max_inner = 8)
+            let a, c = b.i.split(t)
+        }
+    """
+    assert [i.op for i in space("fine", program).sample(0).trace.instructions] == ["unroll"]
+    with pytest.raises(MsError) as caught:
+        space("bad", program).sample(0)
+    assert caught.value.diagnostic.code == "MS256"
+    made = space("chunks", program)
+    c = made.sample(0)
+    tile = c.decisions["t"]
+    assert isinstance(tile, tuple) and tile[0] is None and isinstance(tile[1], int) and 1 <= tile[1] <= 8
+    assert f"= [_, {tile[1]}]" in c.trace.as_ms()
+    assert replay(made.program, c.trace).program == c.program
 
 
 def test_a_condition_on_decisions_is_a_guard():

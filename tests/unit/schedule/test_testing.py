@@ -61,12 +61,14 @@ def test_a_candidate_tells_its_loops():
 
 
 def test_snapshots_are_rewritten_in_place():
-    body = "    let s = sample(tiled, matmul[16, 16, 16])\n    snapshot s.blocks() \"\"\"old\"\"\"\n    snapshot matmul.blocks() \"\"\" [mm] \"\"\""
+    body = ("    let s = sample(tiled, matmul[16, 16, 16])\n    snapshot s.blocks() \"\"\"old\"\"\"\n"
+            "    snapshot matmul.blocks() \"\"\" [mm] \"\"\"")
     loaded = module(f"test \"t\" {{\n{body}\n}}\n")
     result = run_test(loaded, loaded.tests[0], same_blocks)
     assert [d.code for d in result.diagnostics] == ["MS268"]
     text = updated(loaded.file.text, [result])
-    assert '    snapshot s.blocks() """\n        [zero, mm_update]\n    """\n    snapshot matmul.blocks() """ [mm] """' in text
+    assert '    snapshot s.blocks() """\n        [zero, mm_update]\n    """\n' in text
+    assert '    snapshot matmul.blocks() """ [mm] """' in text
 
 
 def test_a_rule_applied_in_a_test():

@@ -1,0 +1,26 @@
+"""What a replay meets, in order: enough to know which structure it leads to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.schedule.decisions import Constraint, Decision, Question, Structural
+from mslang.schedule.trace import Label
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A structural decision and its outcome."""
+
+    choice: Structural
+    label: Label
+
+
+class Branched(msgspec.Struct, frozen=True):
+    """A question and its answer."""
+
+    question: Question
+    answer: bool
+
+
+Event = Decision | Chosen | Branched | Constraint
+"""What a replay met, in order: numbers and constraints, and the answers that determine its structure."""
