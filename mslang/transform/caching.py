@@ -18,7 +18,6 @@ from mslang.transform.position import (
     ranges_above,
     scope_body,
     scope_path,
-    whole_box,
 )
 from mslang.transform.retarget import read_from, work_on
 from mslang.transform.rewrite import put
@@ -27,6 +26,7 @@ from mslang.transform.staging import (
     copy_between,
     only_writer,
     read_box,
+    readable,
     require_users_covered,
     subject,
     surely_written,
@@ -82,8 +82,9 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
     anchor = after_writer(writing, reading) if writing else (*scope_path(path), scope_body(program, path)[0])
     above, ranges = anchor[:-1], ranges_above(anchor)
     everyone = all(len(common_path(above, q)) == len(above) for q in reading)
-    box = read_box(reading, old, above, ranges) if everyone else surely_written(writing, old, above, primitive)
-    copy = copy_between(program, old, scope, box, whole_box(old), ranges, into=True)
+    limits = readable(path, old)
+    box = read_box(reading, old, above, limits, ranges) if everyone else surely_written(writing, old, above, primitive)
+    copy = copy_between(program, old, scope, box, limits, ranges, into=True)
     done = put(program, anchor, *((anchor[-1], copy.stmt) if writing else (copy.stmt, anchor[-1])))
     for user in users:
         done = with_block(done, user.name, lambda s: read_from(s, old.name, copy.buffer.name))

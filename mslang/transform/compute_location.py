@@ -19,7 +19,7 @@ from mslang.transform.dependence import (
     producers,
     storages_written,
 )
-from mslang.transform.instances import runs_all
+from mslang.transform.instances import domains_of, runs_all
 from mslang.transform.moving import (
     LAST,
     loops_to,
@@ -43,6 +43,7 @@ from mslang.transform.position import (
     loops_above,
     loops_between,
     scope_body,
+    scope_path,
     whole_box,
 )
 from mslang.transform.spans import joined_spans, spans_touching
@@ -201,14 +202,18 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
                      help="move the other consumers there first" if outside else None)
     require_order(program, moving.path, primitive)
     require_final(program, producers(program, moving.path), moving.around, block.name, primitive)
+    domains = domains_of(moving.path)
+    if scope_path(moving.path) and not runs_all(moving.path, domains):
+        raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
+                     why="at another place it might touch more than the block around it declares")
 
     rest = without(program, moving.path)
     target = path_to_loop(rest, loop.name) or ()
     ranges = ranges_inside(target)
     wanted = [(r, box) for r in moving.block.writes
               if (box := _needed(rest, target, users, r.buffer, ranges)) is not None]
-    spans = joined_spans(moving.block, [spans_touching(moving.block, r, box, ranges) for r, box in wanted], ranges,
-                         absent_is_whole=True)
+    spans = joined_spans([spans_touching(moving.block, r, box, ranges) for r, box in wanted],
+                         domains, ranges, absent_is_whole=True)
     last = min(k for k, s in enumerate(loop_at(target).body) if any(b in leaves(s) for b in users))
     return placed(program, rest, moving, position(index, 0, last, moving, primitive), spans, primitive)
 
@@ -250,7 +255,8 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
                      help="move the other producers there first" if late else None)
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
-    if not runs_all(moving.path):
+    domains = domains_of(moving.path)
+    if not runs_all(moving.path, domains):
         raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
                      why="its loops and its predicate do not surely cover the domains of its axes")
 
@@ -259,7 +265,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     ranges = ranges_inside(target)
     made = [(r, box) for r in moving.block.reads
             if (box := _made(rest, target, under, r.buffer, ranges)) is not None]
-    spans = joined_spans(moving.block, [spans_touching(moving.block, r, box, ranges) for r, box in made], ranges,
+    spans = joined_spans([spans_touching(moving.block, r, box, ranges) for r, box in made], domains, ranges,
                          absent_is_whole=False)
     body = loop_at(target).body
     first = 1 + max(k for k, s in enumerate(body) if any(b in leaves(s) for b in under))
@@ -268,7 +274,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     path = path_to_block(outcome.program, block.name) or ()
     _require_each_maker(outcome.program, under, path, primitive)
     entered = (*loops_between(moving.target, common_path(moving.path, moving.target)), moving.loop)
-    require_all_run(path, {s.var for s in entered}, primitive)
+    require_all_run(path, domains, {s.var for s in entered}, primitive)
     return outcome
 
 

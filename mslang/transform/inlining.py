@@ -35,7 +35,7 @@ from mslang.transform.formula import (
     with_reads,
     without_alloc,
 )
-from mslang.transform.instances import portable_predicate, runs_all, runs_once
+from mslang.transform.instances import domains_of, portable_predicate, runs_all, runs_once
 from mslang.transform.legality import why_not_complete
 from mslang.transform.moving import require_final, require_order
 from mslang.transform.nest import vanished, without
@@ -222,7 +222,7 @@ def _require_folds(path: Path, maker: Path, primitive: str) -> None:
     if not cuts_only_outside(maker):
         raise refuse("MS347", primitive, f"block `{makes.name}` has a predicate",
                      why=f"block `{block.name}` would not run where it is false")
-    if not runs_all(path):
+    if not runs_all(path, domains_of(path)):
         raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
                      why="its loops and its predicate do not surely cover the domains of its axes")
     loops = loops_above(maker)
@@ -244,7 +244,7 @@ def _limits(block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], st
         index = arith.simplify(substitute(one, values), axes)
         if not arith.equal(index, other, axes):
             found.append(Binary("==", index, other))
-    return tuple(c for c in found if not arith.proved(c, axes))
+    return tuple(arith.simplify(c, axes) for c in found if not arith.proved(c, axes))
 
 
 def _folded(program: Program, path: Path, maker: Path, store: Store, conditions: tuple[Expr, ...],

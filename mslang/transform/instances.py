@@ -3,17 +3,17 @@ whether any runs twice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Expr, Var
 from mslang.ir.program import For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
 from mslang.transform.cover import cuts_only_outside, produced_box
 from mslang.transform.guarded import detect
-from mslang.transform.position import axis_ranges, block_at, loop_ranges, ranges_above
+from mslang.transform.position import block_at, loop_ranges, loops_above, ranges_above, scope_path
 
 
 def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
@@ -33,7 +33,18 @@ def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
     return tuple(kept)
 
 
-def runs_all(path: Path) -> bool:
+def domains_of(path: Path) -> dict[str, Range]:
+    """The values that the axes of the block at the end of a path take in its scope: those of their domains, but for
+    axes bound to axes of the block around, which tell them which part is theirs."""
+    loops = loop_ranges(loops_above(path))
+    found: dict[str, Range] = {}
+    for a in block_at(path).axes:
+        outer = free_vars(a.binding) - loops.keys()
+        found[a.name] = arith.relax((a.binding,), loops)[0] if outer else Range(ZERO, a.extent)
+    return found
+
+
+def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
     """Does the block at the end of a path surely run for all values of its axes that its own conditions allow?"""
     kept = portable_predicate(path)
     if kept is None:
@@ -41,11 +52,11 @@ def runs_all(path: Path) -> bool:
     block = block_at(path)
     guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
     everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block.axes))
-    box = produced_box(_with_predicate(path, guards), everywhere, ())
+    box = produced_box(_with_predicate(path, guards), everywhere, scope_path(path))
     if box is None:
         return False
-    domain = tuple(axis_ranges(block).values())
-    return arith.covers(box, domain, ranges_above(path)) is arith.Verdict.PROVED
+    wanted = tuple(domains[a.name] for a in block.axes)
+    return arith.covers(box, wanted, ranges_above(path)) is arith.Verdict.PROVED
 
 
 def runs_once(path: Path, loops: Sequence[For]) -> bool:

@@ -137,11 +137,11 @@ def require_final(program: Program, makers: Iterable[Block], around: Collection[
                          why=f"what block `{reader}` reads is not final before the loop ends")
 
 
-def require_all_run(path: Path, entered: Collection[str], primitive: str) -> None:
-    """A block at its new place must run for all values of its axes (MS348), and not twice where that matters: in
-    iterations that run at the same time, or in a reduction (MS349)."""
+def require_all_run(path: Path, domains: Spans, entered: Collection[str], primitive: str) -> None:
+    """A block at its new place must run for all values of its axes in `domains` (MS348), and not twice where that
+    matters: in iterations that run at the same time, or in a reduction (MS349)."""
     block = block_at(path)
-    if not runs_all(path):
+    if not runs_all(path, domains):
         raise refuse("MS348", primitive, f"block `{block.name}` would not surely run for all values of its axes",
                      why="what one iteration of the loop produces does not tell which of them it serves")
     loops = loops_above(path)

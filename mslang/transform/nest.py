@@ -29,7 +29,7 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
 
     Args:
         block: its bindings and predicate are replaced.
-        spans: the values of the axes to run over (see `Spans`).
+        spans: the values of the axes to run over.
         kept: what the predicate has to say besides keeping the axes in their domains.
         ranges: of the variables around the new loops.
         taken: names that the loops must not take; theirs are added.
@@ -41,10 +41,9 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
     guards: list[Expr] = []
     inside = dict(ranges)
     for a in block.axes:
-        whole = Range(ZERO, a.extent)
-        within = kept_inside(spans[a.name], Var(a.name), whole, ranges) if a.name in spans else None
-        span = whole if within is None else within.span
-        guards.extend(() if within is None else within.guards)
+        within = kept_inside(spans[a.name], Var(a.name), Range(ZERO, a.extent), ranges)
+        span = within.span
+        guards.extend(within.guards)
         var = fresh(a.name, taken)
         taken.add(var)
         inside[var] = Range(ZERO, span.extent)

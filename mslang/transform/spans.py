@@ -6,12 +6,12 @@ span stays inside its axis, a guard is kept, whatever the values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.expr import ONE, Binary, Expr, Var
 from mslang.ir.program import Block, Range, Region
 from mslang.ir.visit import free_vars
 from mslang.transform.cover import Box
@@ -19,7 +19,7 @@ from mslang.transform.linear import linear_terms
 from mslang.transform.position import axis_ranges
 
 Spans = Mapping[str, Range]
-"""Values of axes by name; an axis that is not there runs over all of its domain."""
+"""Values of axes by name."""
 
 
 def spans_touching(block: Block, region: Region, box: Box, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -67,20 +67,22 @@ def _solved(axis: str, own: Range, wanted: Range, axes: Mapping[str, Range],
     return Range(start, arith.simplify(arith.ceildiv(several, stride), ranges))
 
 
-def joined_spans(block: Block, all_spans: Iterable[Spans], ranges: Mapping[str, Range], *,
+def joined_spans(several: Sequence[Spans], domains: Spans, ranges: Mapping[str, Range], *,
                  absent_is_whole: bool) -> dict[str, Range]:
-    """Spans that hold all of several spans. An axis absent from some is absent (`absent_is_whole`), or as in the
-    others."""
-    several = list(all_spans)
+    """For each axis of `domains` a span that holds all of several spans.
+
+    An axis absent from some runs over its domain (`absent_is_whole`), or as in the others.
+    """
     found: dict[str, Range] = {}
-    for a in block.axes:
-        mine = [s[a.name] for s in several if a.name in s]
+    for name, domain in domains.items():
+        mine = [s[name] for s in several if name in s]
         if not mine or (absent_is_whole and len(mine) < len(several)):
+            found[name] = domain
             continue
         box: Box = (mine[0],)
         for span in mine[1:]:
-            box = arith.union_box(box, (span,), (Range(ZERO, a.extent),), dict(ranges))
-        found[a.name] = box[0]
+            box = arith.union_box(box, (span,), (domain,), ranges)
+        found[name] = box[0]
     return found
 
 

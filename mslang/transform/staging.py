@@ -22,6 +22,7 @@ from mslang.transform.position import (
     common_path,
     index_of,
     leaves,
+    scope_block,
     scope_body,
     scope_path,
     taken_names,
@@ -97,15 +98,22 @@ def after_writer(writer: Path, others: Sequence[Path]) -> Path:
     return writer[:max(depth, len(scope_path(writer))) + 1]
 
 
-def read_box(users: Sequence[Path], buffer: Buffer, above: Path, ranges: Mapping[str, Range]) -> Box:
-    """All that some blocks read of a buffer in one iteration of the loops of `above`."""
+def readable(path: Path, buffer: Buffer) -> Box:
+    """What may be read of a buffer in the scope of the end of a path: all of it, or what the block around declares."""
+    scope = scope_block(path)
+    declared = [] if scope is None else [r.ranges for r in scope.reads if r.buffer == buffer.name]
+    return declared[0] if len(declared) == 1 else whole_box(buffer)
+
+
+def read_box(users: Sequence[Path], buffer: Buffer, above: Path, limits: Box, ranges: Mapping[str, Range]) -> Box:
+    """All that some blocks read of a buffer, inside of `limits`, in one iteration of the loops of `above`."""
     joined: Box | None = None
     for path in users:
         for region in block_at(path).reads:
             if region.buffer == buffer.name:
                 box = consumed_box(path, region, above)
-                joined = box if joined is None else arith.union_box(joined, box, whole_box(buffer), ranges)
-    return whole_box(buffer) if joined is None else joined
+                joined = box if joined is None else arith.union_box(joined, box, limits, ranges)
+    return limits if joined is None else joined
 
 
 def surely_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> Box:

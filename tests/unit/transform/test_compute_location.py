@@ -1,0 +1,408 @@
+"""compute_at and reverse_compute_at: what is computed where, and what is refused."""
+
+import pytest
+from msgspec.structs import replace
+
+from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
+from mslang.ir.expr import Binary, Const, DynamicRange, FreeTile, PerfectTile, Symbol, Var
+from mslang.ir.program import Block, For
+from mslang.ir.verify import verify
+from mslang.ir.visit import path_to_block, path_to_loop, walk
+from mslang.transform.caching import cache_read, cache_write
+from mslang.transform.compute_location import compute_at, legal_loops, reverse_compute_at
+from mslang.transform.kinds import parallel, vectorize
+from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.outcome import Gone
+from mslang.transform.position import block_at
+from mslang.transform.reduction import decompose_reduction
+from mslang.transform.rewrite import put
+from tests.property.block_programs import same_meaning
+from tests.unit.transform.programs import block, buffer, chain, loop, loops, matmul, outline, refused, sizes
+from tests.unit.transform.workloads import blur, conv2d, diamond, softmax
+
+
+def accepted(before, outcome, **symbols):
+    """The program of an outcome, which is well formed and means the same."""
+    assert verify(outcome.program) == ()
+    same_meaning(before, outcome.program, symbols, 1)
+    return outcome.program
+
+
+def part(program, name):
+    """The lines of an outline from the first with a name on."""
+    lines = outline(program).splitlines()
+    return lines[next(k for k, line in enumerate(lines) if line.strip().startswith(name)):]
+
+
+# ------------------------------------------------------------------ compute_at
+def test_a_halo_is_computed_again():
+    p = blur()
+    made = compute_at(p, block("bx"), loop("y_1"))
+    q = accepted(p, made)
+    assert outline(q) == "\n".join((
+        "y_1 in 0+8",
+        "  y_2 in 0+3",
+        "    x_2 in 0+6",
+        "      bx[y = y_1 + y_2, x = x_2]",
+        "  x_1 in 0+6",
+        "    by[y = y_1, x = x_1]",
+    ))
+    assert made.forward == {loop("y"): Gone("compute_at", (loop("y_2"), loop("x_2"))),
+                            loop("x"): Gone("compute_at", (loop("y_2"), loop("x_2")))}
+
+
+def test_loops_around_both_stay():
+    p = compute_at(blur(), block("bx"), loop("y_1")).program
+    q = accepted(p, compute_at(p, block("bx"), loop("x_1")))
+    assert outline(q).splitlines()[:4] == [
+        "y_1 in 0+8", "  x_1 in 0+6", "    y_3 in 0+3", "      x_3 in 0+1"]
+
+
+def test_a_tail_gives_a_guard_and_a_shorter_loop():
+    p = split(blur(), loop("y_1"), sizes(None, 9)).program
+    q = accepted(p, compute_at(p, block("bx"), loop("y_1_0")))
+    assert [line.strip() for line in outline(q).splitlines()[1:4]] == [
+        "y_1 in 0+10", "x_2 in 0+6", "bx[y = y_1, x = x_2]"]
+    p = split(blur(), loop("y_1"), sizes(None, 5)).program
+    q = accepted(p, compute_at(p, block("bx"), loop("y_1_0")))
+    assert [line.strip() for line in outline(q).splitlines()[1:4]] == [
+        "y_1 in 0+7", "x_2 in 0+6", "bx[y = (y_1_0 * 5) + y_1, x = x_2] where y < 10"]
+
+
+def test_a_strided_consumer():
+    p = conv2d(8, 8, 2, 2, stride=2)
+    q = accepted(p, compute_at(p, block("pad"), loop("h_1")))
+    assert [line.strip() for line in part(q, "h_4")[:4]] == [
+        "h_4 in 0+3", "w_4 in 0+9", "c_1 in 0+2", "pad[h = (h_1 * 2) + h_4, w = w_4, c = c_1]"]
+
+
+@pytest.mark.parametrize("where", ["h_1", "w_1", "co", "r", "s", "ci"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padding_can_be_computed_at_each_loop_of_a_convolution(where, stride):
+    p = conv2d(5, 5, 2, 2, stride)
+    accepted(p, compute_at(p, block("pad"), loop(where)))
+
+
+def test_reductions_are_recreated_entirely():
+    p = softmax()
+    for name, where in (("total", "i_3"), ("ex", "i_3"), ("top", "i_3")):
+        made = compute_at(p, block(name), loop(where))
+        assert verify(made.program) == ()
+        p = made.program
+    assert outline(p) == "\n".join((
+        "i_3 in 0+6",
+        "  i_1 in 0+1",
+        "    k_1 in 0+8",
+        "      top[i = i_1 + i_3, k = k_1]",
+        "  i_2 in 0+1",
+        "    j_2 in 0+8",
+        "      ex[i = i_2 + i_3, j = j_2]",
+        "  i_4 in 0+1",
+        "    k_2 in 0+8",
+        "      total[i = i_3 + i_4, k = k_2]",
+        "  j_1 in 0+8",
+        "    norm[i = i_3, j = j_1]",
+    ))
+
+
+def test_several_consumers_under_one_loop():
+    p = diamond()
+    for name in ("right", "left", "first"):
+        p = accepted(diamond(), compute_at(p, block(name), loop("x_3")))
+    assert [line.strip() for line in outline(p).splitlines() if "[" in line] == [
+        "first[x = x_1 + x_3]", "right[x = x_3 + x_4]", "left[x = x_2 + x_3]", "join[x = x_3]"]
+
+
+def test_index_chooses_the_position():
+    p = compute_at(diamond(), block("right"), loop("x_3")).program
+    orders = {}
+    for index in (-1, -2, 0, 1):
+        q = accepted(p, compute_at(p, block("left"), loop("x_3"), index=index))
+        orders[index] = [s.name for s in walk(q.body) if isinstance(s, Block)][1:]
+    assert orders[-1] == orders[1] == ["right", "left", "join"]
+    assert orders[-2] == orders[0] == ["left", "right", "join"]
+    with refused("MS342", "position 2 of loop `x_3`", "legal positions: 0 to 1"):
+        compute_at(p, block("left"), loop("x_3"), index=2)
+
+
+def test_a_predicate_on_axes_moves_with_the_block():
+    b = ProgramBuilder("odd")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8), where=Value(Binary("<", Const(0), Var("x")))) as (x,):
+        t[x] = a[x - 1]
+    with b.block("second", spatial("x", 8)) as (x,):
+        o[x] = select(x > 0, t[x], 0.0)
+    p = b.finish()
+    with refused("MS332", "`T`"):
+        compute_at(p, block("first"), loop("x_1"))
+
+
+def test_symbolic_tiles_fused_and_split_again():
+    p = matmul(8, 6, 4)
+    t, u = (tuple(Symbol(n, PerfectTile(Const(e), 2), k) for k in range(2)) for n, e in (("t", 8), ("u", 6)))
+    q = split(p, loop("i"), t).program
+    q = split(q, loop("j"), u).program
+    q = reorder(q, loops("i_0 j_0 i_1 j_1")).program
+    q = fuse(q, loops("i_0 j_0")).program
+    q = cache_write(q, block("mm"), buffer("C"), "local").program
+    q = reverse_compute_at(q, block("C_local"), loop("i_0_j_0_fused")).program
+    q = cache_read(q, block("mm"), buffer("A")).program
+    q = compute_at(q, block("A_global"), loop("k")).program
+    assert verify(q) == ()
+    for tile in ([8, 1], [1, 8], [2, 4]):
+        for other in ([6, 1], [1, 6], [3, 2]):
+            same_meaning(p, q, {"t": tile, "u": other}, 2)
+    assert "where" not in outline(q)
+
+
+def test_structure_is_the_same_for_all_tiles():
+    p = blur()
+    t = Symbol("t", FreeTile(Const(8), 2), 1)
+    q = split(p, loop("y_1"), [None, t]).program
+    q = compute_at(q, block("bx"), loop("y_1_0")).program
+    assert outline(q).splitlines()[1].strip() == "y_1 in 0+t[1] + 2"
+    assert "bx[y = (y_1_0 * t[1]) + y_1, x = x_2] where y < 10" in outline(q)
+    for n in range(1, 9):
+        same_meaning(p, q, {"t": [-(-8 // n), n]}, 3)
+
+
+def test_dynamic_sizes():
+    b = ProgramBuilder("dynamic")
+    m = b.dynamic("M", 1, 40)
+    a, t, o = b.input("A", (m,)), b.alloc("T", (m,)), b.output("B", (m,))
+    with b.block("first", spatial("x", m)) as (x,):
+        t[x] = a[x] + 1.0
+    with b.block("second", spatial("x", m)) as (x,):
+        o[x] = t[x] * 2.0
+    p = b.finish()
+    assert isinstance(p.dynamic[0].domain, DynamicRange)
+    q = split(p, loop("x_1"), sizes(None, 8)).program
+    q = compute_at(q, block("first"), loop("x_1_0")).program
+    assert verify(q) == ()
+    assert "where x < M" in outline(q)
+
+
+def test_threads_share_what_they_need_together():
+    p = cache_read(chain(), block("second"), buffer("T"), "shared").program
+    path = path_to_loop(p, "y_1")
+    q = put(p, path, replace(path[-1], kind="threadIdx.x"))
+    q = compute_at(q, block("T_shared"), loop("y_1")).program
+    assert any(line.strip() == "ax1_1 in 0+16" for line in outline(q).splitlines())
+
+
+def test_compute_at_refuses():
+    p = blur()
+    with refused("MS340", "loop `y` is above block `bx` already", "`y_1`, `x_1`"):
+        compute_at(p, block("bx"), loop("y"))
+    with refused("MS343", "`by` is an output block", "`B`"):
+        compute_at(p, block("by"), loop("y"))
+    with refused("MS341", "not all consumers of block `first`", "`left` is not"):
+        compute_at(diamond(), block("first"), loop("x_2"))
+    with refused("MS301", "no loop `none`"):
+        compute_at(p, block("bx"), loop("none"))
+    wide = vectorize(p, loop("x_1")).program
+    with refused("MS346", "loop `x_1` is vectorized", "can be placed: `y_1`"):
+        compute_at(wide, block("bx"), loop("x_1"))
+    apart = decompose_reduction(softmax(), block("top"), loop("k")).program
+    with refused("MS345", "`top_update`", "axis `k` is reduce"):
+        compute_at(apart, block("top_update"), loop("i_1"))
+
+
+def test_compute_at_refuses_another_scope():
+    b = ProgramBuilder("nested")
+    a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (4, 6))
+    with b.block("make", spatial("y", 4), spatial("k", 6)) as (y, k):
+        t[y, k] = a[y, k]
+    with b.block("row", spatial("r", 4)) as (r,), b.block("inner", spatial("y", 4, r), spatial("q", 6)) as (y, q):
+        o[y, q] = t[y, q] * 2.0
+    p = b.finish()
+    with refused("MS340", "different scopes", "can be placed: `r`"):
+        compute_at(p, block("make"), loop("q"))
+    accepted(p, compute_at(p, block("make"), loop("r")))
+
+
+def test_a_block_moves_inside_a_nested_scope():
+    b = ProgramBuilder("nested")
+    a, o = b.input("A", (4, 6)), b.output("B", (4, 6))
+    with b.block("row", spatial("r", 4)) as (r,):
+        t = b.alloc("T", (6,))
+        with b.loop("m", 6) as m, b.block("make", spatial("y", 4, r), spatial("k", 6, m)) as (y, k):
+            t[k] = a[y, k] + 1.0
+        with b.loop("u", 6) as u, b.block("use", spatial("y", 4, r), spatial("k", 6, u)) as (y, k):
+            o[y, k] = t[k] * 2.0
+    p = b.finish()
+    for q in (
+        accepted(p, compute_at(p, block("make"), loop("u"))),
+        accepted(p, reverse_compute_at(p, block("use"), loop("m"))),
+    ):
+        assert block_at(path_to_block(q, "make")).axes[0].binding == Binary("+", Var("r"), Var("y_1")) or (
+            block_at(path_to_block(q, "use")).axes[0].binding == Binary("+", Var("r"), Var("y_1")))
+
+
+def test_compute_at_refuses_under_control_flow():
+    b = ProgramBuilder("branch")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.loop("i", 8) as i, b.when(i < 4), b.loop("j", 1) as j, b.block("second", spatial("x", 8, i + j)) as (x,):
+        o[x] = t[x]
+    with refused("MS340", "a `if` stands above"):
+        compute_at(b.finish(), block("first"), loop("j"))
+
+
+def overwritten():
+    b = ProgramBuilder("overwritten")
+    x, t = b.inout("X", (8,)), b.alloc("T", (8,))
+    with b.block("first", spatial("i", 8)) as (i,):
+        t[i] = x[i] * 2.0
+    with b.block("second", spatial("i", 8)) as (i,):
+        x[i] = t[i] + 1.0
+    return b.finish()
+
+
+def test_compute_at_refuses_to_read_later_values():
+    with refused("MS344", "`second` writes `X` after block `first` read it"):
+        compute_at(overwritten(), block("first"), loop("i_1"))
+
+
+def partial_sums():
+    b = ProgramBuilder("partial")
+    a, s, o = b.input("A", (8,)), b.alloc("S", (1,)), b.output("B", (8, 4))
+    with b.loop("i", 8) as i:
+        with b.block("sum", spatial("u", 1, i - i), reduce("k", 8, i)) as (u, k):
+            s[u] += a[k]
+        with b.loop("j", 4) as j, b.block("take", spatial("x", 8, i), spatial("y", 4, j)) as (x, y):
+            o[x, y] = s[0]
+    return b.finish()
+
+
+def test_a_reduction_over_a_shared_loop_does_not_move():
+    with refused("MS346", "`sum` reduces over loop `i`"):
+        compute_at(partial_sums(), block("sum"), loop("j"))
+
+
+# ------------------------------------------------------------------ reverse_compute_at
+def test_a_consumer_follows_the_tile():
+    p = split(chain(), loop("x"), sizes(None, 3)).program
+    q = accepted(p, reverse_compute_at(p, block("second"), loop("x_0")))
+    assert [line.strip() for line in part(q, "x_2")] == [
+        "x_2 in 0+3", "y_2 in 0+16", "second[x = (x_0 * 3) + x_2, y = y_2] where x < 8"]
+
+
+def test_a_strided_window_follows_its_tile():
+    b = ProgramBuilder("pool")
+    a, t, o = b.input("A", (16,)), b.alloc("T", (16,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 16)) as (x,):
+        t[x] = a[x] + 1.0
+    with b.block("pool", spatial("i", 8), reduce("r", 2)) as (i, r):
+        o[i] += t[i * 2 + r]
+    p = split(b.finish(), loop("x"), sizes(None, 4)).program
+    q = accepted(p, reverse_compute_at(p, block("pool"), loop("x_0")))
+    assert [line.strip() for line in part(q, "i_1")] == [
+        "i_1 in 0+2", "r_1 in 0+2", "pool[i = (x_0 * 2) + i_1, r = r_1]"]
+
+
+def test_a_reduction_follows_its_reduction_tile():
+    p = softmax()
+    q = split(p, loop("j"), sizes(None, 4)).program
+    q = accepted_close(p, reverse_compute_at(q, block("total"), loop("j_0")))
+    assert [line.strip() for line in part(q, "i_4")[:3]] == [
+        "i_4 in 0+1", "k_2 in 0+4", "total[i = i_1 + i_4, k = (j_0 * 4) + k_2]"]
+
+
+def accepted_close(before, outcome):
+    import numpy as np
+
+    from mslang.backend.reference.interpret import run
+    from tests.property.block_programs import arrays
+
+    assert verify(outcome.program) == ()
+    given = arrays(before, np.random.default_rng(0))
+    want, got = run(before, given), run(outcome.program, given)
+    for name, value in want.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-5)
+    return outcome.program
+
+
+def test_a_constant_index_is_no_tile():
+    b = ProgramBuilder("first_row")
+    a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (6,))
+    with b.block("first", spatial("x", 4), spatial("y", 6)) as (x, y):
+        t[x, y] = a[x, y]
+    with b.block("second", spatial("y", 6)) as (y,):
+        o[y] = t[0, y]
+    p = b.finish()
+    with refused("MS332", "`second` reads of `T`", "can be placed"):
+        reverse_compute_at(p, block("second"), loop("x"))
+    q = reorder(p, loops("y x")).program
+    accepted(q, reverse_compute_at(q, block("second"), loop("y")))
+
+
+def test_the_parallel_epilogue():
+    p = parallel(matmul(8, 6, 4), loop("i")).program
+    p = cache_write(p, block("mm"), buffer("C"), "local").program
+    accepted(p, reverse_compute_at(p, block("C_local"), loop("i")))
+    accepted(p, reverse_compute_at(p, block("C_local"), loop("j")))
+
+
+def test_reverse_compute_at_refuses():
+    p = blur()
+    with refused("MS332", "`by` would read", "there is no loop"):
+        reverse_compute_at(p, block("by"), loop("y"))
+    with refused("MS341", "none is"):
+        reverse_compute_at(diamond(), block("left"), loop("x_2"))
+    with refused("MS341", "`right` comes after it"):
+        reverse_compute_at(diamond(), block("join"), loop("x_1"))
+    with refused("MS346", "loop `k` still reduces in block `top`", "`i`"):
+        reverse_compute_at(softmax(), block("ex"), loop("k"))
+    with refused("MS340", "above"):
+        reverse_compute_at(chain(), block("second"), loop("x_1"))
+
+
+def test_a_halo_across_another_loop_is_no_obstacle():
+    p = reorder(blur(), loops("x y")).program
+    accepted(p, reverse_compute_at(p, block("by"), loop("x")))
+
+
+def test_reverse_compute_at_refuses_what_would_not_all_run():
+    b = ProgramBuilder("rows")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.loop("i", 4) as i, b.block("half", spatial("x", 8, i)) as (x,):
+        o[x] = t[x]
+    with refused("MS348", "`half` does not surely run for all values"):
+        reverse_compute_at(b.finish(), block("half"), loop("x"))
+    b = ProgramBuilder("pad")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (10,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.block("pad", spatial("x", 10)) as (x,):
+        o[x] = select((x >= 1) & (x < 9), t[x - 1], 0.0)
+    with refused("MS348", "`pad` would not surely run for all values"):
+        reverse_compute_at(b.finish(), block("pad"), loop("x"))
+
+
+def test_reverse_compute_at_refuses_to_sum_a_halo_twice():
+    b = ProgramBuilder("twice")
+    a, t, u = b.input("A", (10,)), b.alloc("T", (10,)), b.output("U", (8,))
+    s = b.output("S", (1,))
+    with b.block("first", spatial("x", 10)) as (x,):
+        t[x] = a[x]
+    with b.block("pair", spatial("x", 8)) as (x,):
+        u[x] = t[x] + t[x + 2]
+    with b.block("sum", spatial("o", 1), reduce("k", 10)) as (o, k):
+        s[o] += t[k]
+    p = b.finish()
+    with refused("MS341"):
+        compute_at(p, block("first"), loop("x_1"))
+    loop_at = path_to_block(p, "sum")
+    assert isinstance(loop_at[0], For)
+    assert legal_loops(p, block("sum"), "reverse_compute_at") == (loop("x"),)
+
+
+def test_legal_loops_are_those_that_work():
+    p = conv2d(5, 5, 2, 2)
+    assert [x.name for x in legal_loops(p, block("add"), "reverse_compute_at")] == ["h_1", "w_1", "co"]
+    assert [x.name for x in legal_loops(p, block("pad"), "compute_at")] == ["h_1", "w_1", "co", "r", "s", "ci"]
+    assert legal_loops(p, block("none"), "compute_at") == ()

@@ -1,0 +1,357 @@
+"""compute_inline and reverse_compute_inline, and the places that compute_location draws from."""
+
+import pytest
+
+from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
+from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.program import Range
+from mslang.ir.verify import verify
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.transform.annotate import annotate
+from mslang.transform.caching import cache_read
+from mslang.transform.compute_location import compute_at
+from mslang.transform.formula import at_element, inverse
+from mslang.transform.inlining import compute_inline, reverse_compute_inline
+from mslang.transform.kinds import parallel
+from mslang.transform.location import Place, legal_locations
+from mslang.transform.loops import add_unit_loop, split
+from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef
+from mslang.transform.position import block_at
+from tests.property.block_programs import same_meaning
+from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes, text
+from tests.unit.transform.workloads import blur, conv2d, diamond, softmax
+
+
+def accepted(before, outcome):
+    """The program of an outcome, which is well formed and means the same."""
+    assert verify(outcome.program) == ()
+    same_meaning(before, outcome.program, {}, 1)
+    return outcome.program
+
+
+def names(program):
+    return [b.name for b in blocks_of(program.body)]
+
+
+def regions(program, name):
+    found = block_at(path_to_block(program, name))
+    return [f"{r.buffer}[{', '.join(text(d.start) for d in r.ranges)}]" for r in found.reads]
+
+
+# ------------------------------------------------------------------ compute_inline
+def test_a_formula_goes_into_its_reader():
+    p = chain()
+    made = compute_inline(p, block("first"))
+    q = accepted(p, made)
+    assert names(q) == ["second"]
+    assert "T" not in all_buffers(q)
+    assert regions(q, "second") == ["A[x, y]"]
+    assert made.handles == ()
+    assert made.forward == {
+        BlockRef("first"): Gone("compute_inline", (BlockRef("second"),)), BufferRef("T"): Gone("compute_inline"),
+        LoopRef("x"): Gone("compute_inline", (BlockRef("second"),)),
+        LoopRef("y"): Gone("compute_inline", (BlockRef("second"),)),
+    }
+
+
+def test_into_all_readers_and_all_loads():
+    p = diamond()
+    q = accepted(p, compute_inline(p, block("first")))
+    assert regions(q, "left") == regions(q, "right") == ["A[x]"]
+    p = blur()
+    q = accepted(p, compute_inline(p, block("bx")))
+    assert names(q) == ["by"]
+    assert [r.ranges[0] for r in block_at(path_to_block(q, "by")).reads] == [Range(Var("y"), Const(3))]
+
+
+def test_a_padding_goes_into_a_convolution():
+    p = conv2d(5, 5, 2, 2)
+    q = accepted(p, compute_inline(p, block("pad")))
+    assert names(q) == ["conv", "add", "relu"]
+    assert regions(q, "conv") == ["f[r, s, ci, co]", "x[(h + r) - 1, (s + w) - 1, ci]"]
+
+
+def test_a_chain_of_elementwise_blocks_collapses():
+    p = conv2d(5, 5, 2, 2)
+    for name in ("pad", "add"):
+        p = accepted(conv2d(5, 5, 2, 2), compute_inline(p, block(name)))
+    assert names(p) == ["conv", "relu"]
+
+
+def indexed(make):
+    """A block that stores `T` at odd indices, and one that reads it plainly."""
+    b = ProgramBuilder("indexed")
+    a, o = b.input("A", (4, 6)), b.output("B", (24,))
+    make(b, a, o)
+    return b.finish()
+
+
+def flattened(b, a, o):
+    t = b.alloc("T", (24,))
+    with b.block("first", spatial("i", 4), spatial("j", 6)) as (i, j):
+        t[i * 6 + j] = a[i, j] + 1.0
+    with b.block("second", spatial("x", 24)) as (x,):
+        o[x] = t[23 - x]
+
+
+def halves(b, a, o):
+    t = b.alloc("T", (4, 6))
+    with b.block("first", spatial("x", 24)) as (x,):
+        t[x // 6, x % 6] = a[x // 6, x % 6] + 1.0
+    with b.block("second", spatial("i", 4), spatial("j", 6)) as (i, j):
+        o[i * 6 + j] = t[i, j]
+
+
+def shifted(b, a, o):
+    t = b.alloc("T", (24 + 5,))
+    with b.block("first", spatial("x", 24)) as (x,):
+        t[x + 5] = a[x // 6, x % 6]
+    with b.block("second", spatial("x", 24)) as (x,):
+        o[x] = t[x + 5] * 2.0
+
+
+@pytest.mark.parametrize("make", [flattened, halves, shifted])
+def test_index_maps_are_inverted(make):
+    p = indexed(make)
+    accepted(p, compute_inline(p, block("first")))
+
+
+def test_lets_are_put_in():
+    b = ProgramBuilder("lets")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8)) as (x,), b.let("u", a[x] + 1.0) as u, b.let("v", u * u) as v:
+        t[x] = u + v
+    with b.block("second", spatial("x", 8)) as (x,):
+        o[x] = t[x]
+    p = b.finish()
+    accepted(p, compute_inline(p, block("first")))
+    accepted(p, reverse_compute_inline(p, block("second")))
+
+
+def test_inside_nested_blocks():
+    b = ProgramBuilder("nested")
+    a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (4, 6))
+    with b.block("make", spatial("y", 4), spatial("k", 6)) as (y, k):
+        t[y, k] = a[y, k] + 1.0
+    with b.block("row", spatial("r", 4)) as (r,), b.block("inner", spatial("y", 4, r), spatial("q", 6)) as (y, q):
+        o[y, q] = t[y, q] * 2.0
+    p = b.finish()
+    q = accepted(p, compute_inline(p, block("make")))
+    assert regions(q, "row") == ["A[r, 0]"]
+    assert regions(q, "inner") == ["A[y, q]"]
+
+
+def test_compute_inline_refuses():
+    with refused("MS350", "`top` has an init"):
+        compute_inline(softmax(), block("top"))
+    with refused("MS343", "`second` is an output block", "`B`"):
+        compute_inline(chain(), block("second"))
+    with refused("MS301", "no block `none`"):
+        compute_inline(chain(), block("none"))
+
+
+def two_stores(b, a, t, x):
+    t[x] = a[x]
+    t[x] = a[x] + 1.0
+
+
+def collapsing(b, a, t, x):
+    t[x // 2] = a[x // 2]
+
+
+@pytest.mark.parametrize("body, code, words", [
+    (two_stores, "MS351", "more than one store"),
+    (collapsing, "MS353", "cannot be inverted"),
+])
+def test_compute_inline_refuses_what_is_no_formula(body, code, words):
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (4,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        body(b, a, t, x)
+    with b.block("second", spatial("x", 4)) as (x,):
+        o[x] = t[x]
+    with refused(code, words, "`first`"):
+        compute_inline(b.finish(), block("first"))
+
+
+def test_compute_inline_refuses_without_readers():
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.block("second", spatial("x", 8)) as (x,):
+        o[x] = a[x]
+    with refused("MS341", "nobody reads"):
+        compute_inline(b.finish(), block("first"))
+
+
+def test_compute_inline_refuses_later_values_and_views():
+    b = ProgramBuilder("p")
+    x, t = b.inout("X", (8,)), b.alloc("T", (8,))
+    with b.block("first", spatial("i", 8)) as (i,):
+        t[i] = x[i] * 2.0
+    with b.block("second", spatial("i", 8)) as (i,):
+        x[i] = t[i] + 1.0
+    with refused("MS344", "`second` writes `X`"):
+        compute_inline(b.finish(), block("first"))
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("i", 8)) as (i,):
+        t[i] = a[i]
+    with b.block("second", spatial("i", 8)) as (i,):
+        v = b.view("v", t, [(i, 1)])
+        o[i] = v[0]
+    with refused("MS352", "a view of `T`"):
+        compute_inline(b.finish(), block("first"))
+
+
+def test_compute_inline_refuses_partial_sums():
+    b = ProgramBuilder("p")
+    a, s, t, o = b.input("A", (8,)), b.alloc("S", (1,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.loop("i", 8) as i:
+        with b.block("sum", spatial("u", 1, i - i), reduce("k", 8, i)) as (u, k):
+            s[u] += a[k]
+        with b.block("take", spatial("x", 8, i)) as (x,):
+            t[x] = s[0] * 2.0
+        with b.block("give", spatial("x", 8, i)) as (x,):
+            o[x] = t[x] + 1.0
+    with refused("MS346", "`i` still reduces in block `sum`"):
+        compute_inline(b.finish(), block("take"))
+
+
+# ------------------------------------------------------------------ inverses
+def test_inverse():
+    i, j = Var("i"), Var("j")
+    axes = {"i": Range(Const(0), Const(4)), "j": Range(Const(0), Const(6))}
+    flat = inverse([Binary("+", Binary("*", i, Const(6)), j)], axes)
+    assert {n: text(e) for n, e in flat.items()} == {"i": "$0 // 6", "j": "$0 % 6"}
+    assert at_element(inverse([j, i], axes), [Const(2), Const(3)]) == {"i": Const(3), "j": Const(2)}
+    assert inverse([Binary("+", i, j)], axes) is None
+    assert inverse([i], axes) is None
+    assert inverse([i, i], {"i": axes["i"]}) is None
+    assert inverse([Binary("//", i, Const(2)), Binary("%", i, Const(3))], {"i": axes["i"]}) is None
+
+
+# ------------------------------------------------------------------ reverse_compute_inline
+def test_a_consumer_goes_into_its_producer():
+    p = chain()
+    made = reverse_compute_inline(p, block("second"))
+    q = accepted(p, made)
+    assert names(q) == ["first"]
+    assert [r.buffer for r in block_at(path_to_block(q, "first")).writes] == ["B"]
+    assert made.forward[BlockRef("second")] == Gone("reverse_compute_inline", (BlockRef("first"),))
+    assert made.forward[BufferRef("T")] == Gone("reverse_compute_inline")
+
+
+def test_a_smaller_consumer_leaves_a_predicate():
+    b = ProgramBuilder("smaller")
+    a, t, o = b.input("A", (8, 6)), b.alloc("T", (8, 6)), b.output("B", (4, 5))
+    with b.block("first", spatial("i", 8), spatial("j", 6)) as (i, j):
+        t[i, j] = a[i, j] + 1.0
+    with b.block("second", spatial("x", 4), spatial("y", 5)) as (x, y):
+        o[x, y] = t[x * 2, y + 1]
+    p = b.finish()
+    q = accepted(p, reverse_compute_inline(p, block("second")))
+    assert text(block_at(path_to_block(q, "first")).predicate) == "(j >= 1) and ((i % 2) == 0)"
+
+
+def test_other_inputs_come_along():
+    p = conv2d(5, 5, 2, 2)
+    q = accepted(p, reverse_compute_inline(p, block("relu")))
+    assert names(q) == ["pad", "conv", "add"]
+    assert regions(q, "add") == ["acc[h, w, co]", "bias[co]"]
+
+
+def test_annotations_are_kept():
+    p = annotate(annotate(chain(), block("first"), "a", 1).program, block("second"), "b", 2).program
+    q = reverse_compute_inline(p, block("second")).program
+    assert block_at(path_to_block(q, "first")).annotations == (("a", 1), ("b", 2))
+
+
+def test_reverse_compute_inline_refuses():
+    with refused("MS350", "`total` has an init"):
+        reverse_compute_inline(softmax(), block("total"))
+    with refused("MS341", "reads nothing"):
+        reverse_compute_inline(chain(), block("first"))
+    with refused("MS341", "block `right` reads what block `first` writes"):
+        reverse_compute_inline(diamond(), block("left"))
+    with refused("MS350", "`conv` has an init"):
+        reverse_compute_inline(conv2d(), block("add"))
+    with refused("MS353", "the loads of `T`"):
+        reverse_compute_inline(blur(), block("by"))
+
+
+def test_reverse_compute_inline_refuses_instances_that_load_nothing():
+    b = ProgramBuilder("pad")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (10,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.block("pad", spatial("x", 10)) as (x,):
+        o[x] = select((x >= 1) & (x < 9), t[x - 1], 0.0)
+    with refused("MS332", "`pad` may have instances for which `first` has none"):
+        reverse_compute_inline(b.finish(), block("pad"))
+
+
+def test_reverse_compute_inline_refuses_predicates_and_part_runs():
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("x", 8), where=Value(Binary("<", Var("x"), Const(5)))) as (x,):
+        t[x] = a[x]
+    with b.block("second", spatial("x", 8)) as (x,):
+        o[x] = select(x < 5, t[x], 0.0)
+    with refused("MS347", "`first` has a predicate"):
+        reverse_compute_inline(b.finish(), block("second"))
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.inout("B", (8,))
+    with b.block("first", spatial("x", 8)) as (x,):
+        t[x] = a[x]
+    with b.loop("i", 4) as i, b.block("second", spatial("x", 8, i)) as (x,):
+        o[x] = t[x]
+    with refused("MS348", "`second` does not surely run"):
+        reverse_compute_inline(b.finish(), block("second"))
+
+
+def test_reverse_compute_inline_refuses_races():
+    p = cache_read(blur(), block("by"), buffer("T")).program
+    b = ProgramBuilder("race")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.loop("p", 2, kind="parallel"), b.loop("i", 8) as i, b.block("first", spatial("x", 8, i)) as (x,):
+        t[x] = a[x]
+    with b.block("second", spatial("x", 8)) as (x,):
+        o[x] = t[x]
+    with refused("MS349", "`first` would store the same elements", "parallel loop `p`"):
+        reverse_compute_inline(b.finish(), block("second"))
+    assert verify(p) == ()
+
+
+# ------------------------------------------------------------------ places
+def test_places():
+    p = conv2d(5, 5, 2, 2)
+    assert legal_locations(p, block("pad")) == (
+        Place.INLINE, Place.ROOT, loop("h_1"), loop("w_1"), loop("co"))
+    assert legal_locations(p, block("relu")) == (Place.ROOT,)
+    assert legal_locations(p, block("conv")) == (Place.ROOT, loop("h_2"), loop("w_2"), loop("co_1"))
+
+
+def test_places_skip_unit_loops_and_spatial_loops_under_reductions():
+    p = split(matmul(8, 6, 4), loop("k"), sizes(None, 2)).program
+    p = cache_read(p, block("mm"), buffer("A")).program
+    p = add_unit_loop(p, loop("j")).program
+    from mslang.transform.loops import reorder
+
+    p = reorder(p, [loop("k_0"), loop("j")]).program
+    found = [x.name for x in legal_locations(p, block("A_global")) if isinstance(x, LoopRef)]
+    assert found == ["i", "k_0"]
+
+
+def test_places_stop_at_the_loops_that_all_consumers_share():
+    p = compute_at(diamond(), block("right"), loop("x_3")).program
+    p = compute_at(p, block("left"), loop("x_3")).program
+    assert legal_locations(p, block("first"))[2:] == (loop("x_3"),)
+    assert legal_locations(diamond(), block("first")) == (Place.INLINE, Place.ROOT)
+
+
+def test_parallel_loops_are_places():
+    p = parallel(chain(), loop("x_1")).program
+    assert loop("x_1") in legal_locations(p, block("first"))
+    assert "x_1 in 0+8 @ parallel" in outline(p)
