@@ -177,9 +177,10 @@ def _cuts(s: For, start: int, end: int) -> list[int]:
             else:
                 edge = bounds[1] // -k + 1
                 low = max(low, edge) if edge < end else low
-        elif not rest.terms and rest.constant % k == 0:
-            at = -rest.constant // k
-            points.update((at, at + 1))
+        else:
+            # k·v + rest can be 0 between these only: elsewhere an equality is settled.
+            ends = bounds if k > 0 else (-bounds[1], -bounds[0])
+            points.update((-(ends[1] // abs(k)), -ends[0] // abs(k) + 1))
     if low < high:
         points.update((low, high))
     return sorted(p for p in points if start < p < end)

@@ -1,0 +1,186 @@
+"""Lowering: where buffers go and how large they are, which guards stay, where loops are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mslang.backend.reference import interpret
+from mslang.ir.build import ProgramBuilder, reduce, select, spatial
+from mslang.ir.expr import Const
+from mslang.ir.program import For, If, Program, Stmt
+from mslang.lower import Kernel, lower
+from mslang.lower.kernel import Allocate, walk
+from mslang.lower.print import print_kernel
+from mslang.target.description import GENERIC
+from tests.unit.llvm.support import loaded, run
+from tests.unit.lower.programs import packed_gemm
+
+
+def lowered(program: Program) -> Kernel:
+    return lower(program, GENERIC)
+
+
+def found(kernel: Kernel, kind: type[Stmt]) -> list[Stmt]:
+    return [s for s in walk(kernel.body) if isinstance(s, kind)]
+
+
+def shape_of(kernel: Kernel, buffer: str) -> set[tuple[int, ...]]:
+    return {
+        tuple(int(e.value) for e in s.buffer.shape if isinstance(e, Const))
+        for s in walk(kernel.body) if isinstance(s, Allocate) and s.buffer.name == buffer
+    }
+
+
+# ------------------------------------------------------------------ buffers
+def test_buffers_shrink_to_what_is_touched_at_their_place():
+    kernel = lowered(packed_gemm(60, 256, 32))
+    assert shape_of(kernel, "L") == {(6, 64)}
+    assert shape_of(kernel, "P") == {(1, 32, 64)}
+
+
+def test_a_stencil_keeps_its_halo():
+    b = ProgramBuilder("blur")
+    x, y, t = b.input("X", (64,)), b.output("Y", (62,)), b.alloc("T", (64,))
+    with b.loop("o", 31) as o:
+        with b.loop("p", 4) as p, b.block("t", spatial("i", 64, at=o * 2 + p)) as (i,):
+            t[i] = x[i] * 2.0
+        with b.loop("q", 2) as q, b.block("y", spatial("i", 62, at=o * 2 + q)) as (i,):
+            y[i] = t[i] + t[i + 1] + t[i + 2]
+    program = b.finish()
+    assert shape_of(lowered(program), "T") == {(4,)}
+    data = np.arange(64, dtype=np.float32)
+    assert np.array_equal(run(program, data), 2 * (data[:-2] + data[1:-1] + data[2:]))
+
+
+def test_what_a_reduction_carries_stays_outside_of_its_loop():
+    b = ProgramBuilder("sums")
+    x, y, t = b.input("X", (4, 8)), b.output("Y", (4,)), b.alloc("T", (4,))
+    with b.loop("k0", 8) as k0, b.loop("i0", 4) as i0:
+        with b.block("t", spatial("i", 4, at=i0), reduce("k", 8, at=k0)) as (i, k):
+            t[i] += x[i, k]
+    with b.loop("i1", 4) as i1, b.block("y", spatial("i", 4, at=i1)) as (i,):
+        y[i] = t[i]
+    data = np.arange(32, dtype=np.float32).reshape(4, 8)
+    assert np.array_equal(run(b.finish(), data), data.sum(1))
+
+
+def test_what_a_recurrence_carries_is_not_shrunk_away():
+    """Each iteration reads what the one before wrote: the buffer must outlive an iteration."""
+    b = ProgramBuilder("running")
+    x, y, t = b.input("X", (9,)), b.output("Y", (9,)), b.alloc("T", (10,))
+    with b.block("start", spatial("z", 1)) as (z,):
+        t[z] = 0.0
+    with b.loop("i0", 9) as i0, b.block("step", spatial("i", 9, at=i0)) as (i,):
+        t[i + 1] = t[i] + x[i]
+    with b.loop("i1", 9) as i1, b.block("y", spatial("i", 9, at=i1)) as (i,):
+        y[i] = t[i + 1]
+    data = np.arange(9, dtype=np.float32)
+    assert np.array_equal(run(b.finish(), data), np.cumsum(data))
+
+
+def test_a_buffer_under_a_parallel_loop_is_private():
+    kernel = lowered(packed_gemm(60, 256, 32, parallel=True))
+    (loop,) = (s for s in found(kernel, For) if isinstance(s, For) and s.kind == "parallel")
+    assert {s.buffer.name for s in walk(loop.body) if isinstance(s, Allocate)} == {"P", "L"}
+    assert not [s for s in kernel.body if isinstance(s, Allocate)]
+
+
+# ------------------------------------------------------------------ guards
+@pytest.mark.parametrize("sizes", [(60, 128, 16), (61, 128, 16), (64, 100, 16), (5, 3, 2), (13, 65, 7)])
+def test_tails_are_cut_off_so_that_no_branch_is_left(sizes: tuple[int, int, int]):
+    m, n, k = sizes
+    program = packed_gemm(m, n, k)
+    assert not found(lowered(program), If)
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    assert np.array_equal(run(program, a, b), a @ b)
+    assert np.array_equal(run(program, a, b, checked=True), a @ b)
+
+
+def test_a_parallel_loop_is_not_cut_in_two():
+    kernel = lowered(packed_gemm(13, 130, 7, parallel=True))
+    assert len([s for s in found(kernel, For) if isinstance(s, For) and s.kind == "parallel"]) == 1
+    program = packed_gemm(13, 130, 7, parallel=True)
+    a, b = np.ones((13, 7), np.float32), np.ones((7, 130), np.float32)
+    assert np.array_equal(run(program, a, b), a @ b)
+
+
+def test_init_is_peeled_off_the_first_iteration():
+    b = ProgramBuilder("sum")
+    x, y = b.input("X", (4, 16)), b.output("Y", (4,))
+    with b.loop("i0", 4) as i0, b.loop("ko", 4) as ko, b.loop("ki", 4) as ki:
+        with b.block("y", spatial("i", 4, at=i0), reduce("k", 16, at=ko * 4 + ki)) as (i, k):
+            y[i] += x[i, k]
+    program = b.finish()
+    assert not found(lowered(program), If)
+    data = np.arange(64, dtype=np.float32).reshape(4, 16)
+    assert np.array_equal(run(program, data), data.sum(1))
+
+
+def test_padding_becomes_border_and_interior():
+    b = ProgramBuilder("pad")
+    x, y = b.input("X", (30,)), b.output("Y", (34,))
+    with b.loop("i0", 34) as i0, b.block("y", spatial("i", 34, at=i0)) as (i,):
+        y[i] = select((i >= 2) & (i < 32), x[i - 2], 0.0)
+    program = b.finish()
+    kernel = lowered(program)
+    assert "select" not in print_kernel(kernel)
+    data = np.arange(30, dtype=np.float32)
+    assert np.array_equal(run(program, data), np.pad(data, 2))
+
+
+def test_unit_loops_and_dead_statements_go():
+    b = ProgramBuilder("small")
+    x, y = b.input("X", (4,)), b.output("Y", (4,))
+    with b.loop("u", 1) as u, b.loop("i0", 4) as i0, b.block("y", spatial("i", 4, at=i0 + u), where=i0 < 4) as (i,):
+        y[i] = x[i]
+    with b.loop("i1", 4) as i1, b.block("never", spatial("i", 4, at=i1), where=i1 > 7) as (i,):
+        y[i] = 0.0
+    kernel = lowered(b.finish())
+    assert print_kernel(kernel) == (
+        "kernel small(X: f32[4], out Y: f32[4]) {\n    for i0 in 0..4 {\n        Y[i0] = X[i0]\n    }\n}\n"
+    )
+
+
+def test_a_guard_on_a_dynamic_size_stays_and_holds():
+    b = ProgramBuilder("copy")
+    m = b.dynamic("M", 1, 100)
+    x, y = b.input("X", (m,)), b.output("Y", (m,))
+    with b.loop("io", (m + 7) // 8) as io, b.loop("ii", 8, kind="vectorized") as ii:
+        with b.block("y", spatial("i", m, at=io * 8 + ii), where=io * 8 + ii < m) as (i,):
+            y[i] = x[i] + 1.0
+    kernel = loaded(b.finish())
+    for count in (1, 7, 8, 9, 100):
+        data = np.arange(count, dtype=np.float32)
+        assert np.array_equal(kernel(data), data + 1)
+
+
+# ------------------------------------------------------------------ vector loops
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 15, 16, 17, 31, 61, 64, 100, 1000])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i8"])
+def test_vector_loops_of_any_length(count: int, dtype: str):
+    b = ProgramBuilder("mixed")
+    x, y = b.input("X", (count + 1, 3), dtype), b.output("Y", (2, count), dtype)
+    with b.loop("i0", count, kind="vectorized") as i0:
+        with b.block("y", spatial("i", count, at=i0)) as (i,):
+            y[0, i] = x[i, 1] + x[count - i, 0]
+        with b.block("z", spatial("i", count, at=i0)) as (i,):
+            y[1, count - 1 - i] = select(i % 3 < 1, x[i // 2, i % 3], x[0, 2])
+    program = b.finish()
+    random = np.random.default_rng(count)
+    data = random.integers(-3, 4, (count + 1, 3)).astype({"f32": np.float32, "f64": np.float64, "i8": np.int8}[dtype])
+    wanted = interpret.run(program, {"X": data})["Y"]
+    assert np.array_equal(run(program, data), wanted)
+
+
+def test_a_vector_loop_around_a_reduction_keeps_its_lanes_in_registers():
+    b = ProgramBuilder("sums")
+    x, y, t = b.input("X", (20, 48)), b.output("Y", (48,)), b.alloc("T", (48,), scope="local")
+    with b.loop("j0", 48, kind="vectorized") as j0:
+        with b.loop("k0", 20) as k0, b.block("t", spatial("j", 48, at=j0), reduce("k", 20, at=k0)) as (j, k):
+            t[j] += x[k, j]
+        with b.block("y", spatial("j", 48, at=j0)) as (j,):
+            y[j] = t[j]
+    data = np.arange(960, dtype=np.float32).reshape(20, 48)
+    assert np.array_equal(run(b.finish(), data), data.sum(0))
