@@ -1,0 +1,1 @@
+"""The program: immutable values, what is known of them, and their text."""

@@ -122,7 +122,7 @@ class PartitionedTile(Domain, frozen=True, cache_hash=True):
 
 
 class FreeTile(Domain, frozen=True, cache_hash=True):
-    """Any sizes: factor 0 is `ceildiv(extent, product of the others)`; the others are free, innermost at most `max_inner`."""
+    """Any sizes: factor 0 is `ceildiv(extent, product of the others)`; the innermost is at most `max_inner`."""
 
     extent: Expr
     n: int

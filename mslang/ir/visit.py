@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import TRUE, Binary, Expr, Load, Var, children, with_children
 from mslang.ir.program import (
-    Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt, Store, View, While,
+    Annotations, AttrValue, Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt, Store, View,
+    While,
 )
 
 Path = tuple[Stmt, ...]
@@ -116,13 +117,20 @@ def map_buffer(b: Buffer, f: Callable[[Expr], Expr]) -> Buffer:
     )
 
 
+def map_annotations(notes: Annotations, f: Callable[[Expr], Expr]) -> Annotations:
+    """Annotations with the expressions in them, in lists too, rebuilt by `f`."""
+    def value(v: AttrValue) -> AttrValue:
+        if isinstance(v, Expr):
+            return f(v)
+        return tuple(value(x) for x in v) if isinstance(v, tuple) else v
+
+    return tuple((key, value(v)) for key, v in notes)
+
+
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
-    """A statement with every expression in it, at any depth, rebuilt by `f` (annotations too, where they are expressions)."""
+    """A statement with every expression in it, at any depth, those of annotations too, rebuilt by `f`."""
     def several(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(map_stmt_exprs(x, f) for x in body)
-
-    def notes(pairs: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
-        return tuple((k, f(v) if isinstance(v, Expr) else v) for k, v in pairs)
 
     match s:
         case Store(buffer=b, indices=xs, value=v):
@@ -136,7 +144,8 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Evaluate(value=v):
             return Evaluate(f(v))
         case For():
-            return replace(s, start=f(s.start), extent=f(s.extent), body=several(s.body), annotations=notes(s.annotations))
+            return replace(s, start=f(s.start), extent=f(s.extent), body=several(s.body),
+                           annotations=map_annotations(s.annotations, f))
         case Block():
             return replace(
                 s,
@@ -147,7 +156,7 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
                 predicate=f(s.predicate),
                 allocs=tuple(map_buffer(b, f) for b in s.allocs),
                 views=tuple(View(map_buffer(v.buffer, f), map_region(v.source, f)) for v in s.views),
-                annotations=notes(s.annotations),
+                annotations=map_annotations(s.annotations, f),
                 body=several(s.body),
             )
     raise TypeError(f"not a statement: {s!r}")
@@ -160,6 +169,7 @@ def map_program_exprs(p: Program, f: Callable[[Expr], Expr]) -> Program:
         params=tuple(replace(q, buffer=map_buffer(q.buffer, f)) for q in p.params),
         allocs=tuple(map_buffer(b, f) for b in p.allocs),
         body=tuple(map_stmt_exprs(s, f) for s in p.body),
+        annotations=map_annotations(p.annotations, f),
     )
 
 
