@@ -2,28 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from mslang.diagnostics import Diagnostic
+from mslang.ide.keyed import Keyed
 from mslang.schedule.check import Checked, check_item
-from mslang.sema.module import Module
+from mslang.sema.module import Found, Module, Thing, Whole
+from mslang.sema.refer import dotted_names
 from mslang.syntax import tree
 
 
 def findings(module: Module) -> tuple[Diagnostic, ...]:
     """Everything found without running anything, in the order of the text."""
     found = list(module.diagnostics)
+    names = module.names
     for placed in module.file.items:
-        found += [d.placed(module.path, placed.start) for d in checked(module, placed).diagnostics]
+        found += [d.placed(module.path, placed.start) for d in _of_item(module, placed, names).diagnostics]
     return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
 
 
 def checked(module: Module, placed: tree.PlacedItem) -> Checked:
     """What the static checker says of one item."""
-    return _checked(module, placed.item)
+    return _of_item(module, placed, module.names)
 
 
-@lru_cache(maxsize=512)
-def _checked(module: Module, item: tree.AnyItem) -> Checked:
-    # A module is equal to itself only, so that what other items say can never be stale here.
-    return check_item(module, item)
+_CHECKED = tree.Schedule | tree.Rule | tree.Fn | tree.Space | tree.Test
+
+
+def _of_item(module: Module, placed: tree.PlacedItem, names: tuple[str, ...]) -> Checked:
+    if not isinstance(placed.item, _CHECKED):
+        return Checked()
+    # An item is checked again only if its text changed, or that of an item it names, or which names there are.
+    key = (placed.parsed.text, names, tuple(_dependencies(module, placed)))
+    return _checked(Keyed(key, (module, placed.item)))
+
+
+@lru_cache(maxsize=1024)
+def _checked(work: Keyed[tuple[Module, tree.AnyItem]]) -> Checked:
+    return check_item(*work.value)
+
+
+def _dependencies(module: Module, placed: tree.PlacedItem) -> Iterator[tuple[str, str]]:
+    """What the names of an item mean, as text."""
+    if isinstance(placed.item, tree.Test):
+        # A test may ask about the blocks of any program of the module.
+        yield from ((n, module.items[n].parsed.text) for n in module.programs)
+    for name in names_in(placed):
+        thing = module.find(name)
+        if thing is not None:
+            yield name, meaning(thing)
+
+
+def names_in(placed: tree.PlacedItem) -> tuple[str, ...]:
+    """The names that an item mentions, dotted ones whole and each of their heads."""
+    return _names_in(Keyed(placed.parsed.text, placed.item))
+
+
+@lru_cache(maxsize=1024)
+def _names_in(item: Keyed[tree.AnyItem]) -> tuple[str, ...]:
+    return dotted_names(item.value)
+
+
+def meaning(thing: Thing) -> str:
+    """What a name means, as text that changes when that does."""
+    match thing:
+        case Found(module=module, placed=placed):
+            return f"{module.path}\n{placed.parsed.text}"
+        case Whole(module=module, natives=natives):
+            return f"{natives}\n{'' if module is None else module.file.text}"
+    return thing.address

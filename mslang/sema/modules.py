@@ -115,7 +115,7 @@ class _Loader:
         if item.file is not None:
             return fault("MS120", at, f"cannot read `{item.file.value}`",
                          why=f"there is no such file beside `{PurePath(path).name}`")
-        near = nearest(_shown(item), [*_library_modules(), *MODULES])
+        near = nearest(_shown(item), [*library_modules(), *MODULES])
         help = f"did you mean `{near}`?" if near else None
         return fault("MS120", at, f"there is no module `{_shown(item)}`", help=help)
 
@@ -253,7 +253,8 @@ def _library_path(names: list[str]) -> str:
     return str(stdlib_folder().joinpath(*names[:-1], f"{names[-1]}.ms"))
 
 
-def _library_modules() -> list[str]:
+def library_modules() -> list[str]:
+    """The dotted names of the modules of the standard library that are written in `.ms`."""
     from mslang.resources import stdlib_folder
 
     folder = stdlib_folder()

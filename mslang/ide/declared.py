@@ -1,0 +1,78 @@
+"""The names that the text of a program declares, and which of them can be used at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from mslang.diagnostics import Span
+from mslang.syntax import tree
+
+
+class Role(StrEnum):
+    """What a name of a program stands for."""
+
+    SIZE = "size"
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    VIEW = "view"
+    BLOCK = "block"
+    AXIS = "axis"
+    LOOP = "loop"
+    LET = "let"
+
+
+BUFFERS = frozenset({Role.PARAMETER, Role.BUFFER, Role.VIEW})
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A declaration: the name, what it stands for, where it is written (counted from the item), the node, and the
+    span in which it is known. `block` is the block that an axis is of."""
+
+    text: str
+    role: Role
+    span: Span
+    node: tree.Node
+    known: Span
+    block: str | None = None
+
+
+def declarations(item: tree.Program | tree.Intrin) -> tuple[Name, ...]:
+    """Every declaration of a program (or of the meaning of an intrinsic), outer before inner."""
+    body = item.body if isinstance(item, tree.Program) else item.desc
+    sizes = item.sizes if isinstance(item, tree.Program) else ()
+    return (*(Name(s.name.text, Role.SIZE, s.name.span, s, item.span) for s in sizes),
+            *(Name(p.name.text, Role.PARAMETER, p.name.span, p, item.span) for p in item.params),
+            *_inside(body, item.span))
+
+
+def visible(item: tree.Program | tree.Intrin, offset: int) -> dict[str, Name]:
+    """The names that can be used at an offset of the item, the innermost where several have one name."""
+    return {n.text: n for n in declarations(item) if n.known.start <= offset <= n.known.end}
+
+
+def _inside(body: tree.Body, whole: Span) -> Iterator[Name]:
+    for s in body.statements:
+        match s:
+            case tree.Alloc(name=name):
+                yield Name(name.text, Role.BUFFER, name.span, s, Span(s.span.end, body.span.end))
+            case tree.View(name=name):
+                yield Name(name.text, Role.VIEW, name.span, s, Span(s.span.end, body.span.end))
+            case tree.Let(binders=binders):
+                yield from (Name(b.name.text, Role.LET, b.name.span, s, Span(s.span.end, body.span.end))
+                            for b in binders if b.name is not None)
+            case tree.For(loops=loops, body=inner):
+                yield from (Name(x.name.text, Role.LOOP, x.name.span, x, s.span) for x in loops)
+                yield from _inside(inner, whole)
+            case tree.Block(name=name, axes=axes, body=inner):
+                yield Name(name.text, Role.BLOCK, name.span, s, whole)
+                yield from (Name(a.name.text, Role.AXIS, a.name.span, a, s.span, name.text) for a in axes or ())
+                yield from _inside(inner, whole)
+            case tree.While(body=inner) | tree.Init(body=inner):
+                yield from _inside(inner, whole)
+            case tree.If(body=inner, otherwise=other):
+                yield from _inside(inner, whole)
+                if other is not None:
+                    yield from _inside(other, whole)

@@ -1,0 +1,28 @@
+"""Values that are remembered by a key of their own, cheaper or coarser than their contents."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Keyed(Generic[T]):
+    """A value that stands for its key: equal to every other with that key, and hashed by it alone.
+
+    It is what a cached function takes whose result depends on no more than the key says.
+    """
+
+    __slots__ = ("_hash", "key", "value")
+
+    def __init__(self, key: Hashable, value: T) -> None:
+        self.key = key
+        self.value = value
+        self._hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyed) and self._hash == other._hash and self.key == other.key

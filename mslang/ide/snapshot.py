@@ -1,0 +1,73 @@
+"""What the editor's features look at: the texts that are open, and beneath them the files on disk, at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from mslang.ide.findings import meaning, names_in
+from mslang.sema.module import Found, Module
+from mslang.sema.modules import Reader, load, read_disk
+from mslang.syntax import tree
+from mslang.syntax.query import item_at
+
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+
+
+class Snapshot:
+    """Texts by path; what is not among them is read by `reader`. It never changes: `with_text` gives another.
+
+    Modules are made when first asked for and kept as long as the snapshot; what is known of items that did not
+    change is shared between snapshots.
+    """
+
+    def __init__(self, texts: Mapping[str, str] = NO_TEXTS, reader: Reader = read_disk) -> None:
+        self.texts = MappingProxyType(dict(texts))
+        self._reader = reader
+        self._modules: dict[str, Module] = {}
+
+    def with_text(self, path: str, text: str) -> Snapshot:
+        """The snapshot in which a file has this text."""
+        return Snapshot({**self.texts, path: text}, self._reader)
+
+    def without(self, path: str) -> Snapshot:
+        """The snapshot in which a file is as it is on disk."""
+        return Snapshot({p: t for p, t in self.texts.items() if p != path}, self._reader)
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, or None if there is none."""
+        found = self.texts.get(path)
+        return found if found is not None else self._reader(path)
+
+    def module(self, path: str) -> Module:
+        """The module of a file.
+
+        Raises:
+            MsError: there is no such file.
+        """
+        if path not in self._modules:
+            self._modules[path] = load(path, self.read(path), self.read)
+        return self._modules[path]
+
+    def item(self, path: str, offset: int) -> tree.PlacedItem | None:
+        """The item of a file at an offset."""
+        return item_at(self.module(path).file, offset)
+
+
+def depends_on(found: Found) -> Iterator[str]:
+    """The texts of an item and of all items that it names, and they, and so on: what its run may depend on."""
+    seen: set[tuple[str, int]] = set()
+    queue = [found]
+    while queue:
+        this = queue.pop()
+        place = this.module.path, this.placed.start
+        if place in seen:
+            continue
+        seen.add(place)
+        yield meaning(this)
+        for name in names_in(this.placed):
+            thing = this.module.find(name)
+            if isinstance(thing, Found):
+                queue.append(thing)
+            elif thing is not None:
+                yield f"{name}: {meaning(thing)}"
