@@ -356,12 +356,12 @@ def programs(draw: Callable[[st.SearchStrategy[Any]], Any], max_blocks: int = 4,
         shape = draw(st.lists(st.sampled_from(m.extents), min_size=1, max_size=3))
         m.buffer(name, shape, INPUT_BOUND, is_input=True)
     inputs = len(m.known)
-    for number in range(draw(st.integers(1, max_blocks))):
-        name = f"t{number}"
+    for number in range(draw(st.sampled_from([n for n in range(1, max_blocks + 1) for _ in range(n)]))):
+        name = f"v{number}"
         if not draw(st.sampled_from(KINDS))(m, name) and not _elementwise(m, name):
             _transpose(m, name)
     if len(m.known) == inputs:
-        _padding(m, "t")
+        _padding(m, "v")
     b = ProgramBuilder("drawn")
     tensors: list[Tensor] = []
     for k in m.known:
