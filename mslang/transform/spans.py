@@ -113,7 +113,9 @@ def kept_inside(span: Range, value: Expr, limit: Range, ranges: Mapping[str, Ran
         return Kept(Range(limit.start, _shorter(reach, limit.extent, ranges)))
     over = (Binary("<", value, end),)
     if above:
-        return Kept(Range(span.start, _shorter(span.extent, limit.extent, ranges)), over)
+        # a `min` in the extent would hide that tiles follow each other; the guard cuts off what is over
+        fits = arith.proved(Binary("<=", limit.extent, span.extent), ranges)
+        return Kept(Range(span.start, limit.extent if fits else span.extent), over)
     under = (Binary("<=", limit.start, value),)
     return Kept(span, under if below else (*under, *over))
 
