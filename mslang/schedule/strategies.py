@@ -52,14 +52,26 @@ def space_of_value(value: ItemValue, program: Program | None = None, world: Worl
                    sizes: Mapping[str, int] = NO_SIZES) -> Space:
     """The space of an item with the arguments that it was called with; see `space_of`."""
     found = value.found
-    program = _program_of(found, sizes) if program is None else program
+    program = program_of(found, sizes) if program is None else program
     world = World(machine=machine_of(found)) if world is None else world
     world = replace(world, sizes={**sizes_of(found, program), **sizes, **world.sizes})
 
     def recipe(session: Session) -> str | None:
-        return _Runner(Interpreter(session, world)).run(value, top=True)
+        return run_item(session, value, world)
 
     return Space(program, recipe, name=value.text, target=_target_text(found))
+
+
+def run_item(session: Session, value: ItemValue, world: World) -> str | None:
+    """Run an item once on a session.
+
+    Returns:
+        The text of the schedule that ran, if it is one schedule and nothing else.
+
+    Raises:
+        MsError: a statement fails; the session is as it was before that statement.
+    """
+    return _Runner(Interpreter(session, world)).run(value, top=True)
 
 
 def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
@@ -87,7 +99,12 @@ def machine_of(found: Found) -> Target:
     return GENERIC if name is None else describe_target(found.module, name)
 
 
-def _program_of(found: Found, sizes: Mapping[str, int]) -> Program:
+def program_of(found: Found, sizes: Mapping[str, int] = NO_SIZES) -> Program:
+    """The program that an item is `for`.
+
+    Raises:
+        MsError: it does not say, or the program is faulty.
+    """
     item = found.item
     path = item.program if isinstance(item, tree.Schedule | tree.Space) else None
     if path is None:

@@ -162,6 +162,7 @@ class _Checker:
     # ------------------------------------------------------------------ statements
     def body(self, body: tree.Body, names: Environment, where: str) -> Environment:
         """Check statements in order; returns the environment after them."""
+        self.places.append((body.span.start, names))
         for k, statement in enumerate(body.statements):
             names = self._statement(statement, names, where)
             self.places.append((statement.span.end, names))
