@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mslang.ir.expr import Expr, Load, Var
-from mslang.ir.program import Store
+from mslang.ir.expr import Const, Expr, Load, Var
+from mslang.ir.program import Evaluate, For, Store
 from mslang.ir.visit import walk_expr
-from mslang.lower.kernel import Body, expressions, walk
+from mslang.lower.kernel import Body, bodies, expressions, walk
 
 Access = Load | Store
 
@@ -26,3 +26,19 @@ def accesses(body: Body) -> Iterator[Access]:
 def mentions(e: Expr, name: str) -> bool:
     """Whether the variable occurs in the expression."""
     return any(isinstance(x, Var) and x.name == name for x in walk_expr(e))
+
+
+def weight(body: Body) -> int:
+    """How many statements a body is once its unrolled loops are unrolled."""
+    total = 0
+    for s in body:
+        match s:
+            case For(kind="unrolled", extent=Const(value=n), body=b):
+                total += int(n) * weight(b)
+            case For(kind="vectorized", extent=Const(value=n), body=b):
+                total += max(1, int(n) // 16) * weight(b)
+            case Store() | Evaluate():
+                total += 1
+            case _:
+                total += sum(weight(b) for b in bodies(s))
+    return total

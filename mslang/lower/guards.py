@@ -19,12 +19,13 @@ from mslang.ir.expr import FALSE, TRUE, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import For, If, Let, Range, Stmt
 from mslang.ir.visit import conjuncts, map_expr, substitute, walk_expr
 from mslang.lower import linear
+from mslang.lower.analysis import weight
 from mslang.lower.fold import fold, step
 from mslang.lower.kernel import Body, bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.linear import Condition, Interval
 
-MAX_COPIES = 32
-"""How many copies cutting may make of a statement."""
+MAX_COPIED = 1024
+"""How many statements, unrolled, cutting loops may add."""
 
 
 class _Known(NamedTuple):
@@ -32,12 +33,12 @@ class _Known(NamedTuple):
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]
-    copies: int
+    budget: int
 
 
 def resolve(body: Body) -> Body:
     """Statements with guards proved, dropped or hoisted, loops of one iteration gone."""
-    return _body(body, _Known({}, {}, MAX_COPIES))
+    return _body(body, _Known({}, {}, MAX_COPIED))
 
 
 def _body(body: Body, known: _Known) -> Body:
@@ -103,14 +104,15 @@ def _loop(s: For, known: _Known) -> Body:
         return ()
     if extent == 1:
         return _body(_substituted(s.body, s.var, start), known)
-    cuts = _cuts(s, start, start + extent) if known.copies > 1 else []
+    cuts = _cuts(s, start, start + extent)
     if not cuts:
         return _plain(s, start, extent, known)
     edges = [start, *cuts, start + extent]
     pieces = list(pairwise(edges))
-    if len(pieces) > known.copies:
+    added = (len(pieces) - 1) * weight((s,))
+    if added > known.budget:
         return _plain(s, start, extent, known)
-    known = known._replace(copies=known.copies // len(pieces))
+    known = known._replace(budget=(known.budget - added) // len(pieces))
     if s.kind == "parallel":
         return _branches(s, pieces, start, extent, known)
     out: list[Stmt] = []

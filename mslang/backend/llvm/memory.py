@@ -8,7 +8,6 @@ from mslang.backend.llvm import arithmetic
 from mslang.backend.llvm.affine import Affine, add, scale
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
-from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load
 from mslang.ir.program import Store
@@ -49,13 +48,12 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     value = _as_stored(writer, value)
     lanes = scope.lanes
     align = size_of(value.dtype)
-    if isinstance(offset, Affine) and offset.lane == 0:
-        if lanes > 1 and (value.lanes > 1 or (scope.mask is not None and not scope.mask.tail)):
-            raise MsError(problem(
-                "MS408", f"lanes of a vectorized loop all write one element of {s.buffer}",
-                why="the index of the store does not depend on the vectorized loop",
-                help="vectorize a loop that the store's index depends on",
-            ))
+    masked = scope.mask is not None and not scope.mask.tail
+    if isinstance(offset, Affine) and offset.lane == 0 and not masked:
+        if value.lanes > 1:
+            # Of lanes that write one element the last one wins, as in the loop.
+            last = (scope.mask.active if scope.mask is not None else lanes) - 1
+            value = Value(fn.pure(f"extractelement {value.typed}, i64 {last}"), value.dtype)
         fn.do(f"store {value.typed}, ptr {_pointer(writer, place, offset)}, align {align}")
         return
     value = arithmetic.widen(fn, value, lanes)
@@ -69,7 +67,7 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
             return
         _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", scope.mask.value)
         return
-    index = writer.materialise(offset, lanes) if isinstance(offset, Affine) else offset
+    index = arithmetic.widen(fn, writer.materialise(offset, lanes), lanes) if isinstance(offset, Affine) else offset
     mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
     pointers = _pointers(writer, place, index)
     _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask)

@@ -25,10 +25,15 @@ class Memory(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """The lanes that act, a vector of bool. `tail`: they are the first ones, known while compiling."""
+    """The lanes that act, a vector of bool; `active` is not 0 if they are so many from the first, always."""
 
     value: Value
-    tail: bool = False
+    active: int = 0
+
+    @property
+    def tail(self) -> bool:
+        """Whether the lanes that act are known while compiling."""
+        return self.active > 0
 
 
 class Scope(NamedTuple):

@@ -12,17 +12,16 @@ from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.scope import Mask, Memory, Scope
 from mslang.backend.llvm.types import vector
 from mslang.backend.llvm.vector import Chunk, chunks, native_lanes, vectorizable
-from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
-from mslang.lower.analysis import accesses, mentions
+from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, bodies, walk
+from mslang.lower.kernel import Allocate, Body, walk
 from mslang.lower.layout import row_major
 from mslang.transform.kinds import MAX_STEPS
 
-MAX_UNROLLED = 4096
+MAX_UNROLLED = 1024
 """Statements that unrolling may make of one loop; a loop beyond stays a loop."""
 
 REGISTER_BYTES = 64 * 1024
@@ -78,8 +77,11 @@ class StatementWriter:
             case "parallel" if not self.in_parallel and scope.lanes == 1:
                 self.module.parallel(self, s, start, extent, scope)
                 return
-            case "vectorized" if trips is not None and self._vectorizes(s, scope):
-                self._vector_loop(s, start, trips, scope)
+            case "vectorized" if self._vectorizes(s, scope):
+                if trips is None:
+                    self._open_vector_loop(s, start, extent, scope)
+                else:
+                    self._vector_loop(s, start, trips, scope)
                 return
         if trips is not None and self._unrolls(s, trips, scope):
             for k in range(trips):
@@ -90,7 +92,7 @@ class StatementWriter:
     def _scalar_form(self, e: Expr, scope: Scope) -> Affine:
         form = self.expressions.affine(e, scope)
         if form is None or form.lane:
-            raise MsError(problem("MS409", "the bounds of a loop differ between lanes of a vectorized loop around it"))
+            raise AssertionError("a loop whose bounds differ between lanes is not vectorizable")
         return form
 
     def _vectorizes(self, s: For, scope: Scope) -> bool:
@@ -102,7 +104,7 @@ class StatementWriter:
         if s.kind == "unrolled":
             return trips <= _max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED
         registers = {name for name, place in scope.memory.items() if place.row}
-        return bool(registers) and trips * weight(s.body) <= MAX_UNROLLED // 8 and indexes(s, registers)
+        return bool(registers) and trips * weight(s.body) <= MAX_UNROLLED // 2 and indexes(s, registers)
 
     def counted(
         self, s: For, start: Affine, extent: Affine, scope: Scope, known: Interval | None = None,
@@ -153,6 +155,22 @@ class StatementWriter:
         for piece in pieces:
             self._chunk(s, start, piece, scope)
 
+    def _open_vector_loop(self, s: For, start: Affine, extent: Affine, scope: Scope) -> None:
+        """A vector loop whose length is known at run time only: whole vectors, then one by one."""
+        fn, ex = self.fn, self.expressions
+        width = native_lanes(s.body, self.module.target)
+        count = ex.scalar(extent)
+        trips = interval(extent, ex.ranges, 1)
+        whole = fn.pure(f"sdiv {count.typed}, {width}")
+        top = (max(trips[1], 0) // width) if trips is not None else None
+
+        def inside(var: str) -> None:
+            self._chunk(s, add(start, Affine(0, ((var, width),))), Chunk(0, width, width), scope)
+
+        self._repeat("0", whole, False, None if top is None else (0, max(top - 1, 0)), inside)
+        done = Affine(0, ((whole, width),))
+        self.counted(s, add(start, done), add(extent, done, -1), scope)
+
     def _keeps_registers(self, s: For, scope: Scope) -> bool:
         return indexes(s, {name for name, place in scope.memory.items() if place.row})
 
@@ -160,8 +178,7 @@ class StatementWriter:
         width = whole[0].lanes
 
         def inside(var: str) -> None:
-            base = Affine(start.constant, (*start.terms, (var, width)))
-            self._chunk(s, base, Chunk(0, width, width), scope)
+            self._chunk(s, add(start, Affine(0, ((var, width),))), Chunk(0, width, width), scope)
 
         self._repeat("0", str(len(whole)), True, (0, len(whole) - 1), inside)
 
@@ -172,7 +189,7 @@ class StatementWriter:
             return
         mask = None
         if piece.active < piece.lanes:
-            mask = Mask(vector([int(k < piece.active) for k in range(piece.lanes)], "bool"), tail=True)
+            mask = Mask(vector([int(k < piece.active) for k in range(piece.lanes)], "bool"), piece.active)
         self.body(s.body, scope.bind(s.var, at)._replace(lanes=piece.lanes, mask=mask))
 
     # -------------------------------------------------------------- branches
@@ -257,22 +274,6 @@ def _max_steps(s: For) -> int:
     if isinstance(limit, Expr):
         limit = fold(limit)
     return int(limit.value) if isinstance(limit, Const) else limit if isinstance(limit, int) else MAX_UNROLLED
-
-
-def weight(body: Body) -> int:
-    """How many statements a body is once its unrolled loops are unrolled."""
-    total = 0
-    for s in body:
-        match s:
-            case For(kind="unrolled", extent=Const(value=n), body=b):
-                total += int(n) * weight(b)
-            case For(kind="vectorized", extent=Const(value=n), body=b):
-                total += max(1, int(n) // 16) * weight(b)
-            case Store() | Evaluate():
-                total += 1
-            case _:
-                total += sum(weight(b) for b in bodies(s))
-    return total
 
 
 def indexes(s: For, buffers: set[str]) -> bool:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Expr, Load, dtype_of
-from mslang.ir.program import Evaluate, For, If, Let, Stmt, Store, While
+from mslang.ir.program import Evaluate, For, Let, Stmt, Store, While
 from mslang.ir.visit import free_vars
 from mslang.lower.analysis import accesses
 from mslang.lower.kernel import Allocate, Body, walk
+from mslang.lower.linear import linear
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -36,7 +37,9 @@ def _element(access: Load | Store) -> str:
 
 def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:
     """Cut `trips` iterations: whole vectors, then a masked one or vectors of half, a quarter, … the lanes."""
-    lanes = native * (min(_WIDE, -(-trips // native)) if wide else 1)
+    lanes = native
+    while wide and lanes * 2 <= min(trips, _WIDE * native):
+        lanes *= 2
     pieces = [Chunk(k, lanes, lanes) for k in range(0, trips - lanes + 1, lanes)]
     done = len(pieces) * lanes
     while done < trips:
@@ -54,10 +57,11 @@ def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:
 def vectorizable(loop: For) -> bool:
     """Whether all iterations can run as lanes: no buffer of their own, no loop bounds or addresses that forbid it."""
     varying = {loop.var}
-    return all(_fits(s, varying) for s in walk(loop.body))
+    loaded = {a.buffer for a in accesses(loop.body) if isinstance(a, Load)}
+    return all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body))
 
 
-def _fits(s: Stmt, varying: set[str]) -> bool:
+def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
     match s:
         case For(kind="parallel") | While() | Allocate() | Evaluate():
             return False
@@ -66,11 +70,16 @@ def _fits(s: Stmt, varying: set[str]) -> bool:
         case Let(name=n, value=v):
             if _varies(v, varying):
                 varying.add(n)
-        case Store(indices=xs):
-            return any(_varies(x, varying) for x in xs)
-        case If():
-            return True
+        case Store(buffer=b, indices=xs):
+            # Lanes that write one element must not go on from what they read there.
+            return any(_steps(x, var) for x in xs) or (b not in loaded and any(_varies(x, varying) for x in xs))
     return True
+
+
+def _steps(e: Expr, var: str) -> bool:
+    """Whether the index surely differs between any two lanes."""
+    form = linear(e)
+    return form is not None and form.terms.get(var, 0) != 0
 
 
 def _varies(e: Expr, varying: set[str]) -> bool:

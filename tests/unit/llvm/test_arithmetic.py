@@ -105,7 +105,8 @@ def test_conversions(source: str):
     if source[0] in "if":
         negative = (-x.astype(np.float32)).astype(NUMPY[source])
         for dtype in ("i8", "i32", "f32", "f64"):
-            assert np.array_equal(run(converting(source, dtype, len(x)), negative), negative.astype(NUMPY[dtype])), dtype
+            actual = run(converting(source, dtype, len(x)), negative)
+            assert np.array_equal(actual, negative.astype(NUMPY[dtype])), dtype
 
 
 def bfloat(x: np.ndarray) -> np.ndarray:

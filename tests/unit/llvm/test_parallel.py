@@ -33,8 +33,9 @@ def row_sums(rows: int, columns: int) -> Program:
         with b.loop("j0", columns, kind="vectorized") as j0:
             with b.block("double", spatial("i", rows, at=i0), spatial("j", columns, at=j0)) as (i, j):
                 own[i, j] = x[i, j] * 2.0
-        with b.loop("k0", columns) as k0, b.block("sum", spatial("i", rows, at=i0), reduce("k", columns, at=k0)) as (i, k):
-            both[i] += own[i, k]
+        with b.loop("k0", columns) as k0:
+            with b.block("sum", spatial("i", rows, at=i0), reduce("k", columns, at=k0)) as (i, k):
+                both[i] += own[i, k]
     with b.loop("i1", rows, kind="parallel") as i1, b.block("last", spatial("i", rows, at=i1)) as (i,):
         y[i] = both[rows - 1 - i] + 1.0
     return b.finish()
