@@ -12,8 +12,8 @@ from mslang.ir.arith.evaluate import evaluate, substitute_symbols
 from mslang.ir.arith.inverse import invert
 from mslang.ir.arith.itermap import IterMap, NotAffine, detect
 from mslang.ir.arith.scope import Ranges
-from mslang.ir.arith.sign import Verdict
 from mslang.ir.arith.simplify import decide, equal, proved, simplify
+from mslang.ir.arith.verdict import Verdict
 
 __all__ = [
     "IterMap", "NotAffine", "Ranges", "Verdict", "add", "bounds", "ceildiv", "compile_symbols", "covers",

@@ -9,9 +9,9 @@ from mslang.ir.arith.convert import read, write
 from mslang.ir.arith.divide import choice, merge
 from mslang.ir.arith.interval import Scope, not_negative, sign_verdict
 from mslang.ir.arith.scope import Ranges, scope_for
-from mslang.ir.arith.sign import Verdict
 from mslang.ir.arith.simplify import NO_RANGES
 from mslang.ir.arith.size import Poly
+from mslang.ir.arith.verdict import Verdict, both
 from mslang.ir.program import Range
 
 
@@ -74,7 +74,7 @@ def _intersect(a: Range, b: Range, ranges: Ranges) -> Range:
 
 def covers(outer: Box, inner: Box, ranges: Ranges = NO_RANGES) -> Verdict:
     """Whether `outer` holds all of `inner`, for all values of the variables in `ranges` and of the symbols."""
-    return reduce(_both, (_covers(o, i, ranges) for o, i in zip(outer, inner, strict=True)), Verdict.PROVED)
+    return reduce(both, (_covers(o, i, ranges) for o, i in zip(outer, inner, strict=True)), Verdict.PROVED)
 
 
 def _covers(outer: Range, inner: Range, ranges: Ranges) -> Verdict:
@@ -82,12 +82,4 @@ def _covers(outer: Range, inner: Range, ranges: Ranges) -> Verdict:
         return Verdict.PROVED
     scope = _scope_of(ranges, outer, inner)
     o, i = _Ends(outer, scope), _Ends(inner, scope)
-    return _both(sign_verdict(merge(i.low - o.low), scope), sign_verdict(merge(o.end - i.end), scope))
-
-
-def _both(a: Verdict, b: Verdict) -> Verdict:
-    if Verdict.REFUTED in (a, b):
-        return Verdict.REFUTED
-    if a is Verdict.PROVED:
-        return b
-    return a if b is Verdict.PROVED else Verdict.UNKNOWN
+    return both(sign_verdict(merge(i.low - o.low), scope), sign_verdict(merge(o.end - i.end), scope))

@@ -8,9 +8,11 @@ All rules hold for floor division with operands of any sign; where a rule needs 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 from typing import NamedTuple, Protocol
 
+from mslang.ir.arith.exact import divide_term, exact_div, leading
 from mslang.ir.arith.sign import at_least_0, coefficient, positive, replace_factor
 from mslang.ir.arith.size import (
     Factor,
@@ -18,9 +20,6 @@ from mslang.ir.arith.size import (
     Poly,
     atom,
     common,
-    divide_term,
-    exact_div,
-    leading,
     number,
     only_factor,
     reduced,
@@ -226,12 +225,13 @@ def _without_remainders(rest: Poly, d: Poly) -> Poly:
 # ------------------------------------------------------------------ putting quotients and remainders together again
 def merge(p: Poly) -> Poly:
     """`x // d * d + x % d` becomes `x`, and `x - x // d * d` becomes `x % d`, with any common factor."""
-    while p.divided:
-        better = _merge_once(p)
-        if better is None:
-            return p
-        p = better
-    return p
+    return _merged(p) if p.divided else p
+
+
+@lru_cache(maxsize=16384)
+def _merged(p: Poly) -> Poly:
+    better = _merge_once(p)
+    return p if better is None else merge(better)
 
 
 def _merge_once(p: Poly) -> Poly | None:

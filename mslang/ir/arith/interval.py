@@ -8,8 +8,9 @@ from typing import Literal
 
 from mslang.ir.arith.divide import choice, constant_quotient, merge, quotient
 from mslang.ir.arith.domain import Limits, atom_limits, factor_limits, limits, product_limits, scale_limits
-from mslang.ir.arith.sign import Verdict, at_least_0, coefficient, positive, replace_factor, size_sign
+from mslang.ir.arith.sign import at_least_0, coefficient, positive, replace_factor, size_sign
 from mslang.ir.arith.size import CHOICES, Factor, Poly, collect, number
+from mslang.ir.arith.verdict import Verdict
 
 Side = Literal[-1, 1]
 LOW: Side = -1

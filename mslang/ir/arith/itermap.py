@@ -17,9 +17,10 @@ from mslang.ir.arith.convert import read, write
 from mslang.ir.arith.divide import merge, quotient
 from mslang.ir.arith.interval import Scope
 from mslang.ir.arith.scope import Ranges, scope_for
-from mslang.ir.arith.sign import Verdict, at_least_0, positive
+from mslang.ir.arith.sign import at_least_0, positive
 from mslang.ir.arith.simplify import decide_in
 from mslang.ir.arith.size import Factor, Mono, Poly, collect, number, only_factor, product, text, variable
+from mslang.ir.arith.verdict import Verdict
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import conjuncts, substitute

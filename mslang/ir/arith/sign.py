@@ -8,14 +8,11 @@ nothing here records a guard.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import lru_cache
 from math import comb
-from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from mslang.ir.arith.domain import TABLE_LIMIT, factor_limits, limits, rows
+from mslang.ir.arith.domain import factor_limits, limits
+from mslang.ir.arith.exact import exact_div
 from mslang.ir.arith.size import (
     CHOICES,
     DIVISIONS,
@@ -23,39 +20,15 @@ from mslang.ir.arith.size import (
     Mono,
     Poly,
     accumulate,
-    exact_div,
     join,
     relations_of,
     without,
 )
-from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
-from mslang.ir.visit import walk_expr
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from mslang.ir.arith.table import by_table
+from mslang.ir.arith.verdict import Verdict, verdict
 
 DEPTH = 4
 """How many atoms in a row a proof replaces by their facts."""
-
-
-class Verdict(StrEnum):
-    """What is known of a question, for all values of its variables and symbols: it holds for all, for none, for some
-    only, or no proof was found."""
-
-    PROVED = "proved"
-    REFUTED = "refuted"
-    DEPENDS = "depends"
-    UNKNOWN = "unknown"
-
-    @property
-    def negated(self) -> Verdict:
-        """The verdict on the negation."""
-        return {Verdict.PROVED: Verdict.REFUTED, Verdict.REFUTED: Verdict.PROVED}.get(self, self)
-
-
-def verdict(holds: bool) -> Verdict:
-    """PROVED or REFUTED."""
-    return Verdict.PROVED if holds else Verdict.REFUTED
 
 
 def at_least_0(p: Poly) -> bool:
@@ -201,108 +174,3 @@ def _shift_nonnegative(p: Poly) -> bool:
         if len(terms) > 2000:
             return False
     return all(c >= 0 for c in terms.values())
-
-
-# ------------------------------------------------------------------ exhaustive tables
-Decision = tuple[str, Domain]
-
-
-def decisions(p: Poly, found: dict[Decision, None] | None = None) -> dict[Decision, None]:
-    """The decisions whose symbols occur in a size, atoms opened, in a stable order."""
-    out: dict[Decision, None] = {} if found is None else found
-    for m, _ in p.sorted_terms():
-        for f in m:
-            if f.symbol is not None:
-                _with_extent(f.symbol, out)
-            for a in f.args:
-                decisions(a, out)
-    return out
-
-
-def _with_extent(s: Symbol, found: dict[Decision, None]) -> None:
-    """A symbol's decision, after those that the extent of its tile depends on."""
-    if isinstance(s.domain, (PerfectTile, PartitionedTile, FreeTile)):
-        for x in walk_expr(s.domain.extent):
-            if isinstance(x, Symbol):
-                _with_extent(x, found)
-    found[s.name, s.domain] = None
-
-
-def by_table(p: Poly) -> Verdict:
-    """The verdict on `p >= 0` from all values of its symbols; UNKNOWN where they are too many."""
-    if not p.is_size:
-        return Verdict.UNKNOWN
-    columns = all_values(tuple(decisions(p)))
-    if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
-        return Verdict.UNKNOWN
-    from mslang.ir.arith.batch import poly_values
-
-    holds = poly_values(p, columns) >= 0
-    return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
-
-
-def limits_or_huge(p: Poly) -> tuple[int, int]:
-    """Limits, with numbers beyond any machine integer where not known."""
-    lo, hi = limits(p)
-    return (-(2**63) if lo is None else lo), (2**63 if hi is None else hi)
-
-
-@lru_cache(maxsize=64)
-def all_values(wanted: tuple[Decision, ...]) -> dict[str, NDArray[Any]] | None:
-    """Columns (`symbol.text` -> values) with a row for each combination of values of some decisions; None where these
-    are too many or not known. The extent of a tile may depend on other decisions among them."""
-    import numpy as np
-
-    columns: dict[str, NDArray[Any]] = {}
-    count = 1
-    for name, domain in wanted:
-        table = rows(domain)
-        if table is None:
-            found = _rows_by_extent(domain, columns, count)
-        elif 0 < count * len(table) <= TABLE_LIMIT:
-            found = _crossed(np.arange(count), table)
-        else:
-            return None
-        if found is None or not len(found[0]):
-            return None
-        count = len(found[0])
-        columns = {n: c[found[0]] for n, c in columns.items()}
-        columns |= {f"{name}[{k}]": c for k, c in enumerate(found[1].T)}
-        columns[name] = found[1][:, 0]
-    return columns
-
-
-Crossed = tuple["NDArray[Any]", "NDArray[Any]"]
-"""Row numbers, and the row of a further table that each is joined with."""
-
-
-def _crossed(at: NDArray[Any], table: tuple[tuple[int, ...], ...]) -> Crossed:
-    import numpy as np
-
-    values = np.asarray(table, np.int64).reshape(len(table), -1)
-    return np.repeat(at, len(table)), np.tile(values, (len(at), 1))
-
-
-def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int) -> Crossed | None:
-    """Each row so far with the values of a tile whose extent it decides."""
-    import numpy as np
-
-    from mslang.ir.arith.batch import poly_values
-    from mslang.ir.arith.convert import read_size
-
-    if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
-        return None
-    extent = read_size(domain.extent)
-    if any(n not in columns for n, _ in decisions(extent)):
-        return None
-    extents = np.broadcast_to(np.asarray(poly_values(extent, columns)), (count,))
-    parts: list[Crossed] = []
-    total = 0
-    for e in np.unique(extents):
-        table = rows(replace(domain, extent=Const(int(e))))
-        where = np.flatnonzero(extents == e)
-        total += 0 if table is None else len(table) * len(where)
-        if not table or total > TABLE_LIMIT:
-            return None
-        parts.append(_crossed(where, table))
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])

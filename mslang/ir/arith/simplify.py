@@ -11,8 +11,8 @@ from mslang.ir.arith.convert import RING, rank, read, write
 from mslang.ir.arith.divide import expanded, merge
 from mslang.ir.arith.interval import Scope, sign_verdict
 from mslang.ir.arith.scope import Ranges, names_in, scope_for
-from mslang.ir.arith.sign import Verdict, verdict
 from mslang.ir.arith.size import Poly, collect, number
+from mslang.ir.arith.verdict import Verdict, both, verdict
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import (
     COMPARISONS,
@@ -127,8 +127,8 @@ def compare(op: str, p: Poly, scope: Scope) -> Expr:
     lead, plus, minus, rest = _sides(_without_content(p))
     if op in ("==", "!="):
         return Binary(op, *map(write, (plus, minus - rest) if lead > 0 else (minus, plus + rest)))
-    if lead > 0:
-        return Binary(">=", write(plus), write(minus - rest))
+    if not minus:
+        return Binary(">=", write(plus), write(-rest))
     return Binary("<", write(minus), write(plus + rest + 1))
 
 
@@ -200,9 +200,9 @@ def decide_in(e: Expr, scope: Scope) -> Verdict:
         case Unary(op="not", operand=x):
             return decide_in(x, scope).negated
         case Binary(op="and", left=a, right=b):
-            return _both(decide_in(a, scope), decide_in(b, scope))
+            return both(decide_in(a, scope), decide_in(b, scope))
         case Binary(op="or", left=a, right=b):
-            return _both(decide_in(a, scope).negated, decide_in(b, scope).negated).negated
+            return both(decide_in(a, scope).negated, decide_in(b, scope).negated).negated
         case Binary(op=op, left=a, right=b) if op in COMPARISONS and dtype_of(a) == INDEX:
             p = merge(read(a, scope) - read(b, scope))
             if op == "==":
@@ -211,14 +211,6 @@ def decide_in(e: Expr, scope: Scope) -> Verdict:
                 return zero_verdict(p, scope).negated
             return sign_verdict(_as_not_negative(op, p), scope)
     return Verdict.UNKNOWN
-
-
-def _both(a: Verdict, b: Verdict) -> Verdict:
-    if Verdict.REFUTED in (a, b):
-        return Verdict.REFUTED
-    if a is Verdict.PROVED:
-        return b
-    return a if b is Verdict.PROVED else Verdict.UNKNOWN
 
 
 def proved(condition: Expr, ranges: Ranges = NO_RANGES) -> bool:
@@ -232,5 +224,3 @@ def equal(a: Expr, b: Expr, ranges: Ranges = NO_RANGES) -> bool:
         return True
     scope = scope_for((a, b), ranges)
     return zero_verdict(merge(read(a, scope) - read(b, scope)), scope) is Verdict.PROVED
-
-

@@ -94,7 +94,7 @@ CONDITIONS = [
     (h + kh >= 1, over(h=8, kh=3), "h + kh >= 1"),
     (E(0) < h + kh, over(h=8, kh=3), "h + kh >= 1"),
     (i * 4 < 10, {}, "i < 3"),
-    (j < i, {}, "i >= j + 1"),
+    (j < i, {}, "j < i"),
     (split() < 512, SPLIT, "true"),
     (i * (u1 * u2) + j * u2 + k < 253, over(i=u0, j=u1, k=u2), "i * (u[1] * u[2]) + j * u[2] + k < 253"),
 ]

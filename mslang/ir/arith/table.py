@@ -1,0 +1,180 @@
+"""Exhaustive proofs: a size at all values of its symbols, where these are few enough."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mslang.ir.arith.domain import TABLE_LIMIT, limits, rows
+from mslang.ir.arith.size import Factor, Poly
+from mslang.ir.arith.verdict import Verdict
+from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
+from mslang.ir.visit import walk_expr
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Decision = tuple[str, Domain]
+
+
+def decisions(p: Poly, found: dict[Decision, None] | None = None) -> dict[Decision, None]:
+    """The decisions whose symbols occur in a size, atoms opened, in a stable order."""
+    out: dict[Decision, None] = {} if found is None else found
+    for m, _ in p.sorted_terms():
+        for f in m:
+            if f.symbol is not None:
+                _with_extent(f.symbol, out)
+            for a in f.args:
+                decisions(a, out)
+    return out
+
+
+def _with_extent(s: Symbol, found: dict[Decision, None]) -> None:
+    """A symbol's decision, after those that the extent of its tile depends on."""
+    if isinstance(s.domain, (PerfectTile, PartitionedTile, FreeTile)):
+        for x in walk_expr(s.domain.extent):
+            if isinstance(x, Symbol):
+                _with_extent(x, found)
+    found[s.name, s.domain] = None
+
+
+def by_table(p: Poly) -> Verdict:
+    """The verdict on `p >= 0` from all values of its symbols; UNKNOWN where they are too many."""
+    if not p.is_size:
+        return Verdict.UNKNOWN
+    wanted = tuple(decisions(p))
+    if _differs(p, wanted):
+        return Verdict.DEPENDS
+    columns = all_values(wanted)
+    if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
+        return Verdict.UNKNOWN
+    from mslang.ir.arith.batch import poly_values
+
+    holds = poly_values(p, columns) >= 0
+    return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
+
+
+SAMPLES = 24
+
+
+def _differs(p: Poly, wanted: tuple[Decision, ...]) -> bool:
+    """Whether a few values of the decisions already give `p` both signs (that spares the table, and NumPy)."""
+    tables = [rows(domain) for _, domain in wanted]
+    seen: set[bool] = set()
+    for q in range(SAMPLES):
+        values: dict[str, int] = {}
+        for at, ((name, _), table) in enumerate(zip(wanted, tables, strict=True)):
+            if not table:
+                return False
+            # the first rows of all, the last of all, and others in mixed steps
+            last = q == SAMPLES - 1
+            row = table[-1 if last else q * (2 * at + 1) * len(table) // 7 % len(table)]
+            values |= {f"{name}[{k}]": v for k, v in enumerate(row)}
+            values[name] = row[0]
+        value = value_at(p, values)
+        if value is None:
+            return False
+        seen.add(value >= 0)
+        if len(seen) == 2:
+            return True
+    return False
+
+
+def value_at(p: Poly, values: dict[str, int]) -> int | None:
+    """A size for values of its symbols by their text; None for a division by zero."""
+    out = 0
+    for m, c in p.terms.items():
+        for f in m:
+            x = _factor_at(f, values)
+            if x is None:
+                return None
+            c *= x
+        out += c
+    return out
+
+
+def _factor_at(f: Factor, values: dict[str, int]) -> int | None:
+    if f.symbol is not None:
+        return values[f.symbol.text]
+    args = [x for a in f.args if (x := value_at(a, values)) is not None]
+    if len(args) < len(f.args):
+        return None
+    match f.op:
+        case "min":
+            return min(args)
+        case "max":
+            return max(args)
+        case "//" if args[1]:
+            return args[0] // args[1]
+        case "%" if args[1]:
+            return args[0] % args[1]
+    return None
+
+
+def limits_or_huge(p: Poly) -> tuple[int, int]:
+    """Limits, with numbers beyond any machine integer where not known."""
+    lo, hi = limits(p)
+    return (-(2**63) if lo is None else lo), (2**63 if hi is None else hi)
+
+
+@lru_cache(maxsize=64)
+def all_values(wanted: tuple[Decision, ...]) -> dict[str, NDArray[Any]] | None:
+    """Columns (`symbol.text` -> values) with a row for each combination of values of some decisions; None where these
+    are too many or not known. The extent of a tile may depend on other decisions among them."""
+    import numpy as np
+
+    columns: dict[str, NDArray[Any]] = {}
+    count = 1
+    for name, domain in wanted:
+        table = rows(domain)
+        if table is None:
+            found = _rows_by_extent(domain, columns, count)
+        elif 0 < count * len(table) <= TABLE_LIMIT:
+            found = _crossed(np.arange(count), table)
+        else:
+            return None
+        if found is None or not len(found[0]):
+            return None
+        count = len(found[0])
+        columns = {n: c[found[0]] for n, c in columns.items()}
+        columns |= {f"{name}[{k}]": c for k, c in enumerate(found[1].T)}
+        columns[name] = found[1][:, 0]
+    return columns
+
+
+Crossed = tuple["NDArray[Any]", "NDArray[Any]"]
+"""Row numbers, and the row of a further table that each is joined with."""
+
+
+def _crossed(at: NDArray[Any], table: tuple[tuple[int, ...], ...]) -> Crossed:
+    import numpy as np
+
+    values = np.asarray(table, np.int64).reshape(len(table), -1)
+    return np.repeat(at, len(table)), np.tile(values, (len(at), 1))
+
+
+def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int) -> Crossed | None:
+    """Each row so far with the values of a tile whose extent it decides."""
+    import numpy as np
+
+    from mslang.ir.arith.batch import poly_values
+    from mslang.ir.arith.convert import read_size
+
+    if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
+        return None
+    extent = read_size(domain.extent)
+    if any(n not in columns for n, _ in decisions(extent)):
+        return None
+    extents = np.broadcast_to(np.asarray(poly_values(extent, columns)), (count,))
+    parts: list[Crossed] = []
+    total = 0
+    for e in np.unique(extents):
+        table = rows(replace(domain, extent=Const(int(e))))
+        where = np.flatnonzero(extents == e)
+        total += 0 if table is None else len(table) * len(where)
+        if not table or total > TABLE_LIMIT:
+            return None
+        parts.append(_crossed(where, table))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
