@@ -14,12 +14,13 @@ from mslang.syntax.layout import Layout, mend_errors
 from mslang.syntax.lexer import DANGLING_DOT, ERROR, STRAY_OPENER, Token
 from mslang.syntax.machine import Machine
 from mslang.syntax.messages import CLOSER, CLOSERS
-from mslang.syntax.repair import FAR, Repair, find_repair
+from mslang.syntax.repair import FAR, Repair, find_repair, measure
 from mslang.syntax.tables import END, load_tables
 
 _PARTS = ("stmt", "fork_entry", "target_entry")
 _QUIET = 3
 _QUIET_AFTER_STRING = 12
+_PATIENCE = 20
 _STATEMENTS = frozenset(
     {"LET", "ALLOC", "VIEW", "ATTR", "WHILE", "FOR", "BLOCK", "INIT", "READS", "WRITES", "WHERE", "IF", "FORK", "CASE",
      "REQUIRE", "CHECK", "SNAPSHOT", "RETURN"}
@@ -59,6 +60,9 @@ class Recovery:
         self._index = 0
         self._quiet = 0
         self._fault_line = -1
+        # What keeps recovery from going round in circles: a line is ended early once, a token is tried so many times.
+        self._floor = 0
+        self._tried = self._tries = 0
         self._openers: list[Token] = []
         self._levels: list[Snapshot | None] = [None]
 
@@ -85,10 +89,14 @@ class Recovery:
         return self._machine.accepts(END)
 
     def _step(self, token: Token) -> bool:
-        """Read on by at least one token, or make it so that it can be read; False if there is no way."""
-        return self._follow_layout(token) or (token.kind not in (END, ERROR) and self._take(token)) or (
-            self._mend(token) or self._skip_statement(token)
-        )
+        """Read on, or make it so that the text can be read on; False if there is no way."""
+        self._tries = self._tries + 1 if self._index == self._tried else 0
+        self._tried = self._index
+        if self._tries > _PATIENCE:
+            return self._skip_statement(token)
+        if self._follow_layout(token) or (token.kind not in (END, ERROR) and self._take(token)):
+            return True
+        return self._mend(token) or self._skip_statement(token)
 
     def _outcome(self, value: Any) -> Outcome:
         return Outcome(value, self._index, tuple(self._tokens), tuple(self._diagnostics))
@@ -137,7 +145,7 @@ class Recovery:
         """Read a token that is not there."""
         before = self._before()
         place = before.end if before is not None else 0
-        self._feed(Token(kind, load_tables().lexer.literals.get(kind, ""), place, place))
+        self._feed(Token(kind, "", place, place))
 
     def _mark_statement(self) -> None:
         """Remember the place if a statement, case or field can start here."""
@@ -163,7 +171,8 @@ class Recovery:
         column, indentation = self._layout.column(token), self._layout.indentation(opener)
         if column > indentation or (column == indentation and token.kind == "RBRACE"):
             return False
-        self._report(messages.never_closed([opener], token, self._tokens[self._index - 1].end))
+        if opener.text:
+            self._report(messages.never_closed([opener], token, self._tokens[self._index - 1].end))
         self._insert("RBRACE")
         return True
 
@@ -192,8 +201,10 @@ class Recovery:
             return not self._bare_reference() and self._try_kinds(token, (None,))
         rest = [self._token(k) for k in range(self._index, min(self._index + FAR, len(self._tokens)) + 1)]
         repair = find_repair(self._machine, rest, self._openers, self._balance() < 0)
-        if self._cut_statement(repair.reach if repair else _QUIET):
-            return True
+        if repair is None or repair.reach < FAR or not repair.insert:
+            wanted = _QUIET if repair is None else repair.reach + bool(repair.insert)
+            if self._end_line(wanted):
+                return True
         if repair is None:
             self._report(messages.unexpected(token, self._machine.expected(), self._before()))
             return False
@@ -247,7 +258,9 @@ class Recovery:
         elif first not in CLOSERS:
             self._report(messages.missing(load_tables().lexer.literals[first], token, before))
         else:
-            self._report(messages.never_closed(closed, token, before.end if before is not None else token.start))
+            written = [opener for opener in closed if opener.text]
+            if written:
+                self._report(messages.never_closed(written, token, before.end if before is not None else token.start))
 
     def _substitution(self, kind: str, token: Token) -> Diagnostic:
         literal = load_tables().lexer.literals.get(kind)
@@ -260,19 +273,40 @@ class Recovery:
         return messages.unexpected(token, self._machine.expected(), self._before())
 
     # -------------------------------------------------------------- giving a statement up
-    def _cut_statement(self, reach: int) -> bool:
-        """End the statement at an earlier line if the text then reads on farther than `reach` from here."""
+    def _end_line(self, reach: int) -> bool:
+        """End the statement at an earlier line, if the text then reads on for at least `reach` tokens from here.
+
+        An expression that is missing there is put in, else the statement becomes a `Bad` one.
+        """
         snapshot = self._levels[-1]
         if snapshot is None:
             return False
-        kinds = [self._token(k).kind for k in range(snapshot.token, self._index + FAR)]
-        for stop in range(snapshot.token + 1, self._index + 1):
-            if self._layout.first_on_line(self._token(stop)):
-                read = self._machine.advance([ERROR, *kinds[stop - snapshot.token :]], snapshot.depth) - 1
-                if min(stop + read - self._index, FAR) > reach:
-                    self._report(messages.incomplete(self._tokens[snapshot.token : stop]))
-                    return self._give_up(snapshot, stop)
+        last = min(self._index + FAR, len(self._tokens))
+        kinds = [self._token(k).kind for k in range(snapshot.token, last + 1)]
+        for stop in range(max(snapshot.token + 1, self._floor), self._index + 1):
+            if not self._layout.first_on_line(self._token(stop)):
+                continue
+            head, rest = kinds[: stop - snapshot.token], kinds[stop - snapshot.token :]
+            wanted = min(self._index - stop + reach, FAR)
+            if measure(self._machine, [*head, ERROR], rest, snapshot.depth) >= wanted:
+                self._floor = stop + 1
+                return self._fill_in(snapshot, stop)
+            if measure(self._machine, [ERROR], rest, snapshot.depth) >= wanted:
+                self._floor = stop + 1
+                self._report(messages.incomplete(self._tokens[snapshot.token : stop]))
+                return self._give_up(snapshot, stop)
         return False
+
+    def _fill_in(self, snapshot: Snapshot, stop: int) -> bool:
+        """Read again from a statement's start to `stop`, where an expression is missing."""
+        self._report(messages.missing_expression(self._token(stop), self._token(stop - 1), same_line=False))
+        self._machine.restore(snapshot.depth)
+        del self._openers[snapshot.brackets :]
+        for self._index in range(snapshot.token, stop):
+            self._feed(self._tokens[self._index])
+        self._index = stop
+        self._insert(ERROR)
+        return True
 
     def _skip_statement(self, token: Token) -> bool:
         """Make the innermost statement that was begun a `Bad` one; False if there is none."""

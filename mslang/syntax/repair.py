@@ -37,13 +37,19 @@ def find_repair(machine: Machine, rest: Sequence[Token], openers: Sequence[Token
     kinds = [token.kind for token in rest[: FAR + 1]]
     best = Repair()
     for repair in _candidates(rest[0], openers, missing_brace):
-        after = kinds if repair.insert else [*filter(None, (repair.instead,)), *kinds[1:]]
-        reached = machine.advance([*repair.insert, *after]) - len(repair.insert)
-        whole = reached == len(after) and after[-1] == END
-        reach = FAR if whole else min(reached - (repair.instead is not None), FAR)
+        if repair.insert:
+            reach = measure(machine, repair.insert, kinds)
+        else:
+            reach = measure(machine, [repair.instead] if repair.instead else [], kinds[1:])
         if reach > best.reach:
             best = repair._replace(reach=reach)
     return best if best.reach >= _ENOUGH else None
+
+
+def measure(machine: Machine, head: Sequence[str], rest: Sequence[str], depth: int | None = None) -> int:
+    """How many tokens of `rest` can be read after `head`: `FAR` at most, and if that is all of the text."""
+    read = machine.advance([*head, *rest], depth) - len(head)
+    return FAR if read == len(rest) and rest[-1] == END else min(read, FAR)
 
 
 def _candidates(token: Token, openers: Sequence[Token], missing_brace: bool) -> Iterator[Repair]:
