@@ -8,6 +8,7 @@ from mslang.ir.program import Program
 from mslang.ir.visit import map_program_exprs, walk_expr
 from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
+from mslang.lower.init import hoist
 from mslang.lower.kernel import Kernel
 from mslang.lower.place import place
 from mslang.target.description import Target
@@ -20,7 +21,7 @@ def lower(program: Program, target: Target) -> Kernel:
     """
     _check_decided(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-    return Kernel(program.name, program.params, resolve(place(flatten(program))), dynamic)
+    return Kernel(program.name, program.params, resolve(hoist(place(flatten(program)))), dynamic)
 
 
 def _check_decided(program: Program) -> None:

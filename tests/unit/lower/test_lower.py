@@ -106,16 +106,29 @@ def test_a_parallel_loop_is_not_cut_in_two():
     assert np.array_equal(run(program, a, b), a @ b)
 
 
-def test_init_is_peeled_off_the_first_iteration():
+def test_init_is_done_before_the_reduction():
     b = ProgramBuilder("sum")
     x, y = b.input("X", (4, 16)), b.output("Y", (4,))
     with b.loop("i0", 4) as i0, b.loop("ko", 4) as ko, b.loop("ki", 4) as ki:
         with b.block("y", spatial("i", 4, at=i0), reduce("k", 16, at=ko * 4 + ki)) as (i, k):
             y[i] += x[i, k]
     program = b.finish()
+    assert print_kernel(lowered(program)).count("for") == 3
     assert not found(lowered(program), If)
     data = np.arange(64, dtype=np.float32).reshape(4, 16)
     assert np.array_equal(run(program, data), data.sum(1))
+
+
+def test_init_under_an_inner_loop_is_peeled_with_the_first_iteration():
+    b = ProgramBuilder("sum")
+    x, y = b.input("X", (8, 4)), b.output("Y", (4,))
+    with b.loop("k0", 8) as k0, b.loop("i0", 4, kind="vectorized") as i0:
+        with b.block("y", spatial("i", 4, at=i0), reduce("k", 8, at=k0)) as (i, k):
+            y[i] += x[k, i]
+    program = b.finish()
+    assert not found(lowered(program), If)
+    data = np.arange(32, dtype=np.float32).reshape(8, 4)
+    assert np.array_equal(run(program, data), data.sum(0))
 
 
 def test_padding_becomes_border_and_interior():
