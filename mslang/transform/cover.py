@@ -6,12 +6,12 @@ dimension, and where its predicate does no more than cut off what lies outside i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk_paths
 from mslang.transform.dependence import storage_of, writers
@@ -68,8 +68,8 @@ def consumed_box(path: Path, region: Region, above: Path) -> Box:
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
-    """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`;
-    None if it is not known to be a box."""
+    """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`,
+    but for elements outside of its `image`; None if it is not known to be a box."""
     block = block_at(path)
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
@@ -77,13 +77,36 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     ranges = {**found.outer, **found.inner}
     if (all(_is_guard(c, found.axes, ranges) for c in found.conditions)
             and _fills(found.box, found.inner, found.outer)):
-        return arith.relax(found.box, found.inner)
+        loose = [c for c in found.conditions if not arith.proved(c, ranges)]
+        cut = [a.name for a, pair in zip(block.axes, found.axes, strict=True)
+               if any(_guards(c, *pair, ranges) for c in loose)]
+        return arith.relax(found.box, found.inner) if _leave_image(cut, block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         axes = axis_ranges(block)
         if _fills(region.ranges, axes, {}):
             return arith.relax(region.ranges, axes)
     return None
+
+
+def image(block: Block, region: Region) -> Box:
+    """All that a block can touch of a region, its axes running over their extents."""
+    return arith.relax(region.ranges, axis_ranges(block))
+
+
+def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
+    """Do axes beyond their extents touch only what lies outside of the image? (`j` = 8 in `i * 8 + j` does not.)"""
+    axes = axis_ranges(block)
+    for r, reached in zip(region.ranges, image(block, region), strict=True):
+        end = arith.add(reached.start, reached.extent)
+        for name in free_vars(r.start) & set(cut):
+            others = {n: x for n, x in axes.items() if n != name}
+            over = arith.bounds(substitute(r.start, {name: axes[name].extent}), others)
+            under = arith.bounds(arith.add(substitute(r.start, {name: Const(-1)}), r.extent), others)
+            if over is None or under is None or not (
+                    arith.proved(Binary("<=", end, over[0])) and arith.proved(Binary("<=", under[1], reached.start))):
+                return False
+    return True
 
 
 def cuts_only_outside(path: Path) -> bool:
@@ -99,16 +122,16 @@ def _has_guards_only(path: Path) -> bool:
 
 
 def _is_guard(condition: Expr, axes: tuple[tuple[Expr, Expr], ...], ranges: Mapping[str, Range]) -> bool:
-    if arith.proved(condition, ranges):
-        return True
+    return arith.proved(condition, ranges) or any(_guards(condition, *a, ranges) for a in axes)
+
+
+def _guards(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Does a condition say that an axis stays below its extent, or does not go below 0?"""
     match condition:
         case Binary("<", value, bound):
-            return any(arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
-                       for binding, extent in axes)
-        case Binary("<=", low, value):
-            return arith.equal(low, ZERO) and any(arith.equal(binding, value, ranges) for binding, _ in axes)
-        case Binary(">=", value, low):
-            return arith.equal(low, ZERO) and any(arith.equal(binding, value, ranges) for binding, _ in axes)
+            return arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+        case Binary("<=", low, value) | Binary(">=", value, low):
+            return arith.equal(low, ZERO) and arith.equal(binding, value, ranges)
     return False
 
 
@@ -195,12 +218,13 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
     above = common_path(consumer[:-1], *(q[:-1] for q in makers))
     ranges = {v: r for v, r in ranges_above(consumer).items()
               if v not in loop_ranges(loops_between(consumer, above))}
-    made = [box for q in makers for w in block_at(q).writes if w.buffer == buffer
+    made = [(box, image(block_at(q), w)) for q in makers for w in block_at(q).writes if w.buffer == buffer
             for box in (produced_box(q, w, above),) if box is not None]
     shape = all_buffers(program)[buffer]
     read = [consumed_box(consumer, r, above) for r in block_at(consumer).reads if r.buffer == buffer]
-    return all(any(covers(m, box, shape, ranges) for m in made)
-               or any(_paved(made, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
+    inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
+    return all(any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
+               or any(_paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
                       for d in range(len(box) if len(makers) > 1 else 0))
                for box in read)
 
