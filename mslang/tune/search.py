@@ -131,7 +131,8 @@ class Search:
         """What this run has on record already, if it is one that goes on."""
         known: set[str] = set()
         for record in self._database.records(run=self._run):
-            if isinstance(record, Record):
+            # Finalists stand twice: they are measured again at the end.
+            if isinstance(record, Record) and record.candidate not in known:
                 known.add(record.candidate)
                 self._tally.add(record.result.outcome, record.result.reason)
                 self._trials_before += record.result.outcome in TRIED
