@@ -8,7 +8,7 @@ from collections import Counter
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from mslang.backend.reference.interpret import run
 from mslang.ir.expr import Const, FreeTile, PerfectTile, Symbol
@@ -19,7 +19,8 @@ from mslang.transform.compute_location import legal_loops
 from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.outcome import BlockRef, Gone, Outcome
 from mslang.transform.registry import IMPLEMENTATIONS
-from tests.property.block_programs import Steps, apply, arrays, blocks, loops, random_program, same_meaning
+from tests.property.block_programs import Steps, apply, blocks, loops, random_program, same_meaning
+from tests.property.strategies import programs, random_inputs
 from tests.unit.transform.programs import block, loop
 from tests.unit.transform.programs import loops as loop_refs
 from tests.unit.transform.workloads import conv2d, softmax
@@ -44,9 +45,7 @@ def check_outcome(before: Program, outcome: Outcome) -> None:
             assert ref.name in old and to.name in there
 
 
-def try_sequence(seed: int, symbolic: bool, applied: Counter[str]) -> None:
-    rng = random.Random(seed)
-    before = random_program(rng, rng.randint(2, 5))
+def try_sequence(before: Program, rng: random.Random, symbolic: bool, applied: Counter[str]) -> None:
     steps = Steps(rng, symbolic, (*LOOP_PRIMITIVES, *BLOCK_PRIMITIVES * 2, "compute_at", "reverse_compute_at"))
     program = before
     for _ in range(rng.randint(4, 30)):
@@ -59,13 +58,27 @@ def try_sequence(seed: int, symbolic: bool, applied: Counter[str]) -> None:
         applied[step[0]] += 1
         program = outcome.program
     for k in range(3 if steps.symbols else 1):
-        same_meaning(before, program, steps.values(random.Random(seed + k)), seed % 1000)
+        same_meaning(before, program, steps.values(rng), k)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), symbolic=st.booleans())
-def test_random_sequences_keep_their_meaning(seed: int, symbolic: bool) -> None:
-    try_sequence(seed, symbolic, Counter())
+def test_random_sequences_on_chains_of_stages(seed: int, symbolic: bool) -> None:
+    rng = random.Random(seed)
+    try_sequence(random_program(rng, rng.randint(2, 5)), rng, symbolic, Counter())
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(program=programs(), seed=st.integers(0, 2**32 - 1), symbolic=st.booleans())
+def test_random_sequences_on_random_programs(program: Program, seed: int, symbolic: bool) -> None:
+    try_sequence(program, random.Random(seed), symbolic, Counter())
+
+
+@pytest.mark.campaign
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(program=programs(max_blocks=6), seed=st.integers(0, 2**32 - 1), symbolic=st.booleans())
+def test_a_campaign_on_random_programs(program: Program, seed: int, symbolic: bool) -> None:
+    try_sequence(program, random.Random(seed), symbolic, Counter())
 
 
 @pytest.mark.campaign
@@ -74,7 +87,8 @@ def test_a_campaign_applies_each_primitive_often() -> None:
     applied: Counter[str] = Counter()
     seed = 0
     while min(applied[n] for n in BLOCK_PRIMITIVES) < 500:
-        try_sequence(seed, seed % 2 == 0, applied)
+        rng = random.Random(seed)
+        try_sequence(random_program(rng, rng.randint(2, 5)), rng, seed % 2 == 0, applied)
         seed += 1
     print(dict(applied), seed, "sequences")
 
@@ -128,7 +142,7 @@ def test_softmax_with_three_blocks_at_every_place() -> None:
     p = split(plain, loop("i_3"), tile("t", 4, True)).program
     p = split(p, loop("j_1"), tile("u", 6, False)).program
     rng, legal = random.Random(0), 0
-    given_arrays = arrays(plain, np.random.default_rng(0))
+    given_arrays = random_inputs(plain, 0)
     want = run(plain, given_arrays)["B"]
     places = [None, *loop_refs("i_3_0 i_3_1 j_1_0 j_1_1")]
     for trio in ((a, b, c) for a in places for b in places for c in places):

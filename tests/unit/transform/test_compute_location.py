@@ -314,10 +314,10 @@ def accepted_close(before, outcome):
     import numpy as np
 
     from mslang.backend.reference.interpret import run
-    from tests.property.block_programs import arrays
+    from tests.property.strategies import random_inputs
 
     assert verify(outcome.program) == ()
-    given = arrays(before, np.random.default_rng(0))
+    given = random_inputs(before, 0)
     want, got = run(before, given), run(outcome.program, given)
     for name, value in want.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-5)
