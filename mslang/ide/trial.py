@@ -1,0 +1,121 @@
+"""Trial runs: each schedule of a file is run for some draws, and what its primitives refuse becomes a diagnostic.
+
+A primitive that refuses every draw is an error at its statement; one that refuses some is an information, for the
+structures that reach it are only part of the space.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span
+from mslang.ide.findings import findings
+from mslang.ide.keyed import Keyed
+from mslang.ide.snapshot import Snapshot, depends_on
+from mslang.schedule.space import Candidate, Rejection
+from mslang.schedule.strategies import space_of
+from mslang.sema.module import Found, Module
+from mslang.syntax import tree
+
+DRAWS = 64
+
+UNAVAILABLE = "MS266"
+"""The code of "this native name cannot run here": a fault of the installation, not of the file."""
+
+
+PINNED = "MS260"
+"""The code of pins that a requirement rejects: there is nothing to draw, so no draws are counted."""
+
+
+def trial_names(module: Module) -> tuple[str, ...]:
+    """The schedules and spaces of a file that can be run: those without errors of their own or of what they name."""
+    wrong = [(d.path or module.path, d.span) for d in findings(module) if d.severity is Severity.ERROR]
+    return tuple(n for n, p in module.items.items()
+                 if isinstance(p.item, tree.Schedule | tree.Space) and not _is_wrong(p, wrong, module.path))
+
+
+def _is_wrong(placed: tree.PlacedItem, wrong: list[tuple[str, Span | None]], path: str) -> bool:
+    end = placed.start + len(placed.parsed.text)
+    return any(p == path and (s is None or placed.start <= s.start < end) for p, s in wrong)
+
+
+def trial(snapshot: Snapshot, path: str, name: str, draws: int = DRAWS) -> tuple[Diagnostic, ...]:
+    """What running a schedule or space for `draws` draws finds, in the file; nothing is remembered of others.
+
+    Raises:
+        MsError: the file cannot be read.
+    """
+    module = snapshot.module(path)
+    placed = module.items.get(name)
+    if placed is None or not isinstance(placed.item, tree.Schedule | tree.Space):
+        return ()
+    found = Found(module, placed)
+    relative = _trial(Keyed((name, tuple(depends_on(found)), draws), (found, draws)))
+    return tuple(_moved(d, placed.start, path) for d in relative)
+
+
+@lru_cache(maxsize=256)
+def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
+    found, draws = work.value
+    assert isinstance(found.item, tree.Schedule | tree.Space)
+    at = found.item.name.span
+    try:
+        space = space_of(found.module, found.item.name.text)
+    except MsError:
+        # The program or the target is at fault, which static checking has said where they are written.
+        return ()
+    try:
+        space.sample(0)
+    except MsError as error:
+        if error.diagnostic.code == PINNED:
+            return (error.diagnostic.at(at),)
+    refused: Counter[Diagnostic] = Counter()
+    rejected: Counter[str] = Counter()
+    done = 0
+    for k in range(draws):
+        try:
+            drawn = space.attempt(0, k)
+        except MsError as error:
+            drawn = Rejection(error.diagnostic.message, True, error)
+        done += 1
+        match drawn:
+            case Candidate() if not drawn.sketch.addresses:
+                return ()
+            case Rejection(illegal=True, error=MsError() as error):
+                refused[error.diagnostic] += 1
+            case Rejection(reason=reason):
+                rejected[reason] += 1
+    outcome = [_refusal(d, n, done, found) for d, n in refused.items()]
+    if rejected and sum(rejected.values()) == done:
+        reasons = "; ".join(f"{n} of {done}: {why}" for why, n in rejected.most_common(3))
+        outcome.append(Diagnostic("MS261", f"no draw of {done} is valid", at, Severity.WARNING, why=reasons,
+                                  help="loosen the requirements, or pin decisions that satisfy them"))
+    return tuple(outcome)
+
+
+def _refusal(d: Diagnostic, count: int, of: int, found: Found) -> Diagnostic:
+    """A refusal where it happened in this item, else at the item's name; spans count from the item."""
+    here = _in_item(d, found)
+    span = here if here is not None else found.item.name.span
+    severity = Severity.ERROR if count == of and d.code != UNAVAILABLE else Severity.INFORMATION
+    why = d.why
+    if count < of:
+        why = f"fails for {count} of {of} draws" + (f"; {d.why}" if d.why else "")
+    return Diagnostic(d.code, d.message, span, severity, why, d.help)
+
+
+def _in_item(d: Diagnostic, found: Found) -> Span | None:
+    end = found.placed.start + len(found.placed.parsed.text)
+    places = [(d.path, d.span), *((n.path, n.span) for n in d.notes)]
+    for path, span in places:
+        if path == found.module.path and span is not None and found.placed.start <= span.start < end:
+            return span.shifted(-found.placed.start)
+    return None
+
+
+def _moved(d: Diagnostic, start: int, path: str) -> Diagnostic:
+    return replace(d.placed(path, start))
+
