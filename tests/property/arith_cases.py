@@ -7,18 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mslang.ir.arith.domain import rows
 from mslang.ir.expr import (
     Binary,
     Choice,
     Const,
+    Domain,
     DynamicRange,
     Expr,
     FreeTile,
     PartitionedTile,
     PerfectTile,
     Symbol,
+    Uniform,
     Var,
 )
 from mslang.ir.program import Range
@@ -29,11 +32,20 @@ PART = PartitionedTile(Const(12), 2, 1, 2)
 DYNAMIC = DynamicRange(4, 16, 4)
 PICK = Choice((1, 2, 8))
 
-DOMAINS = {"t": PERFECT, "u": FREE, "p": PART, "M": DYNAMIC, "c": PICK}
+SIGNED = Uniform(-2, 3)
+NESTED = PerfectTile(Binary("*", Symbol("t", PERFECT, 1), Symbol("t", PERFECT, 2)), 2)
+
+DOMAINS: dict[str, Domain] = {
+    "t": PERFECT, "u": FREE, "p": PART, "M": DYNAMIC, "c": PICK, "w": SIGNED, "s": NESTED,
+}
 SYMBOLS: tuple[Symbol, ...] = (
     *(Symbol("t", PERFECT, k) for k in range(3)), *(Symbol("u", FREE, k) for k in range(2)),
     *(Symbol("p", PART, k) for k in range(2)), Symbol("M", DYNAMIC), Symbol("c", PICK),
+    *(Symbol("s", NESTED, k) for k in range(2)),
 )
+"""Symbols that are sizes, that is positive."""
+
+ANY_SYMBOLS = (*SYMBOLS, Symbol("w", SIGNED))
 NAMES = ("i", "j", "k")
 
 
@@ -59,7 +71,7 @@ def indices(symbolic: bool = True, names: tuple[str, ...] = NAMES) -> st.SearchS
     divisors = sizes() if symbolic else st.sampled_from((1, 2, 3, 4, 6, 8, 12)).map(Const)
     leaves: list[st.SearchStrategy[Expr]] = [st.sampled_from(names).map(Var), st.integers(-9, 20).map(Const)]
     if symbolic:
-        leaves.append(st.sampled_from(SYMBOLS))
+        leaves.append(st.sampled_from(ANY_SYMBOLS))
 
     def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         return st.one_of(
@@ -92,9 +104,22 @@ def comparisons(symbolic: bool = True) -> st.SearchStrategy[Case]:
     return st.builds(Case, both, all_ranges(symbolic))
 
 
+def values_of(name: str, before: Mapping[str, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """All values of a decision, given those that its extent depends on."""
+    from mslang.ir.arith import substitute_symbols
+
+    domain = DOMAINS[name]
+    if isinstance(domain, PerfectTile):
+        domain = replace(domain, extent=substitute_symbols(domain.extent, before))
+    return rows(domain) or ()
+
+
 def draws(draw: st.DrawFn) -> dict[str, tuple[int, ...]]:
     """A value for every decision."""
-    return {n: draw(st.sampled_from(rows(d) or ())) for n, d in DOMAINS.items()}
+    out: dict[str, tuple[int, ...]] = {}
+    for n in DOMAINS:
+        out[n] = draw(st.sampled_from(values_of(n, out)))
+    return out
 
 
 symbol_values = st.composite(draws)

@@ -10,10 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mslang.ir.arith import IterMap, compile_symbols, detect, evaluate, invert
-from mslang.ir.arith.domain import rows
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Symbol, Var
 from mslang.ir.program import Range
-from tests.property.arith_cases import DOMAINS, SYMBOLS, op, points, sizes, symbol_values
+from tests.property.arith_cases import ANY_SYMBOLS, DOMAINS, SYMBOLS, op, points, sizes, symbol_values, values_of
 
 Loops = Mapping[str, Range]
 
@@ -98,7 +97,7 @@ def _points(loops: Loops) -> list[dict[str, int]]:
 # ------------------------------------------------------------------ arrays of decisions
 def size_expressions() -> st.SearchStrategy[Expr]:
     """Expressions over symbols, comparisons among them too."""
-    leaves = st.one_of(st.integers(-9, 20).map(Const), st.sampled_from(SYMBOLS))
+    leaves = st.one_of(st.integers(-9, 20).map(Const), st.sampled_from(ANY_SYMBOLS))
 
     def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         return st.one_of(
@@ -113,14 +112,17 @@ def size_expressions() -> st.SearchStrategy[Expr]:
 @given(st.lists(size_expressions(), min_size=1, max_size=4), st.integers(0, 2**31))
 def test_batches_equal_evaluation(exprs: list[Expr], seed: int) -> None:
     random = np.random.default_rng(seed)
-    tables = {n: np.array(rows(d) or ()) for n, d in DOMAINS.items()}
-    drawn = {n: t[random.integers(0, len(t), 20)] for n, t in tables.items()}
+    draws: list[dict[str, tuple[int, ...]]] = [{} for _ in range(20)]
+    for n in DOMAINS:
+        for d in draws:
+            found = values_of(n, d)
+            d[n] = found[random.integers(0, len(found))]
+    drawn = {n: np.array([d[n] for d in draws]) for n in DOMAINS}
     conditions = [Binary("<", a, b) for a, b in pairwise(exprs)]
-    columns = {s.text: drawn[s.name][:, s.position or 0] for s in SYMBOLS}
-    out = compile_symbols([*exprs, *conditions], SYMBOLS)(columns)
+    columns = {s.text: drawn[s.name][:, s.position or 0] for s in ANY_SYMBOLS}
+    out = compile_symbols([*exprs, *conditions], ANY_SYMBOLS)(columns)
     for row in range(20):
-        values = {n: tuple(int(x) for x in drawn[n][row]) for n in drawn}
-        assert [v[row] for v in out] == [evaluate(e, {}, values) for e in (*exprs, *conditions)]
+        assert [v[row] for v in out] == [evaluate(e, {}, draws[row]) for e in (*exprs, *conditions)]
 
 
 def test_a_batch_of_one_constant_has_the_shape_of_its_columns() -> None:
