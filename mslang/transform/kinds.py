@@ -56,7 +56,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
 def vectorize(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop at once, as the lanes of vector instructions.
 
-    Any extent is allowed: lowering strip-mines what is wider than a register and runs the rest with a guard.
+    Any extent is allowed; how many lanes one instruction takes is the concern of lowering.
 
     Before:
         for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }

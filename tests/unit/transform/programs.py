@@ -1,7 +1,5 @@
 """Programs to transform, and a terse text of loops and blocks to compare."""
 
-from collections.abc import Callable
-
 import pytest
 
 from mslang.diagnostics import ScheduleError
@@ -140,6 +138,3 @@ class Refused:
         for word in self.words:
             assert word in said, said
         return True
-
-
-Apply = Callable[[Program], Program]

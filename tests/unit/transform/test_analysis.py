@@ -175,7 +175,7 @@ def test_every_other_element_is_not_all():
 def test_a_masked_producer_covers_nothing():
     b = ProgramBuilder("mask")
     a, c, t = b.input("A", (8, 8)), b.output("B", (8, 8)), b.alloc("T", (8, 8))
-    with b.loop("i", 8) as i, b.loop("j", 8) as j:  # noqa: SIM117
+    with b.loop("i", 8) as i, b.loop("j", 8) as j:
         with b.block("p", spatial("x", 8, i), spatial("y", 8, j), where=i < j) as (x, y):
             t[x, y] = a[x, y]
     with b.block("q", spatial("x", 8), spatial("y", 8)) as (x, y):

@@ -115,7 +115,7 @@ def test_refuses_an_output_indexed_by_the_reduction():
 def test_refuses_to_sum_twice_what_was_summed_anew():
     b = ProgramBuilder("again")
     a, c = b.input("A", (4, 4)), b.output("C", (4,))
-    with b.loop("r", 3), b.loop("i", 4) as i, b.loop("k", 4) as k:  # noqa: SIM117
+    with b.loop("r", 3), b.loop("i", 4) as i, b.loop("k", 4) as k:
         with b.block("s", spatial("x", 4, i), reduce("z", 4, k)) as (x, z):
             c[x] += a[x, z]
     p = b.finish()
@@ -127,7 +127,7 @@ def test_refuses_to_sum_twice_what_was_summed_anew():
 def test_refuses_overlapping_windows():
     b = ProgramBuilder("overlap")
     a, c = b.input("A", (6, 4)), b.output("C", (6,))
-    with b.loop("i", 4) as i, b.loop("h", 3) as h, b.loop("k", 4) as k:  # noqa: SIM117
+    with b.loop("i", 4) as i, b.loop("h", 3) as h, b.loop("k", 4) as k:
         with b.block("s", spatial("x", 6, i + h), reduce("z", 4, k)) as (x, z):
             c[x] += a[x, z]
     p = b.finish()
@@ -138,7 +138,7 @@ def test_refuses_overlapping_windows():
 def test_refuses_a_spatial_loop_bounded_by_a_reduction_loop():
     b = ProgramBuilder("ragged")
     a, c = b.input("A", (4, 4)), b.output("C", (4,))
-    with b.loop("k", 4) as k, b.loop("i", k + 1) as i:  # noqa: SIM117
+    with b.loop("k", 4) as k, b.loop("i", k + 1) as i:
         with b.block("s", spatial("x", 4, i), reduce("z", 4, k)) as (x, z):
             c[x] += a[x, z]
     with refused("MS314", "depend on the reduction loop `k`"):
@@ -148,7 +148,7 @@ def test_refuses_a_spatial_loop_bounded_by_a_reduction_loop():
 def test_refuses_a_reduction_that_does_not_begin_at_zero():
     b = ProgramBuilder("late")
     a, c = b.input("A", (4, 8)), b.output("C", (4,))
-    with b.loop("i", 4) as i, b.loop("k", 4) as k:  # noqa: SIM117
+    with b.loop("i", 4) as i, b.loop("k", 4) as k:
         with b.block("s", spatial("x", 4, i), reduce("z", 8, k + 4)) as (x, z):
             c[x] += a[x, z]
     with refused("MS314", "does not surely begin at 0"):

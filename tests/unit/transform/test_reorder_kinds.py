@@ -28,7 +28,7 @@ def with_axis_kind(program, name, kind):
     return replace(program, body=tuple(visit(s) for s in program.body))
 
 
-def shared_nest(shift=0, inplace=False):
+def shared_nest(shift=0):
     """T = A + 1 and B = T(shifted) in one loop over i."""
     b = ProgramBuilder("shared")
     a, c, t = b.input("A", (8, 4)), b.output("B", (8, 4)), b.alloc("T", (8, 4))
@@ -37,7 +37,6 @@ def shared_nest(shift=0, inplace=False):
             t[x, y] = a[x, y] + 1.0
         with b.loop("l", 4) as j, b.block("q", spatial("x", 8, i), spatial("y", 4, j)) as (x, y):
             c[x, y] = t[(x + 8 - shift) % 8 if shift else x, y]
-    del inplace
     return b.finish()
 
 
@@ -90,7 +89,7 @@ def test_reorder_refuses():
 def test_reorder_refuses_bindings_that_are_not_affine():
     b = ProgramBuilder("square")
     a, c = b.input("A", (8, 8)), b.inout("B", (64, 8))
-    with b.loop("i", 8) as i, b.loop("j", 8) as j:  # noqa: SIM117
+    with b.loop("i", 8) as i, b.loop("j", 8) as j:
         with b.block("b", spatial("x", 64, i * i), spatial("y", 8, j)) as (x, y):
             c[x, y] = a[y, y]
     with refused("MS308", "not affine"):
@@ -100,7 +99,7 @@ def test_reorder_refuses_bindings_that_are_not_affine():
 def test_reorder_refuses_a_domain_turned_inside_out():
     b = ProgramBuilder("triangle")
     a, c = b.input("A", (8, 8)), b.inout("B", (8, 8))
-    with b.loop("i", 8) as i, b.loop("j", i + 1) as j:  # noqa: SIM117
+    with b.loop("i", 8) as i, b.loop("j", i + 1) as j:
         with b.block("b", spatial("x", 8, i), spatial("y", 8, j)) as (x, y):
             c[x, y] = a[x, y]
     with refused("MS307", "bounds of loop `j` depend on loop `i`"):

@@ -66,8 +66,8 @@ class Steps:
 def matmul(m: int, n: int, k: int) -> Program:
     b = ProgramBuilder("matmul")
     a, w, c = b.input("A", (m, k)), b.input("B", (k, n)), b.output("C", (m, n))
-    with b.block("mm", spatial("i", m), spatial("j", n), reduce("k", k)) as (i, j, l):
-        c[i, j] += a[i, l] * w[l, j]
+    with b.block("mm", spatial("i", m), spatial("j", n), reduce("k", k)) as (i, j, z):
+        c[i, j] += a[i, z] * w[z, j]
     return b.finish()
 
 
