@@ -223,3 +223,8 @@ def test_add_unit_loop_above_a_loop_and_above_a_block():
 def test_add_unit_loop_refuses_nothing_that_exists():
     with refused("MS301", "no block `nope`"):
         add_unit_loop(copy(), block("nope"))
+
+
+def test_an_axis_of_one_element_keeps_its_loops():
+    p = split(copy(1), loop("i"), tile(PerfectTile(Const(1), 2), 2)).program
+    assert "i_0" in outline(p).split("b[")[1] and "i_1" in outline(p).split("b[")[1]
