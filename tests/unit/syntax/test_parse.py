@@ -235,5 +235,10 @@ def test_the_parser_does_without_lark() -> None:
     import subprocess
     import sys
 
-    code = "import sys; from mslang.syntax.parse import parse_file; parse_file('x', 'const a = 1'); print('lark' in sys.modules)"
+    code = """if True:
+        import sys
+        from mslang.syntax.parse import parse_file
+        parse_file('x', 'const a = 1')
+        print('lark' in sys.modules)
+    """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
