@@ -68,7 +68,8 @@ def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Re
         ScheduleError: MS203, the argument is of another kind; MS211, a handle in it is dead.
     """
     if param.variadic:
-        assert isinstance(value, tuple)
+        if not isinstance(value, tuple):
+            raise _wrong(op, param, value)
         return tuple(_lowered(op, param, param.kind, x, resolve) for x in value)
     if value is None and not isinstance(param.default, Required):
         return None
@@ -130,7 +131,7 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
             return value
         case tuple():
             return tuple(written(x, operand) for x in value)
-    raise TypeError(f"no argument: {value!r}")
+    raise ScheduleError(problem("MS203", f"{describe(value)} is nothing that an operation takes"))
 
 
 def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], object]) -> object:

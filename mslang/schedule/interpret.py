@@ -284,17 +284,17 @@ def _len(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], 
     return len(args[0])
 
 
-def _extreme(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-             ) -> object:
-    assert isinstance(e.callee, tree.Ref)
-    op = e.callee.name.text
-    items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
-    if not items:
-        raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
-    found = items[0]
-    for other in items[1:]:
-        found = values.combine(op, found, other)
-    return found
+def _extreme(op: str) -> Builtin:
+    def find(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+        items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
+        if not items or kwargs:
+            raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
+        found = items[0]
+        for other in items[1:]:
+            found = values.combine(op, found, other)
+        return found
+
+    return find
 
 
 def _location(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
@@ -311,6 +311,6 @@ def _enter_postproc(it: Interpreter, args: Sequence[object], kwargs: Mapping[str
 
 
 BUILTINS: Mapping[str, Builtin] = MappingProxyType({
-    "apply": _apply, "len": _len, "min": _extreme, "max": _extreme, "at": _location, "enter_postproc": _enter_postproc,
+    "apply": _apply, "len": _len, "min": _extreme("min"), "max": _extreme("max"), "at": _location, "enter_postproc": _enter_postproc,
 })
 """The functions that need no `use`."""

@@ -11,6 +11,7 @@ from mslang.ir.arith import simplify
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.program import Program
 from mslang.ir.visit import map_expr
+from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import unwritten
 from mslang.schedule.decisions import Decider, Drawing, PinError
@@ -81,10 +82,16 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
     if instruction.op not in OPERATIONS:
         raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
     kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
+    if [n for n, _ in instruction.arguments] != list(kinds):
+        raise ScheduleError(problem("MS263", f"`{instruction.op}` is called with other arguments than it takes",
+                                    why=f"it takes {', '.join(kinds)}"))
     bound = {
         name: unwritten(_current(session, argument), kinds[name], session.operand_value)
         for name, argument in instruction.arguments
     }
+    samples = OPERATIONS[instruction.op].group is Group.SAMPLER
+    if samples is not (instruction.address is not None) or (samples and len(instruction.results) != 1):
+        raise ScheduleError(problem("MS263", f"`{instruction.op}` and the address do not go together"))
     if instruction.address is None:
         session.apply(instruction.op, bound, names=instruction.results, site=Site(instruction.op))
         return

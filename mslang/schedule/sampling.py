@@ -27,6 +27,9 @@ from mslang.transform import getters
 from mslang.transform.outcome import BlockRef, LoopRef
 from mslang.transform.registry import IMPLEMENTATIONS
 
+PARTS = 16
+"""A tile has at most so many parts."""
+
 
 def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain | None:
     """The domain of a numeric decision; None if the decision is structure.
@@ -94,8 +97,8 @@ def dynamic(e: Expr) -> bool:
 def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
     n = args["n"]
     assert isinstance(n, int)
-    if n < 1:
-        raise ScheduleError(problem("MS203", f"`{op}` takes at least one part, not {n}"))
+    if not 1 <= n <= PARTS:
+        raise ScheduleError(problem("MS203", f"`{op}` takes 1 to {PARTS} parts, not {n}"))
     if op == "partitioned_tile":
         at, factor = args["at"], args["factor"]
         assert isinstance(at, int) and isinstance(factor, int)

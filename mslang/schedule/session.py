@@ -127,12 +127,13 @@ class Session:
             raise ScheduleError(problem("MS201", f"nothing is called `{operand.base}` at this point of the trace"))
         if operand.axis is None and operand.index is None:
             return base
-        assert isinstance(base, Handle)
+        if not isinstance(base, Handle) or base.kind != "block":
+            raise ScheduleError(problem("MS203", f"`{operand.base}` is no block, and has no loops"))
         if operand.axis is not None:
             return self.axis(base, operand.axis)
         loops = self.get("loops", {"block": base})
         assert isinstance(loops, tuple) and operand.index is not None
-        if operand.index >= len(loops):
+        if not 0 <= operand.index < len(loops):
             raise ScheduleError(problem(
                 "MS201", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops"))
         found: object = loops[operand.index]
@@ -307,6 +308,8 @@ class Session:
     def choose(self, address: str, alternatives: Alternatives, given: Value | None = None,
                implied: tuple[Label, ...] = ()) -> Label:
         """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
+        if not alternatives.labels and not alternatives.orders:
+            raise ScheduleError(problem("MS203", f"`{address}` has nothing to choose from"))
         choice = Structural(address, alternatives, self._given(address, given), implied)
         label = self.decider.structure(choice)
         if label not in implied:

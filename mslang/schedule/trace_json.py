@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -57,18 +58,30 @@ def from_json(text: str | bytes) -> Trace:
         if data.get("format") != FORMAT:
             raise _unreadable(f"its format is {data.get('format')!r}; this version reads {FORMAT}")
         return Trace(
-            str(data["program"]),
-            tuple(
-                Instruction(i["op"], tuple((n, _in(v)) for n, v in i["arguments"].items()), tuple(i["results"]),
-                            i["address"])
-                for i in data["instructions"]
-            ),
+            _text(data["program"]),
+            tuple(_instruction(i) for i in data["instructions"]),
             tuple((a, _value(v)) for a, v in data["decisions"].items()),
-            data["target"],
-            data["source"],
+            _text_or_none(data["target"]),
+            _text_or_none(data["source"]),
         )
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as failure:
         raise _unreadable(f"{type(failure).__name__}: {failure}") from failure
+
+
+def _instruction(data: dict[str, Any]) -> Instruction:
+    arguments = tuple((name, _in(v)) for name, v in data["arguments"].items())
+    results = tuple(_text(r) for r in data["results"])
+    return Instruction(_text(data["op"]), arguments, results, _text_or_none(data["address"]))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a text is needed, not {value!r}")
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _unreadable(why: str) -> MsError:
