@@ -178,7 +178,7 @@ class Expressions:
             value = f"{storage.text}[{at}]"
             if storage.raced:
                 checks.append(f"({storage.text}_s.reader[({at} := {flat})] == _ctx"
-                              f" or _k.read({storage.text}_s, {at}, _ctx, {site}))")
+                              f" or _k.read({storage.text}_s, {at}, _ctx, _levels, {site}))")
             first = at if storage.raced else f"({at} := {flat})"
             if storage.fresh:
                 v = self.temporary("v")

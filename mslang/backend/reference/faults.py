@@ -1,18 +1,19 @@
 """What a running program may do wrong, and the shadow memory by which races show.
 
-A *context* is where control stands among the concurrent loops: a tuple of (loop, execution, iteration), outermost
-first. Two accesses are concurrent if their contexts first differ in the iteration of one execution of one loop.
-The interpreter runs in program order, so of the writers of an element only the last one matters.
+The iterations of concurrent loops are numbered as they begin, so that what runs inside an iteration (but in no
+further concurrent loop) has that number. While a loop runs, the numbers from its first one up to that of its current
+iteration are those of the iterations before: an access with such a number is concurrent with the current one. The
+interpreter runs in program order, so of the writers of an element only the last one matters; and of its readers only
+the last one, and among those concurrent with that one the first.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from math import prod
 
 import msgspec
-
-Context = tuple[tuple[str, int, int], ...]
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -36,85 +37,95 @@ class Fault(Exception):
         self.code, self.message, self.block, self.why = code, message, block, why
 
 
-class Shadow:
-    """Who last wrote and who has read each element of a buffer since, by number of context.
+class Execution:
+    """One run of a concurrent loop from `start` on; `begun` are the numbers of its iterations."""
 
-    `writer` and `reader` hold -1 for nobody; `others` are earlier readers; `who` is the store that wrote.
+    __slots__ = ("begun", "first", "loop", "start")
+
+    def __init__(self, loop: str, start: int, first: int) -> None:
+        self.loop, self.start, self.first = loop, start, first
+        self.begun: list[int] = []
+
+    def iteration(self, number: int) -> int:
+        """The loop variable's value where an access has this number."""
+        return self.start + bisect_right(self.begun, number) - 1
+
+
+Level = tuple[int, int, Execution]
+"""A concurrent loop around the place where control is: its first number, that of its current iteration, itself."""
+
+
+class Shadow:
+    """Who last wrote and who has read each element of a buffer since, by number; -1 for nobody.
+
     `private` are the loops of which each iteration has the buffer to itself: there only a read of what
     another iteration wrote is a race.
     """
 
-    __slots__ = ("others", "private", "reader", "shape", "who", "writer")
+    __slots__ = ("earlier", "private", "reader", "shape", "who", "writer")
 
     def __init__(self, shape: tuple[int, ...], private: frozenset[str]) -> None:
         size = prod(shape)
-        self.writer = [-1] * size
-        self.reader = [-1] * size
-        self.who: dict[int, int] = {}
-        self.others: dict[int, set[int]] = {}
+        self.writer, self.reader, self.earlier, self.who = [-1] * size, [-1] * size, [-1] * size, [-1] * size
         self.shape, self.private = shape, private
 
 
 class Checker:
-    """The state of one checked run: contexts, and the tables that faults are reported with."""
+    """The state of one checked run: the numbers of iterations, and what faults are reported with."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self.sites = sites
-        self.contexts: list[Context] = [()]
-        self.executions = 0
+        self.numbers = 0
 
     # -------------------------------------------------------------- concurrent loops
     def shadow(self, shape: tuple[int, ...], private: Sequence[str]) -> Shadow:
         """Shadow memory for a buffer."""
         return Shadow(shape, frozenset(private))
 
-    def execution(self) -> int:
-        """A number for one more execution of a loop."""
-        self.executions += 1
-        return self.executions
+    def execution(self, loop: str, start: int) -> Execution:
+        """A loop that begins to run."""
+        return Execution(loop, start, self.numbers + 1)
 
-    def enter(self, outer: int, loop: str, execution: int, iteration: int) -> int:
-        """The context of one iteration."""
-        self.contexts.append((*self.contexts[outer], (loop, execution, iteration)))
-        return len(self.contexts) - 1
+    def enter(self, execution: Execution) -> int:
+        """The number of the iteration that begins."""
+        self.numbers += 1
+        execution.begun.append(self.numbers)
+        return self.numbers
 
-    def diverging(self, a: int, b: int) -> tuple[str, int, int] | None:
-        """The loop, and its two iterations, in which two contexts are concurrent; None if they are ordered."""
-        for x, y in zip(self.contexts[a], self.contexts[b], strict=False):
-            if x != y:
-                return (x[0], x[2], y[2]) if x[:2] == y[:2] else None
-        return None
-
-    def read(self, s: Shadow, at: int, context: int, site: int) -> bool:
+    def read(self, s: Shadow, at: int, number: int, levels: tuple[Level, ...], site: int) -> bool:
         """Note a read; always True."""
-        writer = s.writer[at]
-        if writer >= 0 and (found := self.diverging(writer, context)) is not None:
-            self._race(s, at, site, s.who.get(at), found, "reads what", "writes")
-        before = s.reader[at]
-        if before >= 0:
-            s.others.setdefault(at, set()).add(before)
-        s.reader[at] = context
+        writer, last, first = s.writer[at], s.reader[at], s.earlier[at]
+        kept = -1
+        for begin, now, execution in levels:
+            if begin <= writer < now:
+                self._race(s, at, site, s.who[at], execution, writer, number, "reads what", "writes")
+            if kept < 0 and execution.loop not in s.private:
+                kept = first if begin <= first < now else last if begin <= last < now else -1
+        s.earlier[at], s.reader[at] = kept, number
         return True
 
-    def write(self, s: Shadow, at: int, context: int, site: int) -> None:
+    def write(self, s: Shadow, at: int, number: int, levels: tuple[Level, ...], site: int) -> None:
         """Note a write."""
-        writer = s.writer[at]
-        if writer >= 0 and (found := self.diverging(writer, context)) is not None and found[0] not in s.private:
-            self._race(s, at, site, s.who.get(at), found, "writes what", "writes")
-        for reader in (s.reader[at], *s.others.pop(at, ())):
-            if reader >= 0 and (found := self.diverging(reader, context)) is not None and found[0] not in s.private:
-                self._race(s, at, site, None, found, "writes what", "reads")
-        s.writer[at] = s.reader[at] = context
-        s.who[at] = site
+        writer, last, first = s.writer[at], s.reader[at], s.earlier[at]
+        for begin, now, execution in levels:
+            if execution.loop in s.private:
+                continue
+            if begin <= writer < now:
+                self._race(s, at, site, s.who[at], execution, writer, number, "writes what", "writes")
+            for reader in (first, last):
+                if begin <= reader < now:
+                    self._race(s, at, site, -1, execution, reader, number, "writes what", "reads")
+        s.writer[at] = s.reader[at] = number
+        s.earlier[at], s.who[at] = -1, site
 
-    def _race(self, s: Shadow, at: int, site: int, other: int | None, found: tuple[str, int, int], does: str,
-              did: str) -> None:
+    def _race(self, s: Shadow, at: int, site: int, other: int, execution: Execution, before: int, number: int,
+              does: str, did: str) -> None:
         where = self.sites[site]
-        loop, before, now = found
-        by = None if other is None else self.sites[other].block
+        by = None if other < 0 else self.sites[other].block
         element = f"{where.buffer}[{', '.join(map(str, unflattened(at, s.shape)))}]"
-        raise Fault("MS483", f"iteration {now} of loop `{loop}` {does} iteration {before} {did}: `{element}`",
-                    where.block, f"the iterations of `{loop}` run at the same time"
+        raise Fault("MS483", f"iteration {execution.iteration(number)} of loop `{execution.loop}` {does} iteration"
+                    f" {execution.iteration(before)} {did}: `{element}`", where.block,
+                    f"the iterations of `{execution.loop}` run at the same time"
                     + (f"; the other access is in block `{by}`" if by is not None and by != where.block else ""))
 
     # -------------------------------------------------------------- faults; each of these raises

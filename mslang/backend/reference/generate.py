@@ -77,7 +77,7 @@ class _Generator:
         self._line(f"def run({', '.join(('_k', *names))}):")
         self.depth += 1
         if self.concurrent:
-            self._line("_ctx = 0")
+            self._line("_ctx, _levels = 0, ()")
         for b in params:
             self._shadows(scope.buffers[b.name])
         scope = self._allocate(self.program.allocs, scope)
@@ -202,17 +202,17 @@ class _Generator:
 
     def _concurrent(self, s: For, scope: Scope) -> None:
         name, over = self._variable(s, scope)
-        outer, execution = self.e.temporary("c"), self.e.temporary("x")
-        self._line(f"{outer} = _ctx")
-        self._line(f"{execution} = _k.execution()")
+        outer, levels, execution = self.e.temporary("c"), self.e.temporary("c"), self.e.temporary("x")
+        self._line(f"{outer}, {levels} = _ctx, _levels")
+        self._line(f"{execution} = _k.execution({s.var!r}, {self.e.expr(s.start, scope)})")
         self._line(f"for {name.text} in {over}:")
-        self._inside((name.text,), f"_ctx = _k.enter({outer}, {s.var!r}, {execution}, {name.text})", s.body,
-                     scope.under({s.var: name}))
-        self._line(f"_ctx = {outer}")
+        first = f"_levels = (*{levels}, ({execution}.first, _ctx := _k.enter({execution}), {execution}))"
+        self._inside((name.text,), first, s.body, scope.under({s.var: name}))
+        self._line(f"_ctx, _levels = {outer}, {levels}")
 
     def _cut(self, s: For, scope: Scope) -> None:
         name = self.e.temporary("f")
-        context = "_ctx" if self.concurrent else ""
+        context = "_ctx, _levels" if self.concurrent else ""
         before, self.loops = self.loops, 0
         self._nested(f"def {name}({context}):", (s,), scope)
         self.loops = before
@@ -305,7 +305,7 @@ class _Generator:
         if storage.raced:
             shadow = f"{storage.text}_s"
             self._line(f"if {shadow}.writer[{at}] != _ctx or {shadow}.reader[{at}] != _ctx:"
-                       f" _k.write({shadow}, {at}, _ctx, {site})")
+                       f" _k.write({shadow}, {at}, _ctx, _levels, {site})")
         self._owned(s, storage, at, kept, scope, site)
         self._line(f"{storage.text}[{at}] = {kept}")
 

@@ -378,3 +378,30 @@ def test_programs_that_python_calls_equal_are_told_apart():
     text = "program p(out y: f32[1]) { block b { y[0] = 1.0 / {zero} } }"
     plus, minus = (run(parse_program(text.replace("{zero}", z)), {})["y"][0] for z in ("0.0", "-0.0"))
     assert (plus, minus) == (np.inf, -np.inf)
+
+
+NESTED = """program p(x: f32[4, 4], inout y: f32[4, 4]) {{ for t in 2, i in 4 @ parallel {{
+    for j in 4 @ vectorized {{ block a[t: 2 @ opaque = t, i: 4 = i, j: 4 = j] {{ {first} }} }}
+    block c[t: 2 @ opaque = t, i: 4 = i] {{ {between} }}
+    for k in 4 @ vectorized {{ block b[t: 2 @ opaque = t, i: 4 = i, k: 4 = k] {{ {second} }} }} }} }}"""
+
+
+@pytest.mark.parametrize(("first", "between", "second", "loop"), [
+    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, k] + 1.0", None),
+    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[(i + 1) % 4, k]", "i"),
+    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, (k + 1) % 4]", "k"),
+    ("if y[i, 0] > 100.0 { y[i, j] = 0.0 }", "y[i, 0] = 1.0", "y[i, k] = x[i, k] + y[(i + 3) % 4, 0]", "i"),
+    ("if y[i, j] > 100.0 or y[i, 3] > 100.0 { y[i, j] = 0.0 }", "y[i, 2] = y[i, 0]",
+     "if k == 3 { y[i, 0] = 0.0 }", None),
+    ("if y[0, j] > 100.0 { y[i, j] = 0.0 }", "if y[0, 0] > 100.0 { y[i, 0] = 0.0 }", "if i == 3 { y[0, k] = 0.0 }",
+     "i"),
+])
+def test_races_of_nested_concurrent_loops(first: str, between: str, second: str, loop: str | None):
+    p = parse_program(NESTED.format(first=first, between=between, second=second))
+    arrays = {"x": data(4, 4), "y": data(4, 4)}
+    if loop is None:
+        assert run(p, arrays)["y"].shape == (4, 4)
+        return
+    with pytest.raises(MsError, match=f"of loop `{loop}`") as caught:
+        run(p, arrays)
+    assert caught.value.diagnostic.code == "MS483"
