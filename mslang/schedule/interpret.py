@@ -285,7 +285,8 @@ def _len(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], 
 
 
 def _extreme(op: str) -> Builtin:
-    def find(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame) -> object:
+    def find(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
+             ) -> object:
         items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
         if not items or kwargs:
             raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
@@ -311,6 +312,7 @@ def _enter_postproc(it: Interpreter, args: Sequence[object], kwargs: Mapping[str
 
 
 BUILTINS: Mapping[str, Builtin] = MappingProxyType({
-    "apply": _apply, "len": _len, "min": _extreme("min"), "max": _extreme("max"), "at": _location, "enter_postproc": _enter_postproc,
+    "apply": _apply, "len": _len, "min": _extreme("min"), "max": _extreme("max"), "at": _location,
+    "enter_postproc": _enter_postproc,
 })
 """The functions that need no `use`."""
