@@ -159,6 +159,11 @@ def legal_loops(program: Program, block: BlockRef, primitive: str) -> tuple[Loop
     return tuple(LoopRef(var) for var in near if _works(move, program, block, LoopRef(var)))
 
 
+def can_compute_at(program: Program, block: BlockRef, loop: LoopRef) -> bool:
+    """Can `compute_at` move a block to a loop?"""
+    return _works(_compute_at, program, block, loop)
+
+
 _Move = Callable[[Program, BlockRef, LoopRef, int], Outcome]
 
 

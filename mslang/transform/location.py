@@ -7,9 +7,9 @@ from enum import StrEnum
 from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.expr import ONE
-from mslang.ir.program import For, Program
+from mslang.ir.program import Program
 from mslang.ir.visit import path_to_block
-from mslang.transform.compute_location import compute_at
+from mslang.transform.compute_location import can_compute_at
 from mslang.transform.dependence import consumers
 from mslang.transform.inlining import compute_inline
 from mslang.transform.instances import loops_beyond_spatial
@@ -52,7 +52,7 @@ def legal_locations(program: Program, block: BlockRef) -> tuple[Location, ...]:
         reduced = reduced or loop.var in reducing
         if (reduced and loop.var not in reducing) or arith.equal(loop.extent, ONE):
             continue
-        if _can_move(program, block, loop):
+        if can_compute_at(program, block, LoopRef(loop.var)):
             found.append(LoopRef(loop.var))
     return tuple(found)
 
@@ -60,14 +60,6 @@ def legal_locations(program: Program, block: BlockRef) -> tuple[Location, ...]:
 def _can_inline(program: Program, block: BlockRef) -> bool:
     try:
         compute_inline(program, block)
-    except MsError:
-        return False
-    return True
-
-
-def _can_move(program: Program, block: BlockRef, loop: For) -> bool:
-    try:
-        compute_at(program, block, LoopRef(loop.var))
     except MsError:
         return False
     return True
