@@ -52,6 +52,20 @@ def test_relax_holds_every_element(
             assert evaluate(case.e, env, symbols) in held(box, env, symbols)
 
 
+@settings(max_examples=150, deadline=None)
+@given(sizes(), sizes(), st.sampled_from(("//", "%")), st.integers(-3, 6), symbol_values())
+def test_runs_end_to_end_under_division(e: Expr, d: Expr, o: str, c: int, symbols: dict[str, tuple[int, ...]]) -> None:
+    index = op(o, op("+", op("*", op("+", Var("i"), c), e), Var("j")), d)
+    length, by = int(evaluate(e, {}, symbols)), int(evaluate(d, {}, symbols))
+    (box,) = relax((index,), {"j": Range(Const(0), e)})
+    for i in range(4):
+        run = held(box, {"i": i}, symbols)
+        values = {evaluate(index, {"i": i, "j": j}, symbols) for j in range(length)}
+        assert values <= set(run)
+        if length % by == 0 or by % length == 0:
+            assert values == set(run) or o == "%"
+
+
 def linear() -> st.SearchStrategy[Expr]:
     """Sums of the three variables with coefficients of either sign."""
     terms = [st.builds(lambda n, c: op("*", Var(n), c), st.just(n), sizes()) for n in ("i", "j", "k")]

@@ -113,26 +113,52 @@ def _run_of_atom(f: Factor, scope: Scope) -> Run | None:
     inner = run_of(x, scope)
     if inner is None:
         return Run(number(0), d) if f.op == "%" else None
-    slack = _slack(inner.start, inner.extent, d)
-    crossing = quotient(slack + inner.extent - 1, d)
-    if f.op == "//":
-        return Run(quotient(inner.start, d), crossing + 1)
-    if not crossing:
-        return Run(remainder(inner.start, d), inner.extent)
-    return Run(number(0), d if slack else choice("min", inner.extent, d))
+    return _divided_run(inner, d) if f.op == "//" else _wrapped_run(inner, d)
 
 
-def _slack(start: Poly, extent: Poly, d: Poly) -> Poly:
-    """The most that `start % d` can be."""
-    rest = split_multiples(start, d)[1]
+def _divided_run(x: Run, d: Poly) -> Run:
+    """What `x // d` covers."""
+    start, slack = quotient(x.start, d), _slack(x, d)
+    if slack is not None:
+        return Run(start, quotient(slack + x.extent - 1, d) + 1)
+    if split_multiples(x.start, x.extent)[1]:
+        return Run(start, quotient(d + x.extent - 2, d) + 1)
+    # runs that lie end to end: a boundary falls inside one only if neither length divides the other
+    crossed = choice("min", _odd(d, x.extent), _odd(x.extent, d))
+    whole = quotient(x.extent + d - 1, d)
+    return Run(start, whole if at_least_0(-crossed) else whole + crossed)
+
+
+def _wrapped_run(x: Run, d: Poly) -> Run:
+    """What `x % d` covers."""
+    slack = _slack(x, d)
+    if slack is not None:
+        if not quotient(slack + x.extent - 1, d):
+            return Run(remainder(x.start, d), x.extent)
+        return Run(number(0), d if slack else choice("min", x.extent, d))
+    if split_multiples(x.start, x.extent)[1]:
+        return Run(number(0), d)
+    inside = 1 - _odd(d, x.extent)
+    return Run(remainder(x.start, d) * inside, d + (x.extent - d) * inside)
+
+
+def _odd(a: Poly, b: Poly) -> Poly:
+    """0 where `b` divides `a`, else 1: a case distinction as a size, since structure must not depend on it."""
+    return choice("min", remainder(a, b), number(1))
+
+
+def _slack(x: Run, d: Poly) -> Poly | None:
+    """The most that `x.start % d` can be; None if all that is known is that it is less than `d`."""
+    rest = split_multiples(x.start, d)[1]
     if not rest or (rest.is_size and at_least_0(rest) and at_least_0(d - rest - 1)):
         return rest
     k = d.constant
-    if k is not None and extent.constant is not None:
+    if k is not None and x.extent.constant is not None:
         step = gcd(k, *(c for m, c in rest.terms.items() if m))
         return number(k - step + rest.offset % step)
     # a run as long as what divides its start and `d` ends where the next one starts
-    return d - extent if not split_multiples(start, extent)[1] and exact_div(d, extent) is not None else d - 1
+    aligned = not split_multiples(x.start, x.extent)[1] and exact_div(d, x.extent) is not None
+    return d - x.extent if aligned else None
 
 
 def _run_of_choice(f: Factor, scope: Scope) -> Run | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product as cartesian
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from mslang.ir.arith.domain import TABLE_LIMIT, limits, rows
 from mslang.ir.arith.size import Factor, Poly
-from mslang.ir.arith.verdict import Verdict
+from mslang.ir.arith.verdict import Verdict, verdict
 from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
 from mslang.ir.visit import walk_expr
 
@@ -45,8 +48,9 @@ def by_table(p: Poly) -> Verdict:
     if not p.is_size:
         return Verdict.UNKNOWN
     wanted = tuple(decisions(p))
-    if _differs(p, wanted):
-        return Verdict.DEPENDS
+    signs = _few_signs(p, wanted)
+    if signs is not None:
+        return signs
     columns = all_values(wanted)
     if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
         return Verdict.UNKNOWN
@@ -56,30 +60,39 @@ def by_table(p: Poly) -> Verdict:
     return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
 
 
+FEW = 512
+"""Tables up to this size, and samples of larger ones, are looked at without NumPy (whose import takes longer)."""
 SAMPLES = 24
 
 
-def _differs(p: Poly, wanted: tuple[Decision, ...]) -> bool:
-    """Whether a few values of the decisions already give `p` both signs (that spares the table, and NumPy)."""
+def _few_signs(p: Poly, wanted: tuple[Decision, ...]) -> Verdict | None:
+    """The verdict on `p >= 0` if the tables are small, or if a few values of the decisions give it both signs."""
     tables = [rows(domain) for _, domain in wanted]
+    known = [t for t in tables if t]
+    if len(known) < len(tables):
+        return None
+    names = [name for name, _ in wanted]
+    few = prod(map(len, known)) <= FEW
     seen: set[bool] = set()
-    for q in range(SAMPLES):
+    for chosen in cartesian(*known) if few else _sampled(known):
         values: dict[str, int] = {}
-        for at, ((name, _), table) in enumerate(zip(wanted, tables, strict=True)):
-            if not table:
-                return False
-            # the first rows of all, the last of all, and others in mixed steps
-            last = q == SAMPLES - 1
-            row = table[-1 if last else q * (2 * at + 1) * len(table) // 7 % len(table)]
+        for name, row in zip(names, chosen, strict=True):
             values |= {f"{name}[{k}]": v for k, v in enumerate(row)}
             values[name] = row[0]
         value = value_at(p, values)
         if value is None:
-            return False
+            return None
         seen.add(value >= 0)
         if len(seen) == 2:
-            return True
-    return False
+            return Verdict.DEPENDS
+    return verdict(True in seen) if few and seen else None
+
+
+def _sampled(tables: list[tuple[tuple[int, ...], ...]]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Rows of several tables: the first of all, the last of all, and others in mixed steps."""
+    for q in range(SAMPLES):
+        yield tuple(t[q * (2 * at + 1) * len(t) // 7 % len(t)] for at, t in enumerate(tables))
+    yield tuple(t[-1] for t in tables)
 
 
 def value_at(p: Poly, values: dict[str, int]) -> int | None:
