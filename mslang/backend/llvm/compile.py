@@ -97,13 +97,14 @@ def _optimised(text: str, target: Target) -> ModuleRef:
 
 @lru_cache(maxsize=8)
 def _passes(target: Target) -> tuple[Any, Any]:
-    """Registers for local buffers, then cleaning up; nothing that unrolls or vectorises: schedules do that."""
+    """Registers for local buffers, sums kept in registers over a loop, what does not vary moved out of it.
+
+    Nothing that unrolls or vectorises: schedules do that.
+    """
     import llvmlite.binding as llvm
 
-    builder = llvm.create_pass_builder(machine(target), llvm.create_pipeline_tuning_options())
-    passes = llvm.create_new_function_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    return passes, builder
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine(target), options)
+    return builder.getFunctionPassManager(), builder

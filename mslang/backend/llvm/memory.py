@@ -29,7 +29,7 @@ def load(writer: ExpressionWriter, e: Load, scope: Scope) -> Value:
         if masked:
             everywhere = arithmetic.widen(writer.fn, writer.scalar(offset), lanes)
             return _as_value(writer, _gather(writer, place, everywhere, dtype, scope), e.dtype)
-        ref = writer.fn.op(f"load {memory_type(dtype)}, ptr {_pointer(writer, place, offset)}")
+        ref = writer.fn.op(f"load {memory_type(dtype)}, ptr {_pointer(writer, place, offset)}{place.tag}")
         return _as_value(writer, Value(ref, dtype), e.dtype)
     if offset.lane == 1:
         return _as_value(writer, _contiguous(writer, place, offset, e, scope), e.dtype)
@@ -54,7 +54,7 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
             # Of lanes that write one element the last one wins, as in the loop.
             last = (scope.mask.active if scope.mask is not None else lanes) - 1
             value = Value(fn.pure(f"extractelement {value.typed}, i64 {last}"), value.dtype)
-        fn.do(f"store {value.typed}, ptr {_pointer(writer, place, offset)}, align {align}")
+        fn.do(f"store {value.typed}, ptr {_pointer(writer, place, offset)}, align {align}{place.tag}")
         return
     value = arithmetic.widen(fn, value, lanes)
     if isinstance(offset, Affine) and offset.lane == -1 and scope.mask is None:
@@ -63,14 +63,14 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     if isinstance(offset, Affine) and offset.lane == 1:
         pointer = _pointer(writer, place, offset)
         if scope.mask is None or _overruns(writer, place, s.indices, scope):
-            fn.do(f"store {value.typed}, ptr {pointer}, align {align}")
+            fn.do(f"store {value.typed}, ptr {pointer}, align {align}{place.tag}")
             return
-        _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", scope.mask.value)
+        _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", scope.mask.value, place.tag)
         return
     index = arithmetic.widen(fn, writer.materialise(offset, lanes), lanes) if isinstance(offset, Affine) else offset
     mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
     pointers = _pointers(writer, place, index)
-    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask)
+    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask, place.tag)
 
 
 def base_type(dtype: str) -> str:
@@ -159,12 +159,12 @@ def _contiguous(writer: ExpressionWriter, place: Memory, offset: Affine, e: Load
     align = size_of(dtype)
     kind = memory_type(dtype, scope.lanes)
     if scope.mask is None or _overruns(writer, place, e.indices, scope):
-        return Value(fn.op(f"load {kind}, ptr {pointer}, align {align}"), dtype, scope.lanes)
+        return Value(fn.op(f"load {kind}, ptr {pointer}, align {align}{place.tag}"), dtype, scope.lanes)
     name = f"@llvm.masked.load.{mangled(dtype, scope.lanes)}.p0"
     mask = scope.mask.value
     fn.declarations.add(f"declare {kind} {name}(ptr, {mask.type}, {kind})")
     return Value(
-        fn.op(f"call {kind} {name}(ptr align {align} {pointer}, {mask.typed}, {kind} zeroinitializer)"),
+        fn.op(f"call {kind} {name}(ptr align {align} {pointer}, {mask.typed}, {kind} zeroinitializer){place.tag}"),
         dtype, scope.lanes,
     )
 
@@ -186,15 +186,15 @@ def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, s
     fn.declarations.add(f"declare {kind} {name}(<{lanes} x ptr>, {mask.type}, {kind})")
     pointers = _pointers(writer, place, index)
     args = f"<{lanes} x ptr> align {size_of(dtype)} {pointers}, {mask.typed}, {kind} zeroinitializer"
-    return Value(fn.op(f"call {kind} {name}({args})"), dtype, lanes)
+    return Value(fn.op(f"call {kind} {name}({args}){place.tag}"), dtype, lanes)
 
 
-def _call_void(writer: ExpressionWriter, intrinsic: str, value: Value, pointer: str, mask: Value) -> None:
+def _call_void(writer: ExpressionWriter, intrinsic: str, value: Value, pointer: str, mask: Value, tag: str) -> None:
     kind = "p0" if intrinsic == "masked.store" else f"v{value.lanes}p0"
     name = f"@llvm.{intrinsic}.{mangled(value.dtype, value.lanes)}.{kind}"
     type_ = "ptr" if kind == "p0" else f"<{value.lanes} x ptr>"
     writer.fn.declarations.add(f"declare void {name}({value.type}, {type_}, {mask.type})")
-    writer.fn.do(f"call void {name}({value.typed}, {pointer}, {mask.typed})")
+    writer.fn.do(f"call void {name}({value.typed}, {pointer}, {mask.typed}){tag}")
 
 
 def _reversed(writer: ExpressionWriter, v: Value) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mslang.backend.llvm.affine import Affine, Interval, interval
+from mslang.backend.llvm.aliases import Aliases
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import REPORT, BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
@@ -43,6 +44,7 @@ class ModuleWriter:
         self.target = target
         self.guard = BoundsGuard() if checked else None
         self.declarations = Declarations()
+        self.aliases = Aliases()
         self.workspace = 0
         self.worker_workspace = 0
         self._functions: list[str] = []
@@ -61,7 +63,7 @@ class ModuleWriter:
             parts.append(_LAUNCH)
         if self.guard is not None:
             parts.append(REPORT)
-        return "\n".join((*parts, *self.declarations.lines, _attributes(self.target)))
+        return "\n".join((*parts, *self.declarations.lines, *self.aliases.lines(), _attributes(self.target)))
 
     # -------------------------------------------------------------- the work
     def _core(self) -> None:
@@ -120,7 +122,7 @@ class ModuleWriter:
         fn = FunctionWriter(f"parallel{number}", (*params, "i64 %begin", "i64 %end"), self.declarations)
         writer = StatementWriter(self, fn, in_parallel=True)
         writer.expressions.ranges |= ranges
-        places = {p.buffer.name: p._replace(pointer=f"%b{k}") for k, p in enumerate(buffers)}
+        places = {p.buffer.name: p._replace(pointer=f"%b{k}", row=0, tag="") for k, p in enumerate(buffers)}
         over = interval(start, outer.expressions.ranges, 1)
         trips = interval(extent, outer.expressions.ranges, 1)
         if over is not None and trips is not None:

@@ -15,13 +15,14 @@ class Memory(NamedTuple):
     """A buffer as a function sees it.
 
     `row` is not 0 for stack that the function alone sees: so many elements of the last dimension may be
-    overwritten without touching the next row.
+    overwritten without touching the next row. `tag` is put to each access: it tells the buffers of a workspace apart.
     """
 
     buffer: Buffer
     pointer: str
     strides: tuple[Expr, ...]
     row: int = 0
+    tag: str = ""
 
 
 class Mask(NamedTuple):

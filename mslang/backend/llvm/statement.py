@@ -27,17 +27,20 @@ MAX_UNROLLED = 1024
 REGISTER_BYTES = 64 * 1024
 """A local buffer up to this size is put on the stack, where it may become registers."""
 
+SMALL_BYTES = 64
+"""Any buffer up to this size is: a running sum, a row's maximum."""
+
 
 class StatementWriter:
-    """Emits lowered statements into one function. `top` is where free workspace begins, in bytes."""
+    """Emits lowered statements into one function. `high` counts the bytes of workspace that they need."""
 
     def __init__(self, module: ModuleWriter, fn: FunctionWriter, in_parallel: bool = False) -> None:
         self.module = module
         self.fn = fn
         self.expressions = ExpressionWriter(fn, module.guard)
         self.in_parallel = in_parallel
-        self.top = 0
         self.high = 0
+        self._taken: dict[str, tuple[int, int]] = {}
 
     def body(self, body: Body, scope: Scope) -> None:
         """Emit statements in order."""
@@ -230,29 +233,31 @@ class StatementWriter:
     def _allocate(self, buffer: Buffer, body: Body, scope: Scope) -> None:
         sizes = [e.value if isinstance(e, Const) else None for e in buffer.shape]
         constants = [int(v) for v in sizes if v is not None]
-        if buffer.scope == "local" and len(constants) == len(sizes) and buffer.strides is None:
-            place = self._on_stack(buffer, constants)
-        else:
-            place = None
+        place = None
+        if len(constants) == len(sizes) and buffer.strides is None:
+            limit = REGISTER_BYTES if buffer.scope == "local" else SMALL_BYTES
+            place = self._on_stack(buffer, constants, limit)
         if place is not None:
             self.body(body, _with_memory(scope, place))
             return
-        top = self.top
         size = self.module.allocated_bytes(buffer)
-        self.top = -(-(top + size) // 64) * 64
-        self.high = max(self.high, self.top)
+        top, room = self._taken.get(buffer.name, (0, -1))
+        if size > room:
+            top = self.high
+            self.high = -(-(top + size) // 64) * 64
+            self._taken[buffer.name] = (top, size)
         pointer = self.fn.pure(f"getelementptr inbounds i8, ptr %arena, i64 {top}")
         strides = buffer.strides or row_major(buffer.shape)
-        self.body(body, _with_memory(scope, Memory(buffer, pointer, strides)))
-        self.top = top
+        tag = self.module.aliases.tag(self.fn.name, top)
+        self.body(body, _with_memory(scope, Memory(buffer, pointer, strides, tag=tag)))
 
-    def _on_stack(self, buffer: Buffer, sizes: list[int]) -> Memory | None:
+    def _on_stack(self, buffer: Buffer, sizes: list[int], limit: int) -> Memory | None:
         native = max(1, self.module.target.vector_bits // 8 // size_of(buffer.dtype))
         row = -(-sizes[-1] // native) * native if sizes and sizes[-1] > native // 2 else (sizes[-1] if sizes else 1)
         count = row
         for n in sizes[:-1]:
             count *= n
-        if count * size_of(buffer.dtype) > REGISTER_BYTES:
+        if count * size_of(buffer.dtype) > limit:
             return None
         element = memory.base_type(buffer.dtype)
         pointer = self.fn.alloca(f"alloca [{count} x {element}], align 64", "local")
