@@ -12,7 +12,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
-from mslang.ir.program import Buffer, Program
+from mslang.ir.program import Buffer, For, Program
 from mslang.ir.visit import all_buffers, blocks_of, loops_of, path_to_block
 from mslang.schedule import values
 from mslang.schedule.decisions import Drawing
@@ -30,6 +30,7 @@ from mslang.sema.module import Module
 from mslang.sema.program import instantiate
 from mslang.sema.report import failure
 from mslang.syntax import tree
+from mslang.transform.kinds import MAX_STEPS
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
 """Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or
@@ -279,7 +280,12 @@ def _loops(program: Program, block: str) -> str:
     if path is None:
         names = ", ".join(b.name for b in blocks_of(program.body))
         raise ScheduleError(problem("MS201", f"there is no block `{block}`", help=f"the blocks are: {names}"))
-    return ", ".join(s.var if s.kind == "serial" else f"{s.var} {s.kind}" for s in loops_of(path))
+    return ", ".join(" ".join(filter(None, (s.var, _kind(s)))) for s in loops_of(path))
+
+
+def _kind(loop: For) -> str | None:
+    """A loop's kind as listings show it: none if it is serial, or unrolled only up to a limit."""
+    return None if loop.kind == "serial" or MAX_STEPS in dict(loop.annotations) else loop.kind
 
 
 def _bytes(buffer: Buffer) -> int:
