@@ -8,7 +8,7 @@ from mslang.diagnostics import Diagnostic, Span
 from mslang.syntax import messages
 from mslang.syntax.docs import with_doc
 from mslang.syntax.layout import Layout
-from mslang.syntax.lexer import Token, significant, tokenize
+from mslang.syntax.lexer import ERROR, Token, significant, tokenize
 from mslang.syntax.messages import CLOSERS
 from mslang.syntax.recovery import Recovery
 from mslang.syntax.split import ITEM_HEADS, ITEM_KEYWORDS
@@ -33,14 +33,19 @@ def _first_item(text: str) -> ParsedItem:
     tokens = tokenize(text)
     visible = significant(tokens)
     if visible[0].kind not in ITEM_HEADS:
-        stray = visible[0].kind in CLOSERS
-        fault = messages.closes_nothing(visible[0]) if stray else messages.outside(visible[0])
-        return _bad_item(text, tokens, visible, 1, (fault,))
+        return _bad_item(text, tokens, visible, 1, (_stray(visible[0]),))
     outcome = Recovery(text, visible, "item").run()
     if outcome.value is None:
-        return _bad_item(text, tokens, visible, max(outcome.read, 1), outcome.diagnostics)
+        return _bad_item(text, tokens, outcome.tokens, max(outcome.read, 1), outcome.diagnostics)
     end = outcome.tokens[outcome.read].start if outcome.read < len(outcome.tokens) else len(text)
     return ParsedItem(text[:end], with_doc(outcome.value, tokens), outcome.diagnostics)
+
+
+def _stray(token: Token) -> Diagnostic:
+    """Text that begins no item."""
+    if token.kind == ERROR:
+        return messages.bad_text(token)
+    return messages.closes_nothing(token) if token.kind in CLOSERS else messages.outside(token)
 
 
 def _bad_item(text: str, tokens: Sequence[Token], visible: Sequence[Token], fault: int,

@@ -7,12 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from mslang.diagnostics import SyntaxProblem, problem
-from mslang.syntax import messages
-from mslang.syntax.broken import recover_items
 from mslang.syntax.docs import with_doc
 from mslang.syntax.lexer import ERROR, Token, significant, tokenize
 from mslang.syntax.machine import Machine
-from mslang.syntax.recovery import Recovery
 from mslang.syntax.split import find_pieces
 from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
 
@@ -54,8 +51,12 @@ def parse_expression(text: str) -> Expr:
     visible = significant(tokenize(text))
     expression = _parse(visible, "expr")
     if expression is None:
+        from mslang.syntax import messages
+        from mslang.syntax.recovery import Recovery
+
         outcome = Recovery(text, visible, "expr").run()
-        raise SyntaxProblem(*(outcome.diagnostics or (messages.unexpected(visible[outcome.read], frozenset(), None),)))
+        rest = outcome.tokens[outcome.read :]
+        raise SyntaxProblem(*outcome.diagnostics, *(messages.unexpected(token, frozenset(), None) for token in rest[:1]))
     return expression  # type: ignore[no-any-return]
 
 
@@ -66,6 +67,9 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
     visible = significant(tokens)
     item = _parse(visible, "item")
     if item is None:
+        # Loaded for broken text only: a start with sound files is faster without.
+        from mslang.syntax.broken import recover_items
+
         return recover_items(text)
     return ((0, ParsedItem(text, with_doc(item, tokens))),)
 

@@ -19,7 +19,7 @@ from mslang.syntax.tables import END, load_tables
 
 _PARTS = ("stmt", "fork_entry", "target_entry")
 _QUIET = 3
-_QUIET_AFTER_STRING = 12
+_QUIET_AFTER_STRING = 40
 _PATIENCE = 20
 _STATEMENTS = frozenset(
     {"LET", "ALLOC", "VIEW", "ATTR", "WHILE", "FOR", "BLOCK", "INIT", "READS", "WRITES", "WHERE", "IF", "FORK", "CASE",
@@ -84,9 +84,8 @@ class Recovery:
 
     def _at_end(self, token: Token) -> bool:
         """Is the text whole here, and what follows, if anything, no part of it?"""
-        if token.kind == ERROR or self._machine.accepts(token.kind) != (token.kind == END):
-            return False
-        return self._machine.accepts(END)
+        follows = token.kind not in (END, ERROR) and self._machine.accepts(token.kind)
+        return not follows and self._machine.accepts(END)
 
     def _step(self, token: Token) -> bool:
         """Read on, or make it so that the text can be read on; False if there is no way."""
