@@ -1,0 +1,41 @@
+"""The before and after of the documentation are what the primitives do."""
+
+import inspect
+import re
+from textwrap import dedent, indent
+
+import pytest
+
+from mslang.ir.equal import alpha_equal
+from mslang.ir.print import print_program
+from mslang.sema.program import parse_program
+from mslang.transform.registry import IMPLEMENTATIONS
+from tests.unit.transform.programs import block, buffer, loop
+
+MATMUL = "A: f32[64, 64], B: f32[64, 64], out C: f32[64, 64]"
+
+EXAMPLES = {
+    "cache_read": (MATMUL, ["A_shared_1: f32[64, 64] @ shared"], (block("mm"), buffer("A"), "shared")),
+    "cache_write": (MATMUL, ["C_local_1: f32[64, 64] @ local"], (block("mm"), buffer("C"), "local")),
+    "compute_at": ("A: f32[64], out B: f32[62]", ["T: f32[64]"], (block("a"), loop("j0"))),
+    "reverse_compute_at": ("A: f32[64], out B: f32[64]", ["T: f32[64]"], (block("b"), loop("i0"))),
+    "compute_inline": ("A: f32[64, 64], bias: f32[64], out B: f32[64, 64]", ["T: f32[64, 64]"], (block("add"),)),
+    "reverse_compute_inline": (
+        "A: f32[64, 64], bias: f32[64], out B: f32[64, 32]", ["T: f32[64, 64]"], (block("relu"),)),
+}
+
+
+def example(name, section, buffers):
+    doc = inspect.getdoc(IMPLEMENTATIONS[name])
+    text = dedent(re.search(rf"{section}:\n((?:    .*\n|\n)+)", doc)[1])
+    used = [f"alloc {b}" for b in buffers if re.search(rf"\b{b.split(':')[0]}\b", text)]
+    lines = "\n".join((*used, text))
+    return parse_program(f"program p({EXAMPLES[name][0]}) {{\n{indent(lines, '    ')}\n}}\n")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_example_of(name):
+    _, buffers, arguments = EXAMPLES[name]
+    before, after = example(name, "Before", buffers), example(name, "After", buffers)
+    found = IMPLEMENTATIONS[name](before, *arguments).program
+    assert alpha_equal(found, after), print_program(found)
