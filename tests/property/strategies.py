@@ -1,4 +1,4 @@
-"""Random valid programs, inputs for them, and comparison of results.
+"""Random valid programs.
 
 All data are small integers, in floating types too, and every program keeps its values small enough for
 `f32` to hold them exactly; so a reordering of any reduction gives the same bits.
@@ -6,26 +6,24 @@ All data are small integers, in floating types too, and every program keeps its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from mslang.ir.build import AxisSpec, ProgramBuilder, Tensor, Value, call, maximum, minimum, reduce, select, spatial
+from mslang.ir.build import (
+    AxisSpec, ProgramBuilder, Tensor, Value, call, expression, maximum, minimum, reduce, select, spatial,
+)
 from mslang.ir.dtype import is_unsigned
-from mslang.ir.expr import Const, Expr
-from mslang.ir.program import Program
+from mslang.ir.expr import Var
+from mslang.ir.program import Program, Store
+from tests.property.arrays import INPUT_BOUND, NUMPY, concrete_shape, difference, outputs_equal, random_inputs
 
 EXTENTS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
 DTYPES = ("f32", "f32", "f32", "f64", "i32", "i8", "u8", "i64")
-INPUT_BOUND = 3
 EXACT = 1 << 22
 """No value of a drawn program exceeds this in magnitude (of the integer types none needs the bound: they wrap)."""
-
-NUMPY = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-         "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": np.float32, "f32": np.float32,
-         "f64": np.float64}
 
 
 # ------------------------------------------------------------------ a program being drawn
@@ -317,7 +315,7 @@ def _broadcast(m: _Maker, name: str) -> bool:
 
 
 def _second_writer(m: _Maker, name: str) -> bool:
-    """A block that updates what another has written: in place, or as a reduction that goes on from what is there."""
+    """A block that updates what another has written: in place, or as a reduction that goes on or starts anew."""
     dst = m.pick(lambda k: not k.is_input and not k.read and len(k.shape) >= 1 and k.bound * 64 <= EXACT)
     if dst is None:
         return False
@@ -328,10 +326,13 @@ def _second_writer(m: _Maker, name: str) -> bool:
         return False
     ks = m.known[src]
     kd.bound, ks.read = kd.bound + 16 * ks.bound, True
+    anew = m.coin()
 
     def step(b: ProgramBuilder, t: list[Tensor]) -> None:
         if len(ks.shape) > len(kd.shape):
-            with b.block(f"b_{name}", *_spatial(kd.shape), reduce("r", ks.shape[-1]), init=()) as axes:
+            at = tuple(expression(Value(Var("ijlm"[d]))) for d in range(len(kd.shape)))
+            init = (Store(kd.name, at, expression(1, m.dtype)),) if anew else ()
+            with b.block(f"b_{name}", *_spatial(kd.shape), reduce("r", ks.shape[-1]), init=init) as axes:
                 t[dst][axes[:-1]] += t[src][axes]
         else:
             with b.block(f"b_{name}", *_spatial(kd.shape)) as at:
@@ -341,9 +342,31 @@ def _second_writer(m: _Maker, name: str) -> bool:
     return True
 
 
+def _concatenation(m: _Maker, name: str) -> bool:
+    """Two blocks that each write a part of one tensor."""
+    a = m.pick(lambda k: len(k.shape) >= 1)
+    if a is None:
+        return False
+    ka = m.known[a]
+    c = m.pick(lambda k: len(k.shape) == len(ka.shape) and k.shape[:-1] == ka.shape[:-1])
+    assert c is not None
+    kc = m.known[c]
+    out = m.buffer(name, (*ka.shape[:-1], ka.shape[-1] + kc.shape[-1]), max(ka.bound, kc.bound))
+    ka.read = kc.read = True
+
+    def step(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(ka.shape)) as at:
+            t[out][at] = t[a][at]
+        with b.block(f"b_{name}_rest", *_spatial(kc.shape)) as at:
+            t[out][(*at[:-1], at[-1] + ka.shape[-1])] = t[c][at]
+
+    m.steps.append(step)
+    return True
+
+
 KINDS: tuple[Callable[[_Maker, str], bool], ...] = (
     _elementwise, _elementwise, _combine, _combine, _transpose, _reshape, _stencil, _stencil, _reduction, _reduction,
-    _contraction, _contraction, _padding, _broadcast, _second_writer,
+    _contraction, _contraction, _padding, _broadcast, _second_writer, _concatenation,
 )
 
 
@@ -372,57 +395,4 @@ def programs(draw: Callable[[st.SearchStrategy[Any]], Any], max_blocks: int = 4,
     return b.finish()
 
 
-# ------------------------------------------------------------------ inputs and results
-def concrete_shape(shape: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """A buffer's shape as numbers, dynamic sizes taken from `sizes`."""
-    def number(e: Expr) -> int:
-        if isinstance(e, Const):
-            return int(e.value)
-        from mslang.ir.arith import substitute_symbols
-
-        found = substitute_symbols(e, sizes)
-        assert isinstance(found, Const)
-        return int(found.value)
-
-    return tuple(number(e) for e in shape)
-
-
-def random_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
-    """Small integers for every `in` and `inout` parameter, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    found: dict[str, np.ndarray] = {}
-    for p in program.params:
-        if p.direction == "out":
-            continue
-        shape = concrete_shape(p.buffer.shape, sizes or {})
-        low = 0 if is_unsigned(p.buffer.dtype) else -2
-        values = rng.integers(0, 2, shape) if p.buffer.dtype == "bool" else rng.integers(low, INPUT_BOUND + 1, shape)
-        found[p.buffer.name] = np.asarray(values).astype(NUMPY[p.buffer.dtype])
-    return found
-
-
-def outputs_equal(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> bool:
-    """Whether two runs gave the same arrays, bit for bit but for the sign of zero (nan equals nan)."""
-    if expected.keys() != found.keys():
-        return False
-    return all(
-        a.shape == found[name].shape and a.dtype == found[name].dtype
-        and np.array_equal(a, found[name], equal_nan=a.dtype.kind == "f")
-        for name, a in expected.items()
-    )
-
-
-def difference(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> str:
-    """Where two runs differ first, for messages."""
-    for name, a in expected.items():
-        b = found.get(name)
-        if b is None or a.shape != b.shape or a.dtype != b.dtype:
-            return f"{name}: {a.dtype}{list(a.shape)} expected"
-        same = (a == b) | ((a != a) & (b != b))
-        if not same.all():
-            at = tuple(int(x) for x in np.argwhere(~same)[0])
-            return f"{name}[{', '.join(map(str, at))}]: {a[at]} expected, {b[at]} found"
-    return "nothing"
-
-
-__all__ = ["NUMPY", "concrete_shape", "difference", "outputs_equal", "programs", "random_inputs"]
+__all__ = ["DTYPES", "NUMPY", "concrete_shape", "difference", "outputs_equal", "programs", "random_inputs"]
