@@ -55,8 +55,8 @@ def parse_expression(text: str) -> Expr:
         from mslang.syntax.recovery import Recovery
 
         outcome = Recovery(text, visible, "expr").run()
-        rest = outcome.tokens[outcome.read :]
-        raise SyntaxProblem(*outcome.diagnostics, *(messages.unexpected(token, frozenset(), None) for token in rest[:1]))
+        rest = outcome.tokens[outcome.read : outcome.read + 1]
+        raise SyntaxProblem(*outcome.diagnostics, *(messages.unexpected(token, frozenset(), None) for token in rest))
     return expression  # type: ignore[no-any-return]
 
 
