@@ -29,12 +29,12 @@ class LoadedKernel:
     """A kernel that can be called; it has one workspace, so one call at a time."""
 
     def __init__(self, code: bytes, signature: Signature, linker: Linker) -> None:
-        name = signature.name
+        once, many = signature.entry, signature.bench_entry
         self.signature = signature
         self._linker = linker
-        self._library = linker.link(code, (name, f"{name}.bench"))
-        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._library[name])
-        self._bench = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(self._library[f"{name}.bench"])
+        self._library = linker.link(code, (once, many))
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self._library[once])
+        self._bench = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(self._library[many])
         workers = linker.workers if signature.parallel else 1
         size = -(-signature.workspace // 64) * 64 + workers * (-(-signature.worker_workspace // 64) * 64)
         self.workspace = empty((max(size, 64),), "u8")

@@ -10,6 +10,17 @@ FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
 
 
+_RESERVED = frozenset({"erf", "main", "pow", "syscall"})
+
+
+def symbol(name: str) -> str:
+    """The linker's name for the entry of a program: a C identifier that no library function has."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    if not plain or plain[0].isdigit():
+        plain = "_" + plain
+    return plain + "_" if plain in _RESERVED else plain
+
+
 class Parameter(msgspec.Struct, frozen=True):
     """An array parameter; `direction` is "in", "out" or "inout". Sizes may name dynamic sizes.
 
@@ -37,3 +48,13 @@ class Signature(msgspec.Struct, frozen=True):
     worker_workspace: int = 0
     parallel: bool = False
     checked_buffers: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> str:
+        """The symbol that runs the kernel once."""
+        return symbol(self.name)
+
+    @property
+    def bench_entry(self) -> str:
+        """The symbol that runs it many times."""
+        return f"{symbol(self.name)}.bench"

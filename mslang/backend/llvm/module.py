@@ -22,7 +22,7 @@ from mslang.lower.analysis import accesses
 from mslang.lower.fold import fold
 from mslang.lower.kernel import Kernel
 from mslang.lower.layout import row_major
-from mslang.runtime.signature import FIRST_ARGUMENT
+from mslang.runtime.signature import FIRST_ARGUMENT, symbol
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ class ModuleWriter:
         fn = FunctionWriter(_core_name(kernel), params, self.declarations)
         writer = StatementWriter(self, fn)
         variables: dict[str, Affine | Value] = {}
-        for ref, symbol in zip(sizes, kernel.dynamic, strict=True):
-            variables[symbol.text] = Affine(0, ((ref, 1),))
-            if isinstance(symbol.domain, DynamicRange):
-                writer.expressions.ranges[ref] = (symbol.domain.lo, symbol.domain.hi)
+        for ref, size in zip(sizes, kernel.dynamic, strict=True):
+            variables[size.text] = Affine(0, ((ref, 1),))
+            if isinstance(size.domain, DynamicRange):
+                writer.expressions.ranges[ref] = (size.domain.lo, size.domain.hi)
         places = {
             p.buffer.name: Memory(p.buffer, ref, p.buffer.strides or row_major(p.buffer.shape))
             for p, ref in zip(kernel.params, names, strict=True)
@@ -119,7 +119,7 @@ class ModuleWriter:
         captured = tuple("ptr" if v.dtype == "ptr" else v.type for v in values)
         self._tasks.append(_Task(number, captured))
 
-        fn = FunctionWriter(f"parallel{number}", (*params, "i64 %begin", "i64 %end"), self.declarations)
+        fn = FunctionWriter(f"mslang.parallel{number}", (*params, "i64 %begin", "i64 %end"), self.declarations)
         writer = StatementWriter(self, fn, in_parallel=True)
         writer.expressions.ranges |= ranges
         places = {p.buffer.name: p._replace(pointer=f"%b{k}", row=0, tag="") for k, p in enumerate(buffers)}
@@ -149,7 +149,7 @@ class ModuleWriter:
         for k, (v, kind) in enumerate(zip(values, captured, strict=True)):
             fn.do(f"store {kind} {v.ref}, ptr {_slot(fn, closure, k + 2)}")
         count = outer.expressions.scalar(extent)
-        failed = fn.op(f"call i32 @launch(ptr %ctx, ptr @task{number}, ptr {closure}, {count.typed})")
+        failed = fn.op(f"call i32 @mslang.launch(ptr %ctx, ptr @mslang.task{number}, ptr {closure}, {count.typed})")
         if self.guard is not None:
             good, bad = fn.fresh("fine"), fn.fresh("failed")
             fn.branch(fn.op(f"icmp eq i32 {failed}, 0"), good, bad)
@@ -160,7 +160,7 @@ class ModuleWriter:
     def _trampoline(self, task: _Task) -> str:
         """What a worker calls: unpacks the closure; iterations are counted from 0 there."""
         lines = [
-            f"define internal void @task{task.number}(ptr %closure, i64 %from, i64 %to, i64 %worker) #0 {{", "entry:",
+            f"define internal void @mslang.task{task.number}(ptr %closure, i64 %from, i64 %to, i64 %worker) #0 {{", "entry:",
             "  %ctx = load ptr, ptr %closure", "  %first.p = getelementptr i64, ptr %closure, i64 1",
             "  %first = load i64, ptr %first.p", "  %begin = add i64 %from, %first", "  %end = add i64 %to, %first",
             "  %base = load ptr, ptr %ctx",
@@ -174,7 +174,7 @@ class ModuleWriter:
             lines.append(f"  %c{k} = load {kind}, ptr %q{k}")
             args.append(f"{kind} %c{k}")
         call = ", ".join((*args, "i64 %begin", "i64 %end"))
-        lines += [f"  %code = call i32 @parallel{task.number}({call})", "  ret void", "}", ""]
+        lines += [f"  %code = call i32 @mslang.parallel{task.number}({call})", "  ret void", "}", ""]
         return "\n".join(lines)
 
     def _entries(self) -> str:
@@ -187,7 +187,7 @@ class ModuleWriter:
             lines.append(f"  %a{k} = load {kind}, ptr %q{k}")
             args.append(f"{kind} %a{k}")
         load, call = "\n".join(lines), ", ".join(args)
-        return _ENTRIES.format(name=kernel.name, core=_core_name(kernel), load=load, call=call)
+        return _ENTRIES.format(name=symbol(kernel.name), core=_core_name(kernel), load=load, call=call)
 
     # -------------------------------------------------------------- buffers
     def allocated_bytes(self, buffer: Buffer) -> int:
@@ -221,7 +221,7 @@ def _aligned(size: int) -> int:
 
 
 def _core_name(kernel: Kernel) -> str:
-    return f"{kernel.name}.core"
+    return f"{symbol(kernel.name)}.core"
 
 
 def _attributes(target: Target) -> str:
@@ -251,7 +251,7 @@ done:
 }}
 """
 
-_LAUNCH = """define internal i32 @launch(ptr %ctx, ptr %task, ptr %closure, i64 %count) nounwind noinline {
+_LAUNCH = """define internal i32 @mslang.launch(ptr %ctx, ptr %task, ptr %closure, i64 %count) nounwind noinline {
 entry:
   %some = icmp sgt i64 %count, 0
   br i1 %some, label %choose, label %done

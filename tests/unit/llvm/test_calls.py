@@ -221,3 +221,8 @@ def test_arrays_are_aligned_sparse_and_poisoned():
         out = empty((5,), dtype)
         poison(out, dtype)
         assert not np.isin(out, np.arange(-3, 4)).any()
+
+
+@pytest.mark.parametrize("name", ["erf", "main", "pow", "launch", "a.b-c", "1st", "größe", "mm"])
+def test_any_name_of_a_program_can_be_linked(name: str):
+    assert np.array_equal(loaded(replace(matmul(kind="parallel"), name=name))(A, B), A @ B)

@@ -1,0 +1,70 @@
+"""Targets: what is found out about this machine, and code for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mslang.diagnostics import TargetError
+from mslang.target.description import AVX2, AVX512, GENERIC, KIB, MIB, TARGETS, Target
+from mslang.target.detect import cache_sizes, host, vector_bits
+from mslang.target.limits import MachineLimits, measured_limits
+from tests.unit.llvm.support import executable
+from tests.unit.lower.programs import packed_gemm
+
+
+def test_the_host_is_described():
+    found = host()
+    assert found.kind == "cpu"
+    assert found.cores >= 1
+    assert found.vector_bits in (128, 256, 512)
+    assert found.l1 < found.l2
+    assert found.fields["vector_lanes"] == found.vector_bits // 32
+
+
+def test_caches_are_read_from_the_system(tmp_path: Path):
+    for number, (level, kind, size) in enumerate([(1, "Data", "48K"), (1, "Instruction", "32K"), (2, "Unified", "2M")]):
+        entry = tmp_path / f"index{number}"
+        entry.mkdir()
+        (entry / "level").write_text(f"{level}\n")
+        (entry / "type").write_text(f"{kind}\n")
+        (entry / "size").write_text(f"{size}\n")
+    (tmp_path / "index9").mkdir()
+    assert cache_sizes(tmp_path) == {1: 48 * KIB, 2: 2 * MIB}
+    assert cache_sizes(tmp_path / "absent") == {}
+
+
+def test_vector_registers_follow_from_features():
+    assert [vector_bits(t.features) for t in (GENERIC, AVX2, AVX512)] == [128, 256, 512]
+    assert all(vector_bits(t.features) == t.vector_bits for t in TARGETS.values() if t.kind == "cpu")
+
+
+@pytest.mark.parametrize("target", [GENERIC, AVX2, AVX512])
+def test_code_is_generated_for_other_processors(target: Target):
+    made = executable(packed_gemm(13, 70, 5), target)
+    assembly = made.assembly
+    assert made.object
+    assert ("zmm" in assembly) == (target is AVX512)
+    assert ("ymm" in assembly) == (target is not GENERIC)
+
+
+def test_an_unknown_machine_is_refused():
+    with pytest.raises(TargetError) as caught:
+        executable(packed_gemm(6, 64, 2), Target("none", triple="abacus-unknown-none"))
+    assert caught.value.diagnostic.code == "MS402"
+
+
+def test_measured_limits_are_kept(tmp_path: Path):
+    first = measured_limits(folder=tmp_path)
+    assert 0 < first.peak_core <= first.peak
+    assert first.bandwidth > 0
+    assert measured_limits(folder=tmp_path) == first
+    (tmp_path / "limits.json").write_text("not json")
+    assert isinstance(measured_limits(folder=tmp_path), MachineLimits)
+
+
+def test_limits_without_a_place_to_keep_them(tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert measured_limits(folder=blocked / "below").peak > 0
