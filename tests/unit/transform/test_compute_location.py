@@ -406,3 +406,28 @@ def test_legal_loops_are_those_that_work():
     assert [x.name for x in legal_loops(p, block("add"), "reverse_compute_at")] == ["h_1", "w_1", "co"]
     assert [x.name for x in legal_loops(p, block("pad"), "compute_at")] == ["h_1", "w_1", "co", "r", "s", "ci"]
     assert legal_loops(p, block("none"), "compute_at") == ()
+
+
+def test_an_epilogue_follows_a_decomposed_reduction():
+    p = decompose_reduction(conv2d(5, 5, 2, 2), block("conv"), loop("r")).program
+    assert [x.name for x in legal_loops(p, block("add"), "reverse_compute_at")] == ["h_1", "w_1", "co"]
+    q = accepted(p, reverse_compute_at(p, block("add"), loop("w_1")))
+    assert [line.strip().split("[")[0] for line in outline(q).splitlines() if "[" in line] == [
+        "pad", "conv_init", "conv_update", "add", "relu"]
+    with refused("MS346", "loop `r` still reduces in block `conv_update`"):
+        reverse_compute_at(p, block("add"), loop("r"))
+
+
+def test_a_block_that_writes_two_buffers():
+    b = ProgramBuilder("two")
+    a, s, t, o = b.input("A", (8, 6)), b.alloc("S", (8,)), b.alloc("T", (10,)), b.output("B", (8,))
+    with b.block("both", spatial("i", 8), reduce("k", 6)) as (i, k):
+        s[i] += a[i, k]
+        t[i + 1] += a[i, k] * 2.0
+    with b.block("use", spatial("x", 6)) as (x,):
+        o[x] = s[x] + t[x + 3]
+    p = b.finish()
+    q = accepted(p, compute_at(p, block("both"), loop("x")))
+    assert outline(q).splitlines()[1].strip() == "i_1 in 0+3"
+    with refused("MS343", "`use` is an output block"):
+        compute_at(p, block("use"), loop("i"))
