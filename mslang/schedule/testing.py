@@ -188,10 +188,10 @@ class _Runner:
     # ------------------------------------------------------------------ functions of tests
     def _sample(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
                 ) -> object:
-        if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
-            raise ScheduleError(problem("MS205", "`sample` takes a space or schedule, and a program"))
+        if len(args) not in (2, 3) or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
+            raise ScheduleError(problem("MS205", "`sample` takes a space or schedule, a program and a seed"))
         pins = dict(kwargs)
-        seed = pins.pop("seed", 0)
+        seed = args[2] if len(args) == 3 else pins.pop("seed", 0)
         if not isinstance(seed, int):
             raise ScheduleError(problem("MS203", "`seed` is a number"))
         return Scheduled(self._space(args[0], concrete(args[1])).sample(seed, _pins(pins)))

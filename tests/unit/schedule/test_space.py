@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from mslang.diagnostics import MsError, Severity
+from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.space import Candidate, Illegal, NoCandidate, Rejection
-from tests.unit.schedule.samples import body, space
+from mslang.schedule.strategies import space_of
+from tests.unit.schedule.samples import body, module, space
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,6 +116,35 @@ def test_unions_and_sequences():
         chosen = c.decisions["either"]
         assert c.trace.source == ("either" if chosen == "helpers >> mark" else chosen)
         assert ("either" in c.trace.decisions) == (chosen == "helpers >> mark")
+
+
+def test_a_fork_pinned_in_the_text_has_one_structure():
+    made = body("fork way = b {\n case a { mm.i.unroll() }\n case b { mm.j.unroll() }\n}")
+    assert [s.structure for s in made.sketches()] == [(("way", "b"),)]
+    assert made.sample(0, {"way": "a"}).decisions == {"way": "a"}
+
+
+def test_weights_steer_structure_and_numbers():
+    made = body("let a ~ choose([\"x\", \"y\"], weights = [0, 1])\nlet b ~ choose([1, 2], weights = [1, 0])")
+    assert {tuple(made.sample(s).decisions.values()) for s in range(10)} == {("y", 1)}
+
+
+def test_native_rules_take_part_in_a_space():
+    def outer_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        block = it.session.named("mm")
+        loops = it.session.call("loops", (block,), {})
+        assert isinstance(loops, tuple)
+        it.session.call("parallel", (loops[0],), {})
+        return None
+
+    text = "use std.cpu.{auto_parallel}\nspace all for matmul on wide = helpers >> mark | auto_parallel >> mark\n"
+    world = World(natives={"std.cpu.auto_parallel": outer_parallel})
+    made = space_of(module(text), "all", world=world)
+    programs = [s.trace.instructions[0].op for s in made.sketches()]
+    assert programs == ["perfect_tile", "parallel"]
+    with pytest.raises(MsError) as caught:
+        space_of(module(text), "all").sample(0, {"all": "auto_parallel >> mark"})
+    assert caught.value.diagnostic.code == "MS266"
 
 
 def test_spaces_nest_and_pins_apply_within():

@@ -21,7 +21,7 @@ def run(body: str, text: str = "") -> TestResult:
 def test_checks_that_hold():
     result = run("""
         let p = matmul[16, 16, 16]
-        for seed in 0..3 { check equiv(p, sample(tiled, p, seed = seed), rtol = 1e-4) }
+        for seed in 0..3 { check equiv(p, sample(tiled, p, seed), rtol = 1e-4) }
         check p.blocks() == ["mm"]
         check equiv(p, tiled)
         check 1 + 1 == 2, "arithmetic"
@@ -49,7 +49,8 @@ def test_checks_that_fail(body: str, code: str, words: str):
 
 def test_a_candidate_tells_its_loops():
     body = """
-        let s = sample(tiled, matmul[16, 16, 16], seed = 0, order = "straight", ti = [1, 1, 16, 1])
+        let s = sample(tiled, matmul[16, 16, 16], seed = 0, order = "straight", ti = [1, 1, 16, 1],
+            steps = 64, tk = [1, 16])
         snapshot s.loops(mm) \"\"\"
             i0_j0_fused parallel, i1, j1, k0, i2, j2, k1 unrolled, i3, j3
         \"\"\"
