@@ -1,0 +1,1 @@
+"""The language server: the protocol on one side, `mslang.ide` on the other."""

@@ -1,0 +1,1 @@
+"""The editor's features, one module each: pure functions over texts and offsets."""

@@ -81,8 +81,8 @@ def things(module: Module, inside: str | None = None) -> Iterator[Candidate]:
     for name, thing in names.items():
         if thing is not None:
             known = info_of(thing, name)
-            yield Candidate(name, Sort(known.role), known.header, key=f"name:{name if inside is None else f'{inside}.{name}'}",
-                            signature=known.signature)
+            whole_name = name if inside is None else f"{inside}.{name}"
+            yield Candidate(name, Sort(known.role), known.header, key=f"name:{whole_name}", signature=known.signature)
 
 
 def documentation(module: Module, key: str) -> str:

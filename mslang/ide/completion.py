@@ -8,8 +8,8 @@ from mslang.diagnostics import Span
 from mslang.ide.candidates import Candidate, Sort, documentation, function_names, operation, things, words
 from mslang.ide.cursor import Cursor, cursor_at, enclosing
 from mslang.ide.declared import BUFFERS, Role, declarations, visible
-from mslang.ide.snapshot import Snapshot
 from mslang.ide.signature import called
+from mslang.ide.snapshot import Snapshot
 from mslang.ide.static import environment, operand_value, program_of
 from mslang.ide.used import used_names
 from mslang.ir.dtype import SCALARS
@@ -32,7 +32,8 @@ _NAMING = frozenset({"LET", "AS", "BLOCK", "ALLOC", "VIEW", "PROGRAM", "SCHEDULE
                      "TARGET", "INTRIN", "FORK", "CASE"})
 """After these a new name is written."""
 
-_IN_EXPRESSIONS = frozenset({"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block", "intrin"})
+_IN_EXPRESSIONS = frozenset({"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block",
+                             "intrin"})
 _TESTING = frozenset({"check", "snapshot"})
 _SCHEDULING = frozenset({"fork", "case", "require", "return"}) | _TESTING
 _COMPUTING = frozenset({"alloc", "view", "block", "attr", "init", "reads", "writes", "where", "while"})
@@ -142,7 +143,8 @@ def _members(cursor: Cursor) -> Iterator[Candidate]:
     scoped = tokens and (tokens[-1].text in ("blockIdx", "threadIdx", "vthread", "wmma", "mma", "shared"))
     if scoped:
         head = tokens[-1].text + "."
-        yield from words((w.removeprefix(head) for w in (*sorted(SCOPES), *_THREADS) if w.startswith(head)), Sort.VALUE, "")
+        parts = (w.removeprefix(head) for w in (*sorted(SCOPES), *_THREADS) if w.startswith(head))
+        yield from words(parts, Sort.VALUE, "")
         return
     value = operand_value(cursor, tokens)
     yield from words(value.axes or (), Sort.AXIS, "axis")
@@ -299,7 +301,7 @@ def _keywords(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
 
 
 def _program_names(item: tree.Program | tree.Intrin, offset: int) -> Iterator[Candidate]:
-    sorts = {Role.SIZE: Sort.SIZE, Role.BLOCK: Sort.BLOCK, Role.AXIS: Sort.AXIS, Role.LOOP: Sort.LOOP, Role.LET: Sort.VALUE}
+    sorts = {Role.SIZE: Sort.SIZE, Role.AXIS: Sort.AXIS, Role.LOOP: Sort.LOOP, Role.LET: Sort.VALUE}
     for name in visible(item, offset).values():
         if name.role is not Role.BLOCK:
             yield Candidate(name.text, Sort.BUFFER if name.role in BUFFERS else sorts[name.role], name.role.value)

@@ -91,7 +91,7 @@ def operand_before(tokens: Sequence[Token]) -> Sequence[Token]:
             if opening is None:
                 break
             k = opening
-            if k == 0 or tokens[k - 1].kind not in ("RPAR", "RSQB") and not _is_name(tokens[k - 1]):
+            if k == 0 or not (tokens[k - 1].kind in ("RPAR", "RSQB") or _is_name(tokens[k - 1])):
                 break
         elif _is_name(tokens[k - 1]):
             k -= 1

@@ -40,11 +40,10 @@ def operation_page(name: str) -> Page | None:
 
 def operation_doc(name: str) -> str:
     """The docstring of an operation, as written where it is implemented ("" if it has none)."""
-    from mslang.schedule.distribution import SAMPLER_DOCS
+    from mslang.schedule.schedule import Schedule
     from mslang.transform.getters import GETTERS
     from mslang.transform.registry import IMPLEMENTATIONS
 
-    if name in SAMPLER_DOCS:
-        return inspect.cleandoc(SAMPLER_DOCS[name])
-    implementation = IMPLEMENTATIONS.get(name) or GETTERS.get(name)
+    # A sampler is implemented where the Python API has it.
+    implementation = IMPLEMENTATIONS.get(name) or GETTERS.get(name) or getattr(Schedule, name, None)
     return inspect.getdoc(implementation) or "" if implementation is not None else ""

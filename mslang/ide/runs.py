@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -15,10 +16,11 @@ from mslang.ide.snapshot import depends_on
 from mslang.ir.program import Program
 from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Number
+from mslang.schedule.events import Branched, Chosen
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.interpret import World
 from mslang.schedule.items import ItemValue
-from mslang.schedule.session import Branched, Chosen, Session
+from mslang.schedule.session import Session
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.statements import Step
 from mslang.schedule.strategies import machine_of, program_of, run_item
@@ -117,7 +119,8 @@ def _run(work: Keyed[tuple[Found, int, Mapping[str, Value]]]) -> Run:
 def _done(program: Program, recordings: list[_Recording], candidate: Candidate) -> Run:
     structure = candidate.sketch.structure, tuple(g.answer for g in candidate.sketch.guards)
     recording = next(r for r in reversed(recordings) if r.structure == structure)
-    numbers = {d.address: candidate.decisions[d.address] for d in candidate.sketch.decisions}
+    values = cast("Mapping[str, Number]", candidate.decisions)
+    numbers = {d.address: values[d.address] for d in candidate.sketch.decisions}
     return Run(program, tuple(recording.moments), candidate.trace, candidate.sketch.decisions, numbers,
                recording.session.program)
 

@@ -47,7 +47,8 @@ def called(cursor: Cursor) -> Called | None:
     if signature is None:
         known = info(cursor.module, name) if name.isidentifier() else None
         signature = None if known is None else known.signature
-    if signature is None or any(t.kind in ("FN", "RULE", "SCHEDULE") for t in cursor.before[max(opening - 2, 0):opening]):
+    declares = any(t.kind in ("FN", "RULE", "SCHEDULE") for t in cursor.before[max(opening - 2, 0):opening])
+    if signature is None or declares:
         return None
     sampled = signature.group is Group.SAMPLER and not method
     receiver_before_dot = method and signature.params

@@ -74,24 +74,23 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
             return (error.diagnostic.at(at),)
     refused: Counter[Diagnostic] = Counter()
     rejected: Counter[str] = Counter()
-    done = 0
     for k in range(draws):
         try:
             drawn = space.attempt(0, k)
         except MsError as error:
-            drawn = Rejection(error.diagnostic.message, True, error)
-        done += 1
+            refused[error.diagnostic] += 1
+            continue
         match drawn:
             case Candidate() if not drawn.sketch.addresses:
                 return ()
-            case Rejection(illegal=True, error=MsError() as error):
-                refused[error.diagnostic] += 1
+            case Rejection(illegal=True, error=MsError() as refusal):
+                refused[refusal.diagnostic] += 1
             case Rejection(reason=reason):
                 rejected[reason] += 1
-    outcome = [_refusal(d, n, done, found) for d, n in refused.items()]
-    if rejected and sum(rejected.values()) == done:
-        reasons = "; ".join(f"{n} of {done}: {why}" for why, n in rejected.most_common(3))
-        outcome.append(Diagnostic("MS261", f"no draw of {done} is valid", at, Severity.WARNING, why=reasons,
+    outcome = [_refusal(d, n, draws, found) for d, n in refused.items()]
+    if rejected and sum(rejected.values()) == draws:
+        reasons = "; ".join(f"{n} of {draws}: {why}" for why, n in rejected.most_common(3))
+        outcome.append(Diagnostic("MS261", f"no draw of {draws} is valid", at, Severity.WARNING, why=reasons,
                                   help="loosen the requirements, or pin decisions that satisfy them"))
     return tuple(outcome)
 

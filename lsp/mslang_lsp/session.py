@@ -1,0 +1,213 @@
+"""The state of a running server: the texts as they are now, and what is to be said of them when."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Mapping
+from typing import Protocol
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from mslang.diagnostics import Diagnostic, MsError
+from mslang.ide.findings import findings
+from mslang.ide.program_at import ProgramAt
+from mslang.ide.runs import NO_PINS
+from mslang.ide.snapshot import Snapshot
+from mslang.ide.trial import trial_names
+from mslang.schedule.trace import Value
+from mslang_lsp import convert, tasks
+from mslang_lsp.positions import Positions
+from mslang_lsp.worker import Worker, WorkerFailed
+
+TRIAL_DELAY = 0.4
+"""Seconds without a change before schedules are run."""
+
+TRIAL_SECONDS = 20.0
+"""How long the trial runs of one schedule may take."""
+
+SHOW_SECONDS = 10.0
+"""How long it may take to run a schedule up to the cursor."""
+
+
+class Positioned(Protocol):
+    """Parameters of a request about a place."""
+
+    text_document: types.TextDocumentIdentifier
+    position: types.Position
+
+
+class MslangServer(LanguageServer):
+    """The server. The program at the cursor and trial runs have a process each, so that neither waits for the other,
+    and the event loop for none."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.snapshot = Snapshot()
+        self._versions: dict[str, int] = {}
+        self._trials: dict[str, tuple[Diagnostic, ...]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._publishing: asyncio.Handle | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self._previews = Worker(SHOW_SECONDS)
+        self._runner = Worker(TRIAL_SECONDS)
+
+    # ------------------------------------------------------------------ places
+    def path_of(self, uri: str) -> str:
+        """The path of a document; one that is in no file is called by its URI."""
+        return to_fs_path(uri) or uri
+
+    def uri_of(self, path: str) -> str:
+        """The URI of a path."""
+        return path if "://" in path or path.startswith("untitled:") else from_fs_path(path) or path
+
+    def positions(self, path: str) -> Positions:
+        """The positions in a file.
+
+        Raises:
+            MsError: it cannot be read.
+        """
+        return Positions(self.snapshot.module(path).file.text, self.workspace.position_codec)
+
+    def positions_of(self, path: str) -> Positions | None:
+        """The positions in a file, or None if it cannot be read."""
+        text = self.snapshot.read(path)
+        return None if text is None else Positions(text, self.workspace.position_codec)
+
+    def place(self, params: Positioned) -> tuple[str, int]:
+        """The path and the offset that a request is about."""
+        path = self.path_of(params.text_document.uri)
+        return path, self.positions(path).offset(params.position)
+
+    # ------------------------------------------------------------------ changes
+    def changed(self, uri: str) -> None:
+        """A document was opened or edited."""
+        path = self.path_of(uri)
+        document = self.workspace.get_text_document(uri)
+        self.snapshot = self.snapshot.with_text(path, document.source)
+        self._versions[path] = document.version or 0
+        self._say_soon()
+        self._try_later(path)
+
+    def closed(self, uri: str) -> None:
+        """A document was closed: what it says on disk counts again, and nothing is reported of it."""
+        path = self.path_of(uri)
+        self.snapshot = self.snapshot.without(path)
+        self._versions.pop(path, None)
+        self._trials.pop(path, None)
+        waiting = self._waiting.pop(path, None)
+        if waiting is not None:
+            waiting.cancel()
+        if not self._pulls:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    # ------------------------------------------------------------------ diagnostics
+    @property
+    def _pulls(self) -> bool:
+        return get_capability(self.client_capabilities, "text_document.diagnostic") is not None
+
+    def diagnostics(self, path: str) -> list[types.Diagnostic]:
+        """All that is known to be wrong with a file now."""
+        try:
+            module = self.snapshot.module(path)
+        except MsError:
+            return []
+        positions = self.positions(path)
+        capability = "text_document.publish_diagnostics.related_information"
+        related = bool(get_capability(self.client_capabilities, capability, False))
+        found = dict.fromkeys(d for d in (*findings(module), *self._trials.get(path, ())) if d.path in (None, path))
+        return [convert.diagnostic(d, positions, self.positions_of, self.uri_of, related) for d in found]
+
+    def _say_soon(self) -> None:
+        """Publish once all changes that have arrived are taken in."""
+        if self._publishing is not None:
+            self._publishing.cancel()
+        self._publishing = asyncio.get_running_loop().call_soon(self._say)
+
+    def _say(self) -> None:
+        self._publishing = None
+        if self._pulls:
+            return
+        for path, version in list(self._versions.items()):
+            self._publish(path, version)
+
+    def _publish(self, path: str, version: int) -> None:
+        try:
+            found = self.diagnostics(path)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
+            self.log_failure("diagnostics", error)
+            return
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(self.uri_of(path), found, version))
+
+    # ------------------------------------------------------------------ runs
+    def _try_later(self, path: str) -> None:
+        waiting = self._waiting.pop(path, None)
+        if waiting is not None:
+            waiting.cancel()
+        self._trials.pop(path, None)
+        self._waiting[path] = asyncio.ensure_future(self._try(path))
+
+    async def _try(self, path: str) -> None:
+        await asyncio.sleep(TRIAL_DELAY)
+        snapshot = self.snapshot
+        found: dict[Diagnostic, None] = {}
+        try:
+            for name in trial_names(snapshot.module(path)):
+                try:
+                    found |= dict.fromkeys(await self._runner.run(tasks.run_trial, dict(snapshot.texts), path, name))
+                except WorkerFailed as error:
+                    self.log(f"trial runs of `{name}`: {error}")
+        except MsError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
+            self.log_failure("trial runs", error)
+            return
+        if found and path in self._versions:
+            self._trials[path] = tuple(found)
+            if self._pulls:
+                self.workspace_diagnostic_refresh(None)
+            else:
+                self._publish(path, self._versions[path])
+
+    async def show(self, path: str, offset: int, seconds: float | None = None, seed: int = 0,
+                   pins: Mapping[str, Value] = NO_PINS) -> ProgramAt | None:
+        """The program at an offset, from the worker process; waits at most `seconds`.
+
+        Raises:
+            WorkerFailed: the process gave no answer.
+            TimeoutError: there was none in `seconds`.
+        """
+        job = self._previews.run(tasks.show, dict(self.snapshot.texts), path, offset, seed, dict(pins))
+        # A run that is waited for no longer goes on: its result is remembered for the next question.
+        return await asyncio.wait_for(asyncio.shield(job), seconds)
+
+    def warm_up(self) -> None:
+        """Start the process that shows programs before it is asked for one."""
+        self._warming = asyncio.ensure_future(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        try:
+            await self._previews.run(tasks.ready)
+        except WorkerFailed as error:
+            self.log(f"the process that runs schedules does not start: {error}")
+
+    def stop_workers(self) -> None:
+        """End the processes."""
+        for task in self._waiting.values():
+            task.cancel()
+        self._previews.stop()
+        self._runner.stop()
+
+    # ------------------------------------------------------------------ the log
+    def log(self, text: str) -> None:
+        """A line in the client's log."""
+        self.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"mslang: {text}"))
+
+    def log_failure(self, doing: str, error: Exception) -> None:
+        """One message on a fault of the server."""
+        where = "".join(traceback.format_exception(error))
+        text = f"mslang: {doing} failed: {error}\n{where}"
+        self.window_log_message(types.LogMessageParams(types.MessageType.Error, text))

@@ -1,0 +1,31 @@
+"""What the worker process does. Each task gets texts, not objects: it remembers what it has met before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mslang.diagnostics import Diagnostic, MsError
+from mslang.ide.program_at import ProgramAt, program_at
+from mslang.ide.snapshot import Snapshot
+from mslang.ide.trial import trial
+from mslang.schedule.trace import Value
+
+
+def show(texts: Mapping[str, str], path: str, offset: int, seed: int, pins: Mapping[str, Value]) -> ProgramAt | None:
+    """The program at an offset; None if the file is gone."""
+    try:
+        return program_at(Snapshot(texts), path, offset, seed, pins)
+    except MsError:
+        return None
+
+
+def run_trial(texts: Mapping[str, str], path: str, name: str) -> tuple[Diagnostic, ...]:
+    """What trial runs of a schedule find."""
+    try:
+        return trial(Snapshot(texts), path, name)
+    except MsError:
+        return ()
+
+
+def ready() -> None:
+    """Nothing, but afterwards all that tasks need is loaded."""

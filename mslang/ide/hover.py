@@ -1,0 +1,125 @@
+"""Hover: what the word at the cursor is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.diagnostics import MsError, Span
+from mslang.ide.declared import BUFFERS, Name, Role
+from mslang.ide.definition import Target, target_at
+from mslang.ide.facts import block_facts, buffer_facts, loop_facts
+from mslang.ide.pages import operation_page
+from mslang.ide.program_at import ProgramAt
+from mslang.ide.snapshot import Snapshot
+from mslang.ir.program import Program
+from mslang.ops.infos import info_of
+from mslang.ops.signature import Group, Kind
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.check.kinds import describe
+from mslang.sema.program import consts_of, elaborated
+from mslang.syntax import tree
+from mslang.syntax.query import node_path
+
+
+class Hover(msgspec.Struct, frozen=True):
+    """What to show: Markdown, and the word that it is about. `runs` says that running the schedule tells more: pass
+    the `ProgramAt` of this place to `with_run`."""
+
+    span: Span
+    text: str
+    name: str
+    runs: bool = False
+
+
+def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
+    """What is at an offset; None where there is nothing to say.
+
+    Raises:
+        MsError: the file cannot be read.
+    """
+    target = target_at(snapshot, path, offset)
+    if target is None:
+        return None
+    text = _operation(target, offset) or _text(target)
+    if not text:
+        return None
+    kind = None if target.mention is None else target.mention.value.kind
+    runs = target.mention is not None and target.mention.bound is not None and kind in (
+        Kind.LOOP, Kind.BLOCK, Kind.TILE, Kind.SIZE, Kind.VALUES, Kind.ANY)
+    return Hover(target.span, text, target.text, runs)
+
+
+def with_run(found: Hover, answer: ProgramAt | None) -> Hover:
+    """The hover with what running the schedule tells of a handle or a decision."""
+    if answer is None:
+        return found
+    lines = [f"{'consumed here' if h.text == 'consumed' else h.text}" for h in answer.handles if h.name == found.name]
+    for d in answer.decisions:
+        if d.address == found.name:
+            lines.append(f"decision `{d.address}` ~ {d.text}\n\nthis draw: `{d.value}`")
+    return found if not lines else msgspec.structs.replace(found, text="\n\n".join((*lines, found.text)))
+
+
+def _operation(target: Target, offset: int) -> str:
+    """An operation where it is called."""
+    signature = OPERATIONS.get(target.text)
+    bound = target.mention is not None and target.mention.bound is not None
+    if signature is None or target.name is not None or bound:
+        return ""
+    path = node_path(target.module.file, target.span.start)
+    called = any(isinstance(n, tree.Call) for n in path)
+    if not called and signature.group is not Group.SAMPLER:
+        return ""
+    page = operation_page(target.text)
+    return "" if page is None else page.text.partition("\n\n")[2]
+
+
+def _text(target: Target) -> str:
+    if target.name is not None:
+        return _declared(target, target.name)
+    if target.thing is not None:
+        known = info_of(target.thing, target.text)
+        return f"```mslang\n{known.header}\n```" + (f"\n\n{known.doc}" if known.doc else "")
+    if target.mention is not None:
+        value = target.mention.value
+        length = f" of {value.length}" if value.length is not None else ""
+        return f"`{target.text}`: {describe(value)}{length}"
+    return ""
+
+
+def _declared(target: Target, name: Name) -> str:
+    if isinstance(name.node, tree.Sample | tree.Fork):
+        return f"decision `{name.text}`"
+    owner = target.program
+    module, placed = (target.module, target.placed) if owner is None else (owner.module, owner.placed)
+    program = None
+    if isinstance(placed.item, tree.Program):
+        try:
+            program = elaborated(placed.item, (), consts_of(module, placed.item)).program
+        except MsError:
+            program = None
+    return (_facts(program, name) if program is not None else "") or f"{name.role.value} `{name.text}`"
+
+
+def _facts(program: Program, name: Name) -> str:
+    match name.role:
+        case role if role in BUFFERS:
+            buffer = buffer_facts(program, name.text)
+            return "" if buffer is None else buffer.text
+        case Role.BLOCK:
+            block = block_facts(program, name.text)
+            return "" if block is None else block.text
+        case Role.LOOP:
+            loop = loop_facts(program, name.text)
+            return "" if loop is None else loop.text
+        case Role.AXIS:
+            return _axis(program, name)
+    return ""
+
+
+def _axis(program: Program, name: Name) -> str:
+    block = block_facts(program, name.block or "")
+    mine = () if block is None else tuple(a for a in block.axes if a.startswith(f"`{name.text}:"))
+    return f"axis {mine[0]} of block `{name.block}`" if mine else ""
+
+
