@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mslang.backend.reference.expressions import Expressions, Level, Name, Scope, Storage, Window, unsupported
 from mslang.backend.reference.faults import Site
+from mslang.backend.reference.numeric import literal, poison
 from mslang.backend.reference.sharing import CONCURRENT, Sharing, sharing_of
 from mslang.ir.dtype import parts
 from mslang.ir.expr import ONE, TRUE, Binary, Const, Expr, Var
@@ -108,7 +109,8 @@ class _Generator:
     def _allocate(self, allocs: tuple[Buffer, ...], scope: Scope) -> Scope:
         for b in allocs:
             storage = self._storage(b, self.e.temporary("b"), True, len(scope.levels))
-            self._line(f"{storage.text} = [{'None' if self.check else '0'}] * {prod(storage.shape)}")
+            nothing = "None" if self.check else literal(poison(b.dtype), b.dtype)
+            self._line(f"{storage.text} = [{nothing}] * {prod(storage.shape)}")
             self._shadows(storage)
             scope = replace(scope, buffers={**scope.buffers, b.name: storage})
         return scope

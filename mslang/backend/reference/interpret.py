@@ -14,7 +14,7 @@ import msgspec
 from mslang.backend.reference.expressions import no_value
 from mslang.backend.reference.faults import Checker, Fault
 from mslang.backend.reference.generate import Source, generate, known
-from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16
+from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
 from mslang.diagnostics import MsError, Note, problem
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Buffer, Program
@@ -44,18 +44,19 @@ def run(program: Program, arrays: Mapping[str, Array], check: bool = True, *,
         program: the program; loops of any kind, nested blocks, views.
         arrays: an array for every `in` and `inout` parameter, none of which is changed.
         check: whether to check bounds, uninitialised reads, declared regions, races between iterations of concurrent
-            loops, axes against their extents, and that instances of spatial axes are independent.
+            loops, axes against their extents, and that instances of spatial axes are independent. Without it a
+            faulty program may do anything but harm the process.
         sizes: values of dynamic sizes, and of sampled decisions (a sequence for a tile).
 
     Returns:
-        The `out` and `inout` parameters. An element that nothing wrote is NaN, or the least value of its type.
+        The `out` and `inout` parameters. An element that nothing wrote is NaN, or an integer of bytes 0xA5.
 
     Raises:
         MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), the arguments do
             not fit (MS487), or the program has what the interpreter cannot run (MS488).
     """
     concrete = _with_sizes(program, sizes)
-    lists = {q.buffer.name: _taken(q.buffer, q.direction, arrays) for q in concrete.params}
+    lists = {q.buffer.name: _taken(q.buffer, q.direction, arrays, check) for q in concrete.params}
     compiled = _compiled(_Same(concrete), check)
     checker = Checker(compiled.source.sites)
     namespace: dict[str, Any] = {**NAMESPACE, "product": product}
@@ -144,11 +145,11 @@ NUMPY_TYPES = MappingProxyType({
 """The NumPy type of arrays of each element type; NumPy has no bfloat16, so `f32` arrays stand for it."""
 
 
-def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array]) -> list[Any]:
+def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array], check: bool) -> list[Any]:
     """The elements of an argument, or nothing yet for an `out` parameter."""
     shape = tuple(known(n) for n in b.shape)
     if direction == "out":
-        return [None] * prod(shape)
+        return [None if check else poison(b.dtype)] * prod(shape)
     array = arrays.get(b.name)
     if array is None:
         raise MsError(problem("MS487", f"there is no array for the parameter `{b.name}`"))
@@ -167,6 +168,6 @@ def _given(b: Buffer, values: list[Any]) -> Array:
     import numpy as np
 
     dtype = np.dtype(NUMPY_TYPES[b.dtype])
-    poison: Any = float("nan") if dtype.kind == "f" else False if dtype.kind == "b" else int(np.iinfo(dtype).min)
-    filled = [poison if x is None else x for x in values]
+    nothing = poison(b.dtype)
+    filled = [nothing if x is None else x for x in values]
     return np.array(filled, dtype=dtype).reshape(tuple(known(n) for n in b.shape))

@@ -56,6 +56,13 @@ def limits(dtype: str) -> tuple[int, int]:
     return (0, (1 << n) - 1) if is_unsigned(dtype) else (-(1 << (n - 1)), (1 << (n - 1)) - 1)
 
 
+def poison(dtype: str) -> float | int | bool:
+    """What stands for a value that nothing has written, as in `runtime.arrays`: NaN, bytes 0xA5, or true."""
+    if is_float(dtype):
+        return math.nan
+    return dtype == "bool" or int.from_bytes(b"\xa5" * (bits(dtype) // 8), "little", signed=not is_unsigned(dtype))
+
+
 def wrapped(text: str, dtype: str) -> str:
     """Source that brings the integer `text` into the range of `dtype`, modulo two to its width."""
     n = bits(dtype)

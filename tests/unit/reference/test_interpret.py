@@ -10,6 +10,7 @@ import pytest
 from mslang.backend.reference.interpret import run
 from mslang.backend.reference.numeric import bf16, divide, f16, f32
 from mslang.diagnostics import MsError
+from mslang.runtime.arrays import poison as runtime_poison
 from mslang.sema.program import parse_program
 
 F32 = np.float32
@@ -193,7 +194,7 @@ def test_arguments_are_checked_and_never_changed():
 def test_what_is_not_written_shows():
     p = parse_program("program p(out x: f32[3], out n: i8[2]) { block b { x[1] = 2.0  n[0] = 1 } }")
     out = run(p, {})
-    assert np.isnan(out["x"][[0, 2]]).all() and out["x"][1] == 2 and out["n"].tolist() == [1, -128]
+    assert np.isnan(out["x"][[0, 2]]).all() and out["x"][1] == 2 and out["n"].tolist() == [1, -0x5B]
 
 
 # ------------------------------------------------------------------ faults
@@ -405,3 +406,19 @@ def test_races_of_nested_concurrent_loops(first: str, between: str, second: str,
     with pytest.raises(MsError, match=f"of loop `{loop}`") as caught:
         run(p, arrays)
     assert caught.value.diagnostic.code == "MS483"
+
+
+def test_without_checks_what_nothing_wrote_is_poison():
+    p = parse_program("""program p(out y: f32[2], out n: i32[2]) { alloc t: f32[2]
+        block b[i: 2] { y[i] = t[i] + 1.0  n[i] = n[1 - i] } }""")
+    out = run(p, {}, check=False)
+    assert np.isnan(out["y"]).all() and out["n"].tolist() == [-0x5A5A5A5B] * 2
+
+
+def test_poison_is_that_of_compiled_kernels():
+    for dtype in ("f32", "i8", "u8", "i32", "u64", "bool"):
+        p = parse_program(f"program p(out y: {dtype}[2]) {{ block b {{ }} }}")
+        found = run(p, {})["y"]
+        filled = found.copy()
+        runtime_poison(filled, dtype)
+        assert np.array_equal(found, filled, equal_nan=dtype == "f32")
