@@ -29,12 +29,11 @@ from mslang.ir.expr import (
     Const,
     Expr,
     FreeTile,
+    Select,
     Symbol,
     Unary,
     Var,
-    children,
     dtype_of,
-    with_children,
 )
 
 RING = frozenset({"+", "-", "*", "//", "%", "min", "max"})
@@ -61,8 +60,10 @@ def read(e: Expr, scope: Scope) -> Poly:
             return _combine(op, read(a, scope), read(b, scope), scope)
     from mslang.ir.arith.simplify import simplify_in  # operands of other nodes are simplified in their turn
 
-    xs = tuple(simplify_in(x, scope) for x in children(e))
-    return opaque(with_children(e, xs))
+    x = simplify_in(e, scope)
+    if isinstance(e, Select) and not isinstance(x, Select):
+        return read(x, scope)
+    return opaque(x)
 
 
 def _combine(op: str, a: Poly, b: Poly, scope: Scope) -> Poly:

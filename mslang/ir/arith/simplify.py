@@ -57,9 +57,7 @@ def _fold_units(e: Expr, ranges: Ranges) -> Expr:
 def simplify_in(e: Expr, scope: Scope) -> Expr:
     """`simplify` in a scope."""
     match e:
-        case Const() | Symbol() if not isinstance(e, Symbol):
-            return e
-        case Var():
+        case Const() | Var():
             return e
         case Symbol():
             return write(read(e, scope))

@@ -122,6 +122,9 @@ def test_other_nodes_get_simplified_operands() -> None:
     load = Load("A", ((i * 4 + j - j).e,), "f32")
     e = Select((E(0) < E(1)).e, load, Load("A", (ZERO,), "f32"))
     assert simplify(e) == Load("A", ((i * 4).e,), "f32")
+    choice = Select((i < j).e, (i + 0).e, (j * 1).e)
+    assert simplify((E(choice) + 1).e) == Binary("+", Select((i < j).e, i.e, j.e), Const(1))
+    assert simplify((E(choice) + 1).e, over(i=4) | {"j": Range(Const(9), Const(4))}) == (i + 1).e
 
 
 REGIONS = [
