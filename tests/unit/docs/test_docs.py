@@ -1,0 +1,99 @@
+"""Every code block of the documentation does what the page says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import Severity
+from mslang.ide.findings import findings
+from mslang.sema.modules import load
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    options: dict[str, str]
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found = []
+    for m in re.finditer(r"^```(\w*)([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        options = dict(o.split("=", 1) for o in m[2].split() if "=" in o)
+        found.append(Block(text.count("\n", 0, m.start()) + 1, m[1], options, m[3]))
+    return found
+
+
+MS = [(p, b) for p in PAGES for b in blocks(p) if b.language == "ms"]
+
+
+def named(pairs: list[tuple[Path, Block]]) -> list[str]:
+    return [f"{p.name}:{b.line}" for p, b in pairs]
+
+
+@pytest.mark.parametrize(("page", "block"), MS, ids=named(MS))
+def test_ms_blocks_check(page: Path, block: Block) -> None:
+    # A block may go on with the file that earlier blocks of its page began.
+    before = [b.text for p, b in MS if p == page and b.line < block.line and "file" in b.options]
+    wanted = block.options.get("error")
+    text = "\n".join([*before, block.text] if "file" in block.options or wanted else [block.text])
+    codes = [d.code for d in findings(load("page.ms", text)) if d.severity is Severity.ERROR]
+    assert codes == ([wanted] if wanted else [])
+
+
+def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    shown = ""
+    for block in blocks(ROOT / "docs" / "tutorial.md"):
+        match block.language:
+            case "ms" if "file" in block.options:
+                with (tmp_path / block.options["file"]).open("a") as file:
+                    file.write(f"{block.text}\n")
+            case "sh":
+                done = subprocess.run(["bash", "-euc", block.text], cwd=tmp_path, env=environment, capture_output=True,
+                                      text=True, timeout=240)
+                shown = done.stdout + done.stderr
+                assert done.returncode == 0, (block.text, shown)
+            case "output":
+                assert block.text.strip() in shown
+    assert "schedule blur_best for blur on host = open with {" in (tmp_path / "blur.ms").read_text()
+
+
+PYTHON = [(p, b) for p in PAGES for b in blocks(p) if b.language == "python"]
+
+
+@pytest.mark.parametrize(("page", "block"), PYTHON, ids=named(PYTHON))
+def test_python_blocks_run(page: Path, block: Block, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", block.text], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    text = "".join(p.read_text() for p in (ROOT / "mslang").rglob("*.py"))
+    used = set(re.findall(r'"(MS\d{3})"', text)) | set(re.findall(r"\[(MS\d{3})\]", text))
+    pages = {p.stem for p in (ROOT / "mslang" / "codes").glob("*.md")}
+    assert used - pages == set()
+    assert pages - used == set()
+
+
+def test_the_api_of_the_front_page_is_there() -> None:
+    for name in dir(ms):
+        getattr(ms, name)
