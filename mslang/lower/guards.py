@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.arith import Verdict
-from mslang.ir.expr import FALSE, TRUE, Binary, Const, Expr, Load, Select, Var
+from mslang.ir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import For, If, Let, Range, Stmt
 from mslang.ir.visit import conjuncts, map_expr, substitute, walk_expr
 from mslang.lower import linear
@@ -26,6 +26,9 @@ from mslang.lower.linear import Condition, Interval
 
 MAX_COPIED = 1024
 """How many statements, unrolled, cutting loops may add."""
+
+
+_CONDITIONS = COMPARISONS | LOGICAL
 
 
 class _Known(NamedTuple):
@@ -67,6 +70,9 @@ def _statement(s: Stmt, known: _Known) -> Body:
 # ------------------------------------------------------------------ conditions
 def _expression(e: Expr, known: _Known) -> Expr:
     """An expression with constants folded and the conditions in it decided where they can be."""
+    if not any(isinstance(x, Select) or (isinstance(x, Binary) and x.op in _CONDITIONS) for x in walk_expr(e)):
+        return e
+
     def change(x: Expr) -> Expr | None:
         folded = step(x)
         if folded is not None or not isinstance(x, Binary):
@@ -78,7 +84,7 @@ def _expression(e: Expr, known: _Known) -> Expr:
 
 
 def _decide(e: Binary, known: _Known) -> bool | None:
-    if e.op not in ("<", "<=", ">", ">=", "==", "!="):
+    if e.op not in COMPARISONS:
         return None
     quick = linear.condition(e)
     if quick is not None and all(v in known.bounds for v in quick.form.terms):

@@ -6,7 +6,7 @@ from mslang.backend.llvm import arithmetic, math, memory
 from mslang.backend.llvm.affine import Affine, Interval, add, compare, divide, interval, scale
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
-from mslang.backend.llvm.scope import Mask, Scope
+from mslang.backend.llvm.scope import Mask, Memory, Scope
 from mslang.backend.llvm.types import Value, constant, type_of, vector
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import (
@@ -24,6 +24,7 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.visit import walk_expr
+from mslang.lower.linear import Linear, linear
 
 
 class ExpressionWriter:
@@ -33,8 +34,28 @@ class ExpressionWriter:
         self.fn = fn
         self.guard = guard
         self.ranges: dict[str, Interval] = {}
+        self._flat: dict[tuple[tuple[Expr, ...], Expr | None, tuple[Expr, ...]], Linear | None] = {}
 
     # -------------------------------------------------------------- indices
+    def flat(self, place: Memory, indices: tuple[Expr, ...], scope: Scope) -> Affine | None:
+        """The element number where all indices are linear and all strides known: the common case, done once."""
+        key = (place.strides, place.buffer.offset, indices)
+        if key not in self._flat:
+            self._flat[key] = _flattened(place, indices)
+        form = self._flat[key]
+        if form is None:
+            return None
+        constant, lane, terms = form.constant, 0, dict[str, int]()
+        for name, k in form.terms.items():
+            v = scope.variables[name]
+            if not isinstance(v, Affine):
+                return None
+            constant += k * v.constant
+            lane += k * v.lane
+            for atom, c in v.terms:
+                terms[atom] = terms.get(atom, 0) + k * c
+        return Affine(constant, tuple((atom, c) for atom, c in terms.items() if c), lane)
+
     def affine(self, e: Expr, scope: Scope) -> Affine | None:
         """An index as an affine form; None if it is not one in the lanes."""
         match e:
@@ -265,6 +286,13 @@ class ExpressionWriter:
         (a, a_from), (b, b_from) = arms
         ref = fn.op(f"phi {type_of(a.dtype, lanes)} [ {a.ref}, %{a_from} ], [ {b.ref}, %{b_from} ]")
         return Value(ref, a.dtype, lanes)
+
+
+def _flattened(place: Memory, indices: tuple[Expr, ...]) -> Linear | None:
+    total: Expr = Const(0) if place.buffer.offset is None else place.buffer.offset
+    for e, stride in zip(indices, place.strides, strict=True):
+        total = Binary("+", total, Binary("*", e, stride))
+    return linear(total)
 
 
 _INDEX_OPS = frozenset({"+", "-", "*", "//", "%", "min", "max"})

@@ -30,12 +30,15 @@ class BoundsGuard:
             good, bad = fn.fresh("inside"), fn.fresh("outside")
             fn.branch(fine, good, bad)
             fn.start(bad)
-            fn.do(f"call void @mslang.report(ptr %ctx, i64 {number}, i64 {dimension}, {index.typed}, {extent.typed})")
+            args = f"ptr %ctx, i64 {number}, i64 {dimension}, {index.typed}, {extent.typed}"
+            fn.do(f"call void @mslang.report({args})")
             fn.do("ret i32 1")
             fn.start(good)
 
 
-REPORT = """define internal void @mslang.report(ptr %ctx, i64 %buffer, i64 %dimension, i64 %index, i64 %extent) noinline {
+REPORT = """define internal void @mslang.report(
+    ptr %ctx, i64 %buffer, i64 %dimension, i64 %index, i64 %extent
+) noinline {
 entry:
   %place = getelementptr i64, ptr %ctx, i64 3
   %status = load ptr, ptr %place

@@ -94,6 +94,9 @@ def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], 
     """The element number as a form, or as a vector where it is none."""
     if writer.guard is not None:
         writer.guard.check(writer, place, indices, scope)
+    quick = writer.flat(place, indices, scope)
+    if quick is not None:
+        return quick
     total: Affine | None = Affine(0)
     if place.buffer.offset is not None:
         total = writer.affine(place.buffer.offset, scope)

@@ -160,8 +160,8 @@ class ModuleWriter:
     def _trampoline(self, task: _Task) -> str:
         """What a worker calls: unpacks the closure; iterations are counted from 0 there."""
         lines = [
-            f"define internal void @mslang.task{task.number}(ptr %closure, i64 %from, i64 %to, i64 %worker) #0 {{", "entry:",
-            "  %ctx = load ptr, ptr %closure", "  %first.p = getelementptr i64, ptr %closure, i64 1",
+            f"define internal void @mslang.task{task.number}(ptr %closure, i64 %from, i64 %to, i64 %worker) #0 {{",
+            "entry:", "  %ctx = load ptr, ptr %closure", "  %first.p = getelementptr i64, ptr %closure, i64 1",
             "  %first = load i64, ptr %first.p", "  %begin = add i64 %from, %first", "  %end = add i64 %to, %first",
             "  %base = load ptr, ptr %ctx",
             f"  %own = mul i64 %worker, {_aligned(self.worker_workspace)}",

@@ -15,7 +15,8 @@ from tests.unit.lower.programs import packed_gemm
 
 def innermost_loops(assembly: str) -> list[list[str]]:
     """The instructions of each loop that has no other inside: from a label to a jump back to it."""
-    lines = [line.strip() for line in assembly.splitlines() if line.strip() and not line.strip().startswith((".cfi", "#"))]
+    stripped = (line.strip() for line in assembly.splitlines())
+    lines = [line for line in stripped if line and not line.startswith((".cfi", "#"))]
     places = {line[:-1]: k for k, line in enumerate(lines) if line.endswith(":")}
     loops = []
     for k, line in enumerate(lines):
