@@ -46,13 +46,15 @@ class HandleTable:
         self._state: dict[int, Ref | Death] = {}
         self._of: dict[Ref, Handle] = {}
         self._bound: dict[int, str] = {}
+        self._made: list[Handle] = []
 
     def handle(self, ref: Ref) -> Handle:
         """The handle of a thing of the current program, made if it has none yet."""
         known = self._of.get(ref)
         if known is not None:
             return known
-        made = Handle(len(self._state), kind_of(ref), ref.name)
+        made = Handle(len(self._made), kind_of(ref), ref.name)
+        self._made.append(made)
         self._state[made.number] = ref
         self._of[ref] = made
         return made
@@ -69,8 +71,11 @@ class HandleTable:
         """What a handle stands for now.
 
         Raises:
-            ScheduleError: MS211, it was consumed.
+            ScheduleError: MS211, it was consumed; MS203, it is another schedule's.
         """
+        if handle.number >= len(self._made) or self._made[handle.number] != handle:
+            raise ScheduleError(problem("MS203", f"the {handle.kind} `{handle.name}` is another schedule's",
+                                        help="ask this schedule for its own: `schedule.get(name)`"))
         state = self._state[handle.number]
         if not isinstance(state, Death):
             return state

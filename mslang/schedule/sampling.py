@@ -24,8 +24,8 @@ from mslang.ir.expr import (
 from mslang.ir.program import Program
 from mslang.ir.visit import walk_expr
 from mslang.transform import getters
+from mslang.transform.location import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.registry import IMPLEMENTATIONS
 
 PARTS = 16
 """A tile has at most so many parts."""
@@ -62,21 +62,8 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
 
 
 def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
-    """Where a block may be computed, found by trying each loop of its first consumer: "inline", "root", "at(loop)"."""
-    labels = ["inline"] if _allowed(program, "compute_inline", block=block) else []
-    labels.append("root")
-    for consumer in getters.consumers(program, block)[:1]:
-        labels += [f"at({r.name})" for r in getters.loops(program, consumer)
-                   if _allowed(program, "compute_at", block=block, loop=r)]
-    return tuple(labels)
-
-
-def _allowed(program: Program, op: str, **args: object) -> bool:
-    try:
-        IMPLEMENTATIONS[op](program, **args)
-    except ScheduleError:
-        return False
-    return True
+    """Where a block may be computed: "inline", "root", "at(loop)" (see `mslang.transform.location`)."""
+    return tuple(x.value if isinstance(x, Place) else f"at({x.name})" for x in legal_locations(program, block))
 
 
 def symbols(address: str, domain: Domain) -> object:

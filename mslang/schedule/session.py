@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from mslang.diagnostics import RequireFailed, ScheduleError, problem
+from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
     Const,
@@ -199,12 +199,7 @@ class Session:
             return IMPLEMENTATIONS[op](self.program, args["block"])
         if where is not None and where.loop is not None:
             args = {**args, "loop": self.handles.resolve(where.loop)}
-        variadic = next((p.name for p in OPERATIONS[op].params if p.variadic), None)
-        return IMPLEMENTATIONS[op](self.program, **args) if variadic is None else self._variadic(op, args, variadic)
-
-    def _variadic(self, op: str, args: dict[str, object], variadic: str) -> Outcome:
-        rest = {n: v for n, v in args.items() if n != variadic}
-        return IMPLEMENTATIONS[op](self.program, args[variadic], **rest)
+        return IMPLEMENTATIONS[op](self.program, **args)
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""
@@ -255,8 +250,12 @@ class Session:
         domain = sampling.domain_of(op, args, self.program)
         self.claim(address)
         result = fresh(name, set(self._names))
-        value = (self._structural(op, args, address, result, given) if domain is None
-                 else self._number(address, domain, given))
+        try:
+            value = (self._structural(op, args, address, result, given) if domain is None
+                     else self._number(address, domain, given))
+        except MsError:
+            self._addresses.discard(address)
+            raise
         self._names[result] = value
         self._drawn[address] = value
         self.instructions.append(Instruction(op, recorded, (result,), address))

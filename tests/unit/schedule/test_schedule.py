@@ -57,6 +57,24 @@ def test_consumed_and_wrong_handles():
     assert s.parametric == before and len(s.trace.instructions) == 1
 
 
+def test_a_handle_of_another_schedule_is_refused():
+    s, other = fresh(), Schedule(space("s", "schedule s for chain on wide {}\n").program)
+    for handle in (other.get("third"), *other.loops(other.get("third"))):
+        with pytest.raises(ScheduleError) as caught:
+            s.loops(handle)
+        assert caught.value.diagnostic.code == "MS203"
+
+
+def test_a_draw_that_fails_leaves_its_address_free():
+    s = Schedule(space("tiled").program, pins={"t": "text"})
+    with pytest.raises(ScheduleError):
+        s.perfect_tile(s.axis("mm", "i"), 2, name="t")
+    assert s.trace.instructions == () and s.trace.decisions == {}
+    with pytest.raises(ScheduleError) as caught:
+        s.perfect_tile(s.axis("mm", "i"), 2, name="t")
+    assert caught.value.diagnostic.code == "MS254"
+
+
 def test_sizes_calculate():
     s = fresh()
     t = s.perfect_tile(s.axis("mm", "i"), 2, name="t")
