@@ -1,0 +1,171 @@
+"""Every kind of statement, compiled plainly and with checks, beside the interpreter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from mslang.backend.llvm.compile import _optimised
+from mslang.backend.reference import interpret
+from mslang.diagnostics import MsError
+from mslang.ir.build import ProgramBuilder, Value, call, reduce, select, spatial
+from mslang.ir.expr import Binary, Const, Load, Var
+from mslang.ir.program import For, Program, Stmt, Store, While
+from mslang.target.detect import host
+from tests.unit.llvm.support import loaded, run
+
+X = np.arange(48, dtype=np.float32).reshape(6, 8) % 11 - 4
+
+
+def agrees(program: Program, **arrays: np.ndarray) -> dict[str, np.ndarray]:
+    wanted = interpret.run(program, arrays, check=False)
+    for checked in (False, True):
+        kernel = loaded(program, checked=checked)
+        given = {p.buffer.name: arrays[p.buffer.name].copy() for p in program.params if p.direction != "out"}
+        bound = kernel.bind(**given)
+        bound.run()
+        for name, array in wanted.items():
+            assert np.array_equal(bound.arrays[name], array), (name, checked)
+    return wanted
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized", "unrolled", "parallel"])
+def test_views_stand_for_their_regions(kind: str):
+    b = ProgramBuilder("views")
+    x, y = b.input("X", (6, 8)), b.output("Y", (6, 4))
+    with b.loop("i0", 6, kind=kind) as i0, b.loop("j0", 2) as j0:
+        with b.block("half", spatial("i", 6, at=i0), spatial("h", 2, at=j0)) as (i, h):
+            source = b.view("S", x, [(i, 1), (h * 4, 4)], keep=1)
+            target = b.view("T", y, [(i, 1), (h * 2, 2)])
+            inner = b.view("U", target, [(0, 1), (0, 2)], keep=1)
+            with b.loop("c", 2) as c:
+                inner[c] = source[c] * 2.0 + source[c + 2]
+    assert agrees(b.finish(), X=X)["Y"][1, 3] == 2 * X[1, 5] + X[1, 7]
+
+
+def test_nested_blocks_and_lets():
+    b = ProgramBuilder("nested")
+    x, y, s = b.input("X", (6, 8)), b.output("Y", (6,)), b.alloc("s", (6, 8))
+    with b.loop("io", 3) as io, b.block("outer", spatial("o", 3, at=io)) as (o,):
+        with b.loop("ii", 2) as ii, b.loop("jj", 8, kind="vectorized") as jj:
+            with b.block("scaled", spatial("i", 6, at=o * 2 + ii), spatial("j", 8, at=jj)) as (i, j):
+                with b.let("v", x[i, j] + 1.0) as v, b.let("w", v * v) as w:
+                    s[i, j] = w - v
+        with b.loop("i2", 2) as i2, b.loop("k2", 8) as k2:
+            with b.block("sum", spatial("i", 6, at=o * 2 + i2), reduce("k", 8, at=k2)) as (i, k):
+                y[i] += s[i, k]
+    agrees(b.finish(), X=X)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_a_select_guards_what_it_reads(kind: str):
+    b = ProgramBuilder("edges")
+    x, p, y = b.input("X", (6, 8)), b.input("P", (6, 8), "i32"), b.output("Y", (6, 8))
+    with b.loop("i0", 6) as i0, b.loop("j0", 8, kind=kind) as j0:
+        with b.block("y", spatial("i", 6, at=i0), spatial("j", 8, at=j0)) as (i, j):
+            at = i + p[i, j].cast("i64")
+            y[i, j] = select((at >= 0) & (at < 6), x[at, j], select(j < 7, x[i, j + 1], -1.0))
+    agrees(b.finish(), X=X, P=(np.arange(48).reshape(6, 8) * 7 % 23 - 11).astype(np.int32))
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_gathers_and_scatters(kind: str):
+    b = ProgramBuilder("shuffle")
+    x, p, y = b.input("X", (48,)), b.input("P", (48,), "i64"), b.output("Y", (48, 2))
+    with b.loop("i0", 48, kind=kind) as i0, b.block("y", spatial("i", 48, at=i0)) as (i,):
+        y[i, 0] = x[p[i]]
+        y[47 - i, 1] = x[i] * 2.0
+    order = np.random.default_rng(0).permutation(48)
+    agrees(b.finish(), X=X.ravel(), P=order)
+
+
+def test_in_place_updates_and_guarded_statements():
+    b = ProgramBuilder("relu")
+    y = b.inout("Y", (6, 8))
+    with b.loop("i0", 6, kind="parallel") as i0, b.loop("j0", 8, kind="vectorized") as j0:
+        with b.block("y", spatial("i", 6, at=i0), spatial("j", 8, at=j0)) as (i, j):
+            with b.when(y[i, j] < 0.0):
+                y[i, j] = y[i, j] * 0.5
+    agrees(b.finish(), Y=X)
+
+
+def test_strided_parameters():
+    b = ProgramBuilder("columns")
+    x, y = b.input("X", (6, 8)), b.output("Y", (8, 6))
+    with b.loop("i0", 6) as i0, b.loop("j0", 8, kind="vectorized") as j0:
+        with b.block("y", spatial("i", 6, at=i0), spatial("j", 8, at=j0)) as (i, j):
+            y[j, i] = x[i, j]
+    program = b.finish()
+    first = program.params[0]
+    turned = replace(first, buffer=replace(first.buffer, strides=(Const(1), Const(6))))
+    program = replace(program, params=(turned, program.params[1]))
+    assert np.array_equal(run(program, np.asfortranarray(X)), X.T)
+
+
+def test_while_loops():
+    """The number of halvings until a value is below one."""
+    b = ProgramBuilder("halvings")
+    x, y, t = b.input("X", (6,)), b.output("Y", (6,), "i32"), b.alloc("t", (1,))
+    with b.loop("i0", 6) as i0, b.block("y", spatial("i", 6, at=i0)) as (i,):
+        t[0] = x[i]
+        y[i] = Value(Const(0, "i32"))
+        value = Load("t", (Const(0),), "f32")
+        count = Load("Y", (i.expr,), "i32")
+        steps: tuple[Stmt, ...] = (
+            Store("t", (Const(0),), Binary("*", value, Const(0.5, "f32"))),
+            Store("Y", (i.expr,), Binary("+", count, Const(1, "i32"))),
+        )
+        b.emit(While(Binary(">=", value, Const(1.0, "f32")), steps))
+    data = np.array([0.5, 1, 2, 3, 8, 1000], np.float32)
+    assert run(b.finish(), data).tolist() == [0, 1, 2, 2, 4, 10]
+
+
+def test_loops_that_start_elsewhere_and_depend_on_others():
+    b = ProgramBuilder("triangle")
+    x, y = b.input("X", (6, 8)), b.output("Y", (6,))
+    with b.loop("i0", 6) as i0:
+        with b.block("y", spatial("i", 6, at=i0)) as (i,):
+            y[i] = 0.0
+            with b.loop("k", i + 1, start=1) as k:
+                y[i] = y[i] + x[i, k]
+    wanted = np.array([X[i, 1:i + 2].sum() for i in range(6)], np.float32)
+    assert np.array_equal(run(b.finish(), X), wanted)
+
+
+def test_functions_of_unsuited_types_are_refused():
+    b = ProgramBuilder("strange")
+    x, y = b.input("X", (4,), "i32"), b.output("Y", (4,), "i32")
+    with b.block("y", spatial("i", 4)) as (i,):
+        y[i] = call("exp", x[i])
+    with pytest.raises(MsError) as caught:
+        loaded(b.finish())
+    assert caught.value.diagnostic.code == "MS407"
+
+
+def test_a_view_with_too_many_indices_is_refused():
+    b = ProgramBuilder("views")
+    x, y = b.input("X", (6,)), b.output("Y", (6,))
+    with b.block("y", spatial("i", 6)) as (i,):
+        b.view("V", x, [(i, 1)])
+        y[i] = x[i]
+    program = b.finish()
+
+    def wrong(s: Stmt) -> Stmt:
+        if isinstance(s, For):
+            return replace(s, body=tuple(wrong(t) for t in s.body))
+        store = Store("Y", (Var("i"),), Load("V", (Const(0), Const(0)), "f32"))
+        return replace(s, body=(store,))
+
+    with pytest.raises(MsError) as caught:
+        loaded(replace(program, body=tuple(wrong(s) for s in program.body)))
+    assert caught.value.diagnostic.code == "MS405"
+
+
+def test_a_module_that_llvm_refuses_is_explained():
+    with pytest.raises(MsError) as caught:
+        _optimised("define void @f() { ret i32 1 }", host())
+    assert caught.value.diagnostic.code == "MS401"
+    assert caught.value.diagnostic.why
+
+
