@@ -21,6 +21,7 @@ from mslang.ir.arith.size import (
     number,
     opaque,
     product,
+    symbol_factor,
     variable,
 )
 from mslang.ir.dtype import INDEX
@@ -188,7 +189,7 @@ def _unfold_free_tiles(p: Poly) -> Poly:
     for f in {f for m in p.terms for f in m if f.op == "//" and f.is_size}:
         s = _free_tile_head(f)
         if s is not None and all(m.count(f) <= 1 for m in p.terms):
-            head = Poly({(Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True),): 1})
+            head = Poly({(symbol_factor(s),): 1})
             c = Poly({tuple(g for g in m if g != f): c for m, c in p.terms.items() if f in m})
             p = p - c * Poly({(f,): 1}) + c * (head - 1)
     return p

@@ -27,7 +27,8 @@ CHOICES = ("min", "max")
 
 class Factor(msgspec.Struct, frozen=True, cache_hash=True):
     """One indeterminate. `key` orders factors the same way in every process; `expr` is set for var, symbol and opaque
-    ones, `args` for atoms (op `//`, `%`, `min` or `max`)."""
+    ones, `args` for atoms (op `//`, `%`, `min` or `max`), `tile` for symbols whose
+    product is known."""
 
     key: str
     op: str
@@ -35,6 +36,7 @@ class Factor(msgspec.Struct, frozen=True, cache_hash=True):
     args: tuple[Poly, ...]
     vars: frozenset[str]
     is_size: bool
+    tile: Tile | None = None
 
     @property
     def symbol(self) -> Symbol | None:
@@ -46,6 +48,9 @@ class Factor(msgspec.Struct, frozen=True, cache_hash=True):
         """The name of a variable, else empty."""
         return self.expr.name if isinstance(self.expr, Var) else ""
 
+
+Tile = tuple[str, PerfectTile | PartitionedTile]
+"""A perfect tile decision: its name and domain."""
 
 Mono = tuple[Factor, ...]
 _KEY = attrgetter("key")
@@ -222,8 +227,14 @@ def variable(name: str) -> Poly:
 @lru_cache(maxsize=16384)
 def indeterminate(s: Symbol) -> Poly:
     """A symbol as a polynomial (the factors of a tile of one factor are its extent)."""
-    f = Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True)
-    return reduced({(f,): 1})
+    return reduced({(symbol_factor(s),): 1})
+
+
+@lru_cache(maxsize=16384)
+def symbol_factor(s: Symbol) -> Factor:
+    """A symbol as a factor."""
+    tile = (s.name, s.domain) if isinstance(s.domain, (PerfectTile, PartitionedTile)) else None
+    return Factor("s" + natural(s.text), "symbol", s, (), frozenset(), True, tile)
 
 
 @lru_cache(maxsize=16384)
@@ -286,12 +297,6 @@ def collect(p: Poly) -> dict[Mono, Poly]:
 
 
 # ------------------------------------------------------------------ product relations
-def tile_of(f: Factor) -> Symbol | None:
-    """The symbol, if it is a factor of a perfect (or partitioned) tile."""
-    s = f.symbol
-    return s if s is not None and isinstance(s.domain, (PerfectTile, PartitionedTile)) else None
-
-
 class Relation(msgspec.Struct, frozen=True):
     """The product of `factors` is `extent`."""
 
@@ -304,19 +309,14 @@ def relation(name: str, domain: PerfectTile | PartitionedTile) -> Relation:
     """What the factors of the tile decision `name` multiply to."""
     from mslang.ir.arith.convert import read_size  # an extent may be any size expression
 
-    factors = (Factor("s" + natural(f"{name}[{k}]"), "symbol", Symbol(name, domain, k), (), frozenset(), True)
-               for k in range(domain.n))
+    factors = (symbol_factor(Symbol(name, domain, k)) for k in range(domain.n))
     return Relation(tuple(sorted(factors, key=_KEY)), read_size(domain.extent))
 
 
 def relations_of(m: Mono) -> tuple[Relation, ...]:
     """The relations whose symbols occur in a monomial, in order of first occurrence."""
-    found: dict[Relation, None] = {}
-    for f in m:
-        s = tile_of(f)
-        if s is not None and isinstance(s.domain, (PerfectTile, PartitionedTile)):
-            found[relation(s.name, s.domain)] = None
-    return tuple(found)
+    tiles = [f.tile for f in m if f.tile is not None]
+    return tuple(relation(*t) for t in dict.fromkeys(tiles)) if tiles else ()
 
 
 def _reducible(m: Mono) -> tuple[Mono, Poly] | None:
