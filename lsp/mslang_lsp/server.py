@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +68,6 @@ def serve() -> None:
 def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """A handler whose failure is one line in the client's log and an empty answer, never the server's end."""
     if inspect.iscoroutinefunction(handler):
-        @functools.wraps(handler)
         async def waiting(params: Any) -> Any:
             try:
                 return await handler(server, params)
@@ -79,7 +77,6 @@ def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> 
 
         return waiting
 
-    @functools.wraps(handler)
     def direct(params: Any) -> Any:
         try:
             return handler(server, params)
