@@ -12,7 +12,19 @@ from mslang.backend.reference.numeric import FLOAT_FUNCTIONS, limits, literal, r
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX, bits, is_float
 from mslang.ir.expr import (
-    COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Select, Symbol, Unary, Var, children, dtype_of,
+    COMPARISONS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
 )
 from mslang.ir.program import Block, Region
 from mslang.ir.visit import walk_expr

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mslang.backend.reference.expressions import no_value
+from mslang.backend.reference.expressions import no_value, unsupported
 from mslang.backend.reference.faults import Checker, Fault
 from mslang.backend.reference.generate import Source, generate, known
 from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
@@ -89,8 +89,11 @@ class _Same:
 
 @lru_cache(maxsize=128)
 def _compiled(key: _Same, check: bool) -> Compiled:
-    source = generate(key.program, check)
-    return Compiled(compile(source.text, FILENAME, "exec"), source)
+    try:
+        source = generate(key.program, check)
+        return Compiled(compile(source.text, FILENAME, "exec"), source)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise unsupported("expressions or statements nested this deeply") from error
 
 
 def _explained(fault: Fault, trace: TracebackType | None, source: Source) -> MsError:

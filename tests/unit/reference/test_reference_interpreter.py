@@ -422,3 +422,20 @@ def test_poison_is_that_of_compiled_kernels():
         filled = found.copy()
         runtime_poison(filled, dtype)
         assert np.array_equal(found, filled, equal_nan=dtype == "f32")
+
+
+def test_too_deep_is_said_so():
+    deep = "x[i]" + " + x[i]" * 400
+    assert fault(f"program p(x: f32[4], out y: f32[4]) {{ block b[i: 4] {{ y[i] = {deep} }} }}",
+                 x=data(4)).diagnostic.code == "MS488"
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("tanh", math.tanh), ("erf", math.erf), ("ceil", math.ceil), ("floor", math.floor), ("abs", abs), ("exp", math.exp),
+    ("round", round), ("sigmoid", lambda x: 1 / (1 + math.exp(-x))), ("log", math.log), ("sqrt", math.sqrt),
+    ("rsqrt", lambda x: 1 / math.sqrt(x)),
+])
+def test_every_function(name: str, expected):
+    x = np.array([0.25, 0.5, 1.5, 2.5, 7.75]) * (1 if name in ("log", "sqrt", "rsqrt") else -1)
+    p = parse_program(f"program p(x: f64[5], out y: f64[5]) {{ block b[i: 5] {{ y[i] = {name}(x[i]) }} }}")
+    assert run(p, {"x": x})["y"].tolist() == pytest.approx([expected(v) for v in x], rel=1e-15)
