@@ -20,12 +20,36 @@ from msgspec.structs import replace
 
 from mslang.ir.dtype import INDEX, is_float
 from mslang.ir.expr import (
-    FUNCTIONS, TRUE, Binary, Call, Cast, Const, DynamicRange, Expr, Load, Select, Symbol, Unary,
+    FUNCTIONS,
+    TRUE,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    DynamicRange,
+    Expr,
+    Load,
+    Select,
+    Symbol,
+    Unary,
 )
 from mslang.ir.expr import Var as VarExpr
 from mslang.ir.expr import dtype_of as expr_dtype
 from mslang.ir.program import (
-    Annotations, Axis, Block, Buffer, For, If, Let, Param, Program, Range, Region, Stmt, Store, View,
+    Annotations,
+    Axis,
+    Block,
+    Buffer,
+    For,
+    If,
+    Let,
+    Param,
+    Program,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    View,
 )
 from mslang.ir.reduction import inferred_init
 from mslang.ir.region import infer_regions

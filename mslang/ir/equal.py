@@ -12,11 +12,38 @@ from hashlib import sha256
 
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import (
-    Binary, Call, Cast, Choice, Const, Domain, DynamicRange, Expr, FreeTile, Load, PartitionedTile, PerfectTile,
-    Select, Symbol, Unary, Uniform, Var,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    Load,
+    PartitionedTile,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
+    Uniform,
+    Var,
 )
 from mslang.ir.program import (
-    Annotations, AttrValue, Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While,
+    Annotations,
+    AttrValue,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Program,
+    Region,
+    Stmt,
+    Store,
+    While,
 )
 
 FORMAT = "mslang 1"

@@ -14,7 +14,16 @@ from mslang.ir.reduction import update_of
 from mslang.ir.region import infer_regions
 from mslang.ir.symbols import symbols_of
 from mslang.ir.text import (
-    attr_value, attrs, between, declared, domain_text, expr_list, name_text, print_expr, region_text, view_text,
+    attr_value,
+    attrs,
+    between,
+    declared,
+    domain_text,
+    expr_list,
+    name_text,
+    print_expr,
+    region_text,
+    view_text,
 )
 from mslang.ir.visit import all_buffers, free_vars, walk
 from mslang.syntax.literals import quote

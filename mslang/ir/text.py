@@ -13,8 +13,28 @@ from collections.abc import Iterable, Mapping
 
 from mslang.ir.dtype import INDEX, is_float, parts
 from mslang.ir.expr import (
-    COMPARISONS, FUNCTIONS, LOGICAL, ONE, Binary, Call, Cast, Choice, Const, Domain, DynamicRange, Expr, FreeTile, Load,
-    PartitionedTile, PerfectTile, Select, Symbol, Unary, Uniform, Var, dtype_of,
+    COMPARISONS,
+    FUNCTIONS,
+    LOGICAL,
+    ONE,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    Load,
+    PartitionedTile,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
+    Uniform,
+    Var,
+    dtype_of,
 )
 from mslang.ir.program import Annotations, AttrValue, Buffer, Range, Region, View
 from mslang.ir.region import stop_of

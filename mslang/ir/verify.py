@@ -11,11 +11,34 @@ from mslang.diagnostics import Diagnostic, problem
 from mslang.ir.arith import Verdict, covers, decide
 from mslang.ir.dtype import INDEX, parts
 from mslang.ir.expr import (
-    ONE, ZERO, Binary, Call, Domain, DynamicRange, Load, Symbol, dtype_of,
+    ONE,
+    ZERO,
+    Binary,
+    Call,
+    Domain,
+    DynamicRange,
+    Load,
+    Symbol,
+    dtype_of,
 )
 from mslang.ir.program import (
-    AXIS_KINDS, LOOP_KINDS, SCOPES, Annotations, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt,
-    Store, View, While,
+    AXIS_KINDS,
+    LOOP_KINDS,
+    SCOPES,
+    Annotations,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Program,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    View,
+    While,
 )
 from mslang.ir.region import infer_regions
 from mslang.ir.symbols import annotation_exprs, symbols_of

@@ -10,8 +10,30 @@ import msgspec
 from mslang.diagnostics import Diagnostic, problem
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import (
-    ARITHMETIC, BINARY_OPS, BITS, COMPARISONS, FUNCTIONS, LOGICAL, SHIFTS, Binary, Call, Cast, Const, Domain,
-    DynamicRange, Expr, FreeTile, Load, PartitionedTile, PerfectTile, Select, Symbol, Unary, Var, children, dtype_of,
+    ARITHMETIC,
+    BINARY_OPS,
+    BITS,
+    COMPARISONS,
+    FUNCTIONS,
+    LOGICAL,
+    SHIFTS,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Domain,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    Load,
+    PartitionedTile,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
 )
 from mslang.ir.program import Buffer
 from mslang.ir.symbols import extent_of

@@ -11,7 +11,21 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import TRUE, Binary, Expr, Load, Var, children, with_children
 from mslang.ir.program import (
-    Annotations, AttrValue, Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Region, Stmt, Store, View,
+    Annotations,
+    AttrValue,
+    Axis,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Program,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    View,
     While,
 )
 

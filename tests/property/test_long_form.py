@@ -11,12 +11,43 @@ from hypothesis import strategies as st
 from mslang.ir.dtype import is_float
 from mslang.ir.equal import alpha_equal, structural_hash
 from mslang.ir.expr import (
-    FUNCTIONS, ONE, TRUE, Binary, Call, Cast, Choice, Const, DynamicRange, Expr, FreeTile, Load, PartitionedTile,
-    PerfectTile, Select, Symbol, Unary, Uniform, Var,
+    FUNCTIONS,
+    ONE,
+    TRUE,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    DynamicRange,
+    Expr,
+    FreeTile,
+    Load,
+    PartitionedTile,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
+    Uniform,
+    Var,
 )
 from mslang.ir.print import print_program
 from mslang.ir.program import (
-    Axis, Block, Buffer, Evaluate, For, If, Let, Param, Program, Range, Region, Stmt, Store, View, While,
+    Axis,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Param,
+    Program,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    View,
+    While,
 )
 from mslang.ir.verify import verify
 from mslang.sema.program import parse_program

@@ -10,7 +10,18 @@ import pytest
 from mslang.ir import te
 from mslang.ir.build import ProgramBuilder, reduce, select, spatial
 from mslang.ir.expr import (
-    Binary, Call, Cast, Choice, Const, Expr, Load, PerfectTile, Select, Symbol, Unary, Var,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    Expr,
+    Load,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
+    Var,
 )
 from mslang.ir.print import print_expr, print_program, print_stmt
 from mslang.ir.program import Buffer, For, Program, Store

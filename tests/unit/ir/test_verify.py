@@ -8,11 +8,39 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.ir.expr import (
-    ONE, TRUE, ZERO, Binary, Call, Cast, Choice, Const, DynamicRange, Expr, Load, PerfectTile, Select, Symbol, Unary,
+    ONE,
+    TRUE,
+    ZERO,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    DynamicRange,
+    Expr,
+    Load,
+    PerfectTile,
+    Select,
+    Symbol,
+    Unary,
     Var,
 )
 from mslang.ir.program import (
-    Axis, Block, Buffer, Evaluate, For, If, Let, Param, Program, Range, Region, Stmt, Store, View, While,
+    Axis,
+    Block,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Let,
+    Param,
+    Program,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    View,
+    While,
 )
 from mslang.ir.region import point
 from mslang.ir.verify import verify
