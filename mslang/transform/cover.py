@@ -129,10 +129,25 @@ def _guards(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, R
     """Does a condition say that an axis stays below its extent, or does not go below 0?"""
     match condition:
         case Binary("<", value, bound):
-            return arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+            same = arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+            return same or _bounds_a_part(value, bound, binding, extent, ranges)
         case Binary("<=", low, value) | Binary(">=", value, low):
             return arith.equal(low, ZERO) and arith.equal(binding, value, ranges)
     return False
+
+
+def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Is `binding = value * c + rest`, with nothing negative, so that `value >= bound` means `binding >= extent`? So it
+    is where a tile that runs over was split again."""
+    mine = free_vars(value)
+    terms, within = linear_terms(value, mine), linear_terms(binding, mine)
+    unit = next((v for v, c in (terms or {}).items() if arith.equal(c, ONE)), None)
+    scale = None if unit is None or within is None else within.get(unit)
+    if scale is None or not arith.proved(Binary("<=", ONE, scale), ranges):
+        return False
+    rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)
+    return (not free_vars(rest) & mine and arith.proved(Binary("<=", ZERO, rest), ranges)
+            and arith.proved(Binary("<=", extent, arith.mul(bound, scale)), ranges))
 
 
 def _bijective(path: Path) -> bool:

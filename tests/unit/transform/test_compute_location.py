@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
-from mslang.ir.expr import Binary, Const, DynamicRange, FreeTile, PerfectTile, Symbol, Var
+from mslang.ir.expr import Binary, Choice, Const, DynamicRange, FreeTile, PerfectTile, Symbol, Var
 from mslang.ir.program import Block, For
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block, path_to_loop, walk
@@ -431,3 +431,33 @@ def test_a_block_that_writes_two_buffers():
     assert outline(q).splitlines()[1].strip() == "i_1 in 0+3"
     with refused("MS343", "`use` is an output block"):
         compute_at(p, block("use"), loop("i"))
+
+
+def test_a_tile_that_runs_over_may_be_split_again():
+    rows, more = (Symbol(n, Choice((2, 3, 4))) for n in ("rows", "more"))
+    p = matmul(14, 6, 4)
+    q = split(p, loop("i"), [None, rows]).program
+    q = split(q, loop("i_0"), [None, more]).program
+    q = cache_write(q, block("mm"), buffer("C"), "local").program
+    q = reverse_compute_at(q, block("C_local"), loop("i_0_1")).program
+    assert verify(q) == ()
+    for a in (2, 3, 4):
+        for b in (2, 3, 4):
+            same_meaning(p, q, {"rows": a, "more": b}, 0)
+
+
+def test_beyond_an_axis_may_be_the_next_row():
+    b = ProgramBuilder("rows")
+    a, t, o = b.input("A", (4, 6)), b.alloc("T", (24,)), b.output("B", (24,))
+    with b.block("first", spatial("i", 4), spatial("j", 6)) as (i, j):
+        t[i * 6 + j] = a[i, j]
+    with b.block("second", spatial("x", 24)) as (x,):
+        o[x] = t[x]
+    p = b.finish()
+    for name, where in (("i", "i_0"), ("j", "j_0")):
+        q = split(p, loop(name), sizes(None, 4)).program
+        if name == "i":
+            accepted(p, reverse_compute_at(q, block("second"), loop(where)))
+        else:
+            with refused("MS332"):
+                reverse_compute_at(q, block("second"), loop(where))
