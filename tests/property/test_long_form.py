@@ -154,7 +154,8 @@ class Odd:
                 Axis("k", Const(4), kinds[1], Binary("*", Var("j"), Const(2))))
         block = Block("blk", axes, regions, regions[: pick([0, 1])], body, pick([None, body[:1]]), self.expr("bool", 3),
                       (Buffer("t", "f32x4", (Const(2), size), "local", (size, ONE), EXTENT, 64),),
-                      (View(Buffer("w", regions[0].buffer[2:], (Const(2),), pick(["global", "shared"])), viewed),), notes)
+                      (View(Buffer("w", regions[0].buffer[2:], (Const(2),), pick(["global", "shared"])), viewed),),
+                      notes)
         start = pick([Const(0), Const(3), Var("i"), EXTENT, Binary("+", Const(0), EXTENT)])
         extent = pick([size, Binary("+", Const(0), EXTENT), Binary("*", EXTENT, Const(2))])
         inner = For("j", extent, (block,), pick(["serial", "parallel", "threadIdx.x"]), start, pick([notes, ()]))
