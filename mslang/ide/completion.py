@@ -20,7 +20,7 @@ from mslang.schedule.check.expressions import methods_of
 from mslang.schedule.check.kinds import Binding, Static, accepts, describe
 from mslang.schedule.check.scope import PARAM_KINDS, TAILS
 from mslang.sema.check import ATTRIBUTES
-from mslang.sema.module import Found, Module
+from mslang.sema.module import Found, Module, role_of
 from mslang.sema.native import TARGET_KINDS
 from mslang.sema.targets import field_names
 from mslang.syntax import tree
@@ -119,7 +119,7 @@ def _after_at(cursor: Cursor, item: tree.AnyItem | None, place: str) -> Iterator
 
 
 def _types(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
-    if isinstance(item, tree.Schedule | tree.Rule | tree.Fn):
+    if _role(item) in ("schedule", "rule", "fn"):
         yield from words(PARAM_KINDS, Sort.KIND, "kind of parameter")
     elif isinstance(item, tree.Program | tree.Intrin) and enclosing(cursor.before) is not None:
         opening = cursor.before[enclosing(cursor.before) or 0]
@@ -264,7 +264,7 @@ def _words(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
     if "NAME" not in expected_at(file, cursor.offset):
         return
     match cursor.kind():
-        case "FOR" if not isinstance(item, tree.Program) and _in_header(cursor, item):
+        case "FOR" if _role(item) != "program" and _in_header(cursor):
             yield from (c for c in things(cursor.module) if c.sort is Sort.PROGRAM)
             return
         case "ON":
@@ -275,15 +275,20 @@ def _words(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
         yield from _program_names(item, cursor.relative)
         yield from function_names()
         yield from (c for c in things(cursor.module) if c.sort is Sort.CONST)
-    elif isinstance(item, tree.Space):
+    elif _role(item) == "space":
         yield from (c for c in things(cursor.module) if c.sort in (Sort.SCHEDULE, Sort.SPACE, Sort.RULE, Sort.FUNCTION))
-    elif isinstance(item, tree.Target | tree.Const):
+    elif _role(item) in ("target", "const"):
         yield from (c for c in things(cursor.module) if c.sort in (Sort.CONST, Sort.TARGET))
     else:
         yield from _schedule_names(cursor, item)
 
 
-def _in_header(cursor: Cursor, item: tree.AnyItem | None) -> bool:
+def _role(item: tree.AnyItem | None) -> str:
+    """The keyword of an item, also of one whose header is not whole yet."""
+    return "" if item is None else role_of(item)
+
+
+def _in_header(cursor: Cursor) -> bool:
     return all(t.kind != "LBRACE" for t in cursor.before)
 
 

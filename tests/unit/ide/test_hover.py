@@ -1,0 +1,122 @@
+"""Hover and definition."""
+
+import pytest
+
+from mslang.ide.definition import definition
+from mslang.ide.hover import hover, with_run
+from mslang.ide.program_at import program_at
+from mslang.ide.snapshot import Snapshot
+from tests.unit.ide.marks import PROGRAM, after, at, in_schedule
+
+
+def text_at(place: tuple[Snapshot, str, int]) -> str:
+    """The hover, with what running the schedule tells."""
+    snapshot, path, offset = place
+    found = hover(snapshot, path, offset)
+    if found is None:
+        return ""
+    return with_run(found, program_at(snapshot, path, found.span.end) if found.runs else None).text
+
+
+SPLIT = "    let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)\n    let j0, j1 = mm.j.split([_, 8])\n"
+
+
+@pytest.mark.parametrize(("body", "parts"), [
+    (SPLIT.replace("j1", "j<|>1"), ["extent 8", "mm.j", "spatial"]),
+    (SPLIT.replace("j0", "<|>j0"), ["extent 4"]),
+    (SPLIT + "    j1<|>.vectorize()", ["extent 8"]),
+    (SPLIT.replace("ti ", "t<|>i "), ["perfect_tile(64, n = 2, max_inner = 8)", "4 values"]),
+    ("    m<|>m.i.parallel()", ["i: 64", "k: 64", "reduce", "reads", "`A[i, k]`", "kFLOP"]),
+    ("    mm.<|>i.parallel()", ["axis", "64", "spatial"]),
+    ("    mm.i.par<|>allel()", ["loop.parallel()"]),
+    ("    let x ~ perfect<|>_tile(mm.i, n = 2)", ["loop.perfect_tile(n"]),
+    ("    mm.cache_read(<|>A)", ["f32[64, 64]", "16 KiB"]),
+    ("    let c = mm.cache_write(T)\n    <|>c.compute_at(mm.i)", ["block"]),
+])
+def test_in_a_schedule(body: str, parts: list[str]) -> None:
+    found = text_at(in_schedule(body))
+    for part in parts:
+        assert part in found, found
+
+
+@pytest.mark.parametrize(("marked", "parts"), [
+    ("alloc T<|>:", ["T: f32[64, 32]", "8 KiB"]),
+    ("block m<|>m[", ["block `mm`", "FLOP", "touches"]),
+    ("T[<|>i, j] +=", ["axis", "64"]),
+    ("program m<|>m_p", ["program mm_p[M = 64", "C = A B."]),
+    ("use std.cpu.{ho<|>st}", ["target"]),
+])
+def test_in_a_program(marked: str, parts: list[str]) -> None:
+    plain = marked.replace("<|>", "")
+    assert plain in PROGRAM
+    found = text_at(at(PROGRAM.replace(plain, marked)))
+    for part in parts:
+        assert part in found, found
+
+
+@pytest.mark.parametrize("body", ["    <|># a remark", "    mm.i.split([<|>8, 8])"])
+def test_nothing_to_say(body: str) -> None:
+    assert text_at(in_schedule(body)) == ""
+
+
+def test_a_consumed_handle_says_so() -> None:
+    found = text_at(in_schedule(SPLIT + "    let a, b = j1.split([2, 4])\n    let c, d = j<|>1.split([2, 2])"))
+    assert "loop" in found
+
+
+def declared(place: tuple[Snapshot, str, int]) -> str:
+    """The line of the definition, stripped."""
+    snapshot, path, offset = place
+    found = definition(snapshot, path, offset)
+    if found is None:
+        return ""
+    text = snapshot.read(found.path) or ""
+    start = text.rfind("\n", 0, found.span.start) + 1
+    return text[start:text.find("\n", found.span.start)].strip()
+
+
+@pytest.mark.parametrize(("body", "line"), [
+    (SPLIT + "    <|>j1.vectorize()", "let j0, j1 = mm.j.split([_, 8])"),
+    (SPLIT + "    mm.i.split(t<|>i)", "let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)"),
+    ("    <|>mm.i.parallel()", "block mm[i: M, j: N | k: M] {"),
+    ("    mm.<|>k.parallel()", "block mm[i: M, j: N | k: M] {"),
+    ("    copy.<|>i.parallel()", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
+    ("    mm.cache_read(<|>B)", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
+    ("    mm.i.par<|>allel()", ""),
+])
+def test_definition_in_a_schedule(body: str, line: str) -> None:
+    assert declared(in_schedule(body)) == line
+
+
+@pytest.mark.parametrize(("marked", "line"), [
+    ("T[<|>i, j] +=", "block mm[i: M, j: N | k: M] {"),
+    ("<|>T[i, j] +=", "alloc T: f32[M, N]"),
+    ("C[i, j] = max(T[i, <|>j]", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
+])
+def test_definition_in_a_program(marked: str, line: str) -> None:
+    assert declared(at(PROGRAM.replace(marked.replace("<|>", ""), marked))) == line
+
+
+@pytest.mark.parametrize(("text", "line"), [
+    ("schedule s for <|>mm_p {}", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
+    ("schedule t for mm_p {\n    let a ~ choose([1, 2])\n}\nschedule u for mm_p = t with { <|>a = 1 }",
+     "let a ~ choose([1, 2])"),
+    ("fn f(b: block) {}\nschedule s for mm_p { let x = <|>f(mm) }", "fn f(b: block) {}"),
+])
+def test_definition_elsewhere(text: str, line: str) -> None:
+    assert declared(after(text)) == line
+
+
+def test_definition_in_another_file() -> None:
+    texts = {"/w/a.ms": PROGRAM, "/w/b.ms": 'use "./a.ms".{mm_p}\nschedule s for mm_p {}\n'}
+    snapshot = Snapshot(texts)
+    text = texts["/w/b.ms"]
+    for offset in (text.index("mm_p}"), text.index("mm_p {}")):
+        found = definition(snapshot, "/w/b.ms", offset + 1)
+        assert found is not None and found.path == "/w/a.ms"
+        assert PROGRAM[found.span.start:found.span.end] == "mm_p"
+
+
+def test_definition_in_the_library() -> None:
+    found = definition(*at("use std.cpu.{avx<|>512}\n"))
+    assert found is not None and found.path.endswith("x86.ms")
