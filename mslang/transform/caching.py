@@ -11,6 +11,7 @@ from mslang.transform.cover import why_not_covered
 from mslang.transform.dependence import buffers_read, buffers_written, readers
 from mslang.transform.instances import loops_beyond_spatial
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import (
     axis_ranges,
     block_at,
@@ -69,6 +70,7 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
     if old.name not in buffers_read(block_at(path)):
         raise refuse("MS330", primitive, f"block `{block.name}` does not read `{old.name}`",
                      help=f"it reads {', '.join(f'`{b}`' for b in buffers_read(block_at(path))) or 'nothing'}")
+    require_in_blocks(program, scope_body(program, path), primitive, written=(old.name,))
     source = only_writer(program, path, old, primitive)
     if source is block_at(path):
         raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",
@@ -129,6 +131,7 @@ def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str
     if old.name not in buffers_written(writer):
         raise refuse("MS330", primitive, f"block `{block.name}` does not write `{old.name}`",
                      help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}")
+    require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
     only_writer(program, path, old, primitive)
     if old.name in buffers_read(writer) and writer.init is None:
         raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",

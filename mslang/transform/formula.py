@@ -33,9 +33,7 @@ from mslang.ir.visit import (
     map_expr,
     map_stmt_exprs,
     path_to_block,
-    stmt_exprs,
     substitute,
-    walk,
 )
 from mslang.transform.linear import linear_terms
 from mslang.transform.position import block_at, scope_path
@@ -178,11 +176,6 @@ def with_reads(s: Stmt, gone: str, come: frozenset[str], buffers: Mapping[str, B
 def is_viewed(program: Program, buffer: str) -> bool:
     """Is there a view of a buffer?"""
     return any(v.source.buffer == buffer for b in blocks_of(program.body) for v in b.views)
-
-
-def is_loaded(program: Program, buffer: str) -> bool:
-    """Is there a load of a buffer?"""
-    return any(x.buffer == buffer for s in walk(program.body) for e in stmt_exprs(s) for x in loads_of(e))
 
 
 def without_alloc(program: Program, path: Path, buffer: str) -> Program:

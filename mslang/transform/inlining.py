@@ -28,7 +28,6 @@ from mslang.transform.formula import (
     at_element,
     formula_of,
     inverse,
-    is_loaded,
     is_viewed,
     tidy_value,
     with_loads,
@@ -92,8 +91,6 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         changed = with_reads(with_loads(found[-1], formula.buffer, value), formula.buffer,
                              frozenset(buffers_read(inlined)), all_buffers(program))
         done = put(done, found, changed)
-    if is_loaded(done, formula.buffer):
-        raise refuse("MS352", primitive, f"`{formula.buffer}` is read outside of blocks")
     for user in users:
         after = path_to_block(done, user.name) or ()
         require_final(program, producers(program, path), loops_above(after), user.name, primitive)

@@ -23,6 +23,7 @@ from mslang.transform.instances import loops_beyond_spatial, portable_predicate,
 from mslang.transform.legality import why_neither
 from mslang.transform.nest import inserted, nest, vanished
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import (
     block_at,
     block_path,
@@ -109,8 +110,11 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
 
 
 def require_order(program: Program, path: Path, primitive: str) -> None:
-    """Nobody may write what the block at the end of a path reads after it, or read what it writes before it (MS344)."""
+    """Nobody may write what the block at the end of a path reads after it, or read what it writes before it (MS344),
+    or do either outside of blocks (MS352)."""
     block, body = block_at(path), scope_body(program, path)
+    written = buffers_written(block)
+    require_in_blocks(program, body, primitive, read=written, written=(*buffers_read(block), *written))
     order = [b.name for b in leaves(*body)]
     here = order.index(block.name)
     for storage in sorted(storages_read(program, block) - storages_written(program, block)):

@@ -8,7 +8,7 @@ from mslang.ir.program import Range
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.transform.annotate import annotate
-from mslang.transform.caching import cache_read
+from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at
 from mslang.transform.formula import at_element, inverse
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
@@ -355,3 +355,27 @@ def test_parallel_loops_are_places():
     p = parallel(chain(), loop("x_1")).program
     assert loop("x_1") in legal_locations(p, block("first"))
     assert "x_1 in 0+8 @ parallel" in outline(p)
+
+
+def bounded_by_data():
+    """A loop that runs as often as a block has computed."""
+    b = ProgramBuilder("ragged")
+    n, t, o = b.input("n", (1,), "i64"), b.alloc("T", (1,), "i64"), b.output("B", (8,))
+    with b.block("count", spatial("u", 1)) as (u,):
+        t[u] = n[u] + 1
+    with b.loop("i", 8) as i, b.when(i < t[0]), b.block("fill", spatial("x", 8, i)) as (x,):
+        o[x] = t[0].cast("f32")
+    return b.finish()
+
+
+def test_what_is_read_outside_of_blocks_stays():
+    p = bounded_by_data()
+    for attempt in (
+        lambda: compute_inline(p, block("count")),
+        lambda: compute_at(p, block("count"), loop("i")),
+        lambda: cache_write(p, block("count"), buffer("T")),
+    ):
+        with refused("MS352", "`T` is read outside of blocks"):
+            attempt()
+    q = accepted(p, cache_read(p, block("fill"), buffer("T")))
+    assert regions(q, "fill") == ["T_global_1[0]"]
