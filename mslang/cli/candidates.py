@@ -20,6 +20,7 @@ from mslang.target.description import Target
 
 if TYPE_CHECKING:
     from mslang.schedule.statements import Step
+    from mslang.schedule.trace import Value
     from mslang.sema.module import Module
 
 
@@ -55,7 +56,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     return Chosen(candidate, space, name)
 
 
-def pins_of(pins: list[tuple[str, str]]) -> dict[str, object]:
+def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
     """`--pin` options as decisions by address."""
     return dict(parse_pin(f"{address} = {value}") for address, value in pins)
 

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         _print(args, chosen.name, _text(chosen.candidate, chosen.candidate.program, args.stage, host()), before)
         return DONE
     values = chosen.candidate.decisions
-    numeric = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}
+    numeric = {d.address: v for d in chosen.candidate.sketch.decisions if isinstance(v := values[d.address], int | tuple)}
     last = print_program(chosen.space.program)
     for text, program in steps:
         shown = _text(chosen.candidate, instantiate(program, numeric), args.stage, host())

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from mslang.diagnostics import Diagnostic, MsError
+from mslang.runtime.timing import Timing
 from mslang.tune.database import Database, Run, Workload
-from mslang.tune.record import Outcome, Record, Result, Timing, Verification
+from mslang.tune.record import Outcome, Record, Result, Verification
 
 
 def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w") -> Record:
     if seconds is None:
         result = Result(Outcome.WRONG_RESULT, "C differs at (0, 1)")
     else:
-        result = Result(Outcome.MEASURED, timing=Timing((seconds, seconds * 1.5, seconds)), verified=(Verification("sparse integers", 0.0),))
+        result = Result(Outcome.MEASURED, timing=Timing((seconds, seconds * 1.5, seconds), 3), verified=(Verification("sparse integers", 0.0),))
     return Record(workload, "matmul", "cpu", "this", "llvm 22", f"c{trial}", "schedule …", "[]", "{}", result, run, trial, 7, "0.1.0")
 
 
