@@ -42,3 +42,26 @@ def weight(body: Body) -> int:
             case _:
                 total += sum(weight(b) for b in bodies(s))
     return total
+
+
+def work(body: Body) -> int:
+    """About how many statements run."""
+    total = 0
+    for s in body:
+        inner = sum(work(b) for b in bodies(s))
+        match s:
+            case For():
+                total += trips(s) * inner
+            case Store() | Evaluate():
+                total += 1
+            case _:
+                total += inner
+    return total
+
+
+def trips(s: For) -> int:
+    """How often a loop runs; one of unknown length is taken to run a few times."""
+    return int(s.extent.value) if isinstance(s.extent, Const) else _SOME
+
+
+_SOME = 16

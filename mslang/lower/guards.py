@@ -7,7 +7,7 @@ becomes the bound of an inner loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from mslang.ir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, Binary, Const, Exp
 from mslang.ir.program import For, If, Let, Range, Stmt
 from mslang.ir.visit import conjuncts, map_expr, substitute, walk_expr
 from mslang.lower import linear
-from mslang.lower.analysis import weight
+from mslang.lower.analysis import trips, weight, work
 from mslang.lower.fold import fold, step
 from mslang.lower.kernel import Body, bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.linear import Condition, Interval
@@ -29,6 +29,10 @@ MAX_COPIED = 1024
 
 
 _CONDITIONS = COMPARISONS | LOGICAL
+
+
+_MINOR = 8
+"""Guards in less than this part of a loop's work are not worth cutting it."""
 
 
 class _Known(NamedTuple):
@@ -110,6 +114,9 @@ def _loop(s: For, known: _Known) -> Body:
         return ()
     if extent == 1:
         return _body(_substituted(s.body, s.var, start), known)
+    settled = _settled_outside(s, known)
+    if settled is not None:
+        return _statement(*settled)
     cuts = _cuts(s, start, start + extent)
     if not cuts:
         return _plain(s, start, extent, known)
@@ -160,48 +167,103 @@ def _substituted(body: Body, name: str, value: int) -> Body:
     return map_deep(body, lambda e: fold(substitute(e, values)))
 
 
+def _settled_outside(s: For, known: _Known) -> tuple[If, _Known] | None:
+    """A branch around the loop on a condition in it that the loop does not change, where copying it is affordable."""
+    cost = weight((s,))
+    if s.kind == "parallel" or cost > known.budget:
+        return None
+    inside = {s.var}
+    for x in walk(s.body):
+        match x:
+            case For(var=name) | Let(name=name):
+                inside.add(name)
+    for guard in _conditions(s.body):
+        if inside.isdisjoint(guard.form.form.terms) and _decide(guard.text, known) is None:
+            left = known._replace(budget=(known.budget - cost) // 2)
+            then, otherwise = (map_deep((s,), _assuming(guard.text, value)) for value in (TRUE, FALSE))
+            return If(guard.text, then, otherwise), left
+    return None
+
+
+def _assuming(condition: Expr, value: Expr) -> Callable[[Expr], Expr]:
+    def change(x: Expr) -> Expr | None:
+        return value if x == condition else step(x)
+
+    return lambda e: map_expr(e, change)
+
+
 # ------------------------------------------------------------------ where to cut
 def _cuts(s: For, start: int, end: int) -> list[int]:
-    """Where to cut the loop so that in one of its parts each guard that depends on it holds throughout."""
+    """Where to cut the loop so that in one of its parts the guards that depend on it hold throughout.
+
+    Guards in a small part of the loop's work do not count: for them the whole body would be copied.
+    """
     inner: dict[str, Interval] = {}
     for x in walk(s.body):
         if isinstance(x, For) and isinstance(x.start, Const) and isinstance(x.extent, Const):
             inner[x.var] = (int(x.start.value), int(x.start.value) + int(x.extent.value) - 1)
-    low, high, points = start, end, set[int]()
-    for guard in _guards(s.body):
-        form = guard.form
-        k = form.terms.get(s.var, 0)
-        if k == 0 or any(v != s.var and v not in inner for v in form.terms):
-            continue
-        rest = linear.Linear(form.constant, {v: c for v, c in form.terms.items() if v != s.var})
-        bounds = linear.interval(rest, inner)
-        if bounds is None:
-            continue
-        if guard.relation == "<":
-            # k·v + rest < 0 holds for every rest exactly below (k > 0) or from (k < 0) an edge.
-            if k > 0:
-                edge = -(bounds[1] // k)
-                high = min(high, edge) if edge > start else high
-            else:
-                edge = bounds[1] // -k + 1
-                low = max(low, edge) if edge < end else low
-        else:
-            # k·v + rest can be 0 between these only: elsewhere an equality is settled.
-            ends = bounds if k > 0 else (-bounds[1], -bounds[0])
-            points.update((-(ends[1] // abs(k)), -ends[0] // abs(k) + 1))
+    share: dict[_Edge, int] = {}
+    for found in _conditions(s.body):
+        for edge in _edges(found.form, s.var, inner):
+            share[edge] = share.get(edge, 0) + found.amount
+    total = work(s.body)
+    kept = [e for e, amount in share.items() if amount * _MINOR >= total and start < e.at < end]
+    low = max((e.at for e in kept if e.side == "low"), default=start)
+    high = min((e.at for e in kept if e.side == "high"), default=end)
+    points = {e.at for e in kept if e.side == "point"}
     if low < high:
-        points.update((low, high))
-    return sorted(p for p in points if start < p < end)
+        points.update(p for p in (low, high) if start < p < end)
+    return sorted(points)
 
 
-def _guards(body: Body) -> Iterator[Condition]:
+class _Edge(NamedTuple):
+    """A place where a guard changes: it holds from a "low" edge, below a "high" one; a "point" is where it may."""
+
+    side: str
+    at: int
+
+
+def _edges(guard: Condition, var: str, inner: Mapping[str, Interval]) -> list[_Edge]:
+    form = guard.form
+    k = form.terms.get(var, 0)
+    if k == 0 or any(v != var and v not in inner for v in form.terms):
+        return []
+    rest = linear.Linear(form.constant, {v: c for v, c in form.terms.items() if v != var})
+    bounds = linear.interval(rest, inner)
+    if bounds is None:
+        return []
+    if guard.relation == "<":
+        # k·v + rest < 0 holds for every rest exactly below (k > 0) or from (k < 0) an edge.
+        return [_Edge("high", -(bounds[1] // k)) if k > 0 else _Edge("low", bounds[1] // -k + 1)]
+    # k·v + rest can be 0 between these only: elsewhere an equality is settled.
+    ends = bounds if k > 0 else (-bounds[1], -bounds[0])
+    return [_Edge("point", -(ends[1] // abs(k))), _Edge("point", -ends[0] // abs(k) + 1)]
+
+
+class _Found(NamedTuple):
+    """A comparison as it is written and in normal form, and about how many statements wait for it."""
+
+    text: Binary
+    form: Condition
+    amount: int
+
+
+def _conditions(body: Body, times: int = 1) -> Iterator[_Found]:
     """The conditions in branches and selects that are comparisons of linear indices."""
-    for s in walk(body):
-        conditions = [s.condition] if isinstance(s, If) else []
+    for s in body:
+        if isinstance(s, If):
+            yield from _comparisons(s.condition, times * (work(s.then) + work(s.otherwise)))
         for e in expressions(s):
-            conditions += [x.condition for x in walk_expr(e) if isinstance(x, Select)]
-        for c in conditions:
-            for part in conjuncts(c):
-                found = linear.condition(part)
-                if found is not None:
-                    yield found
+            for x in walk_expr(e):
+                if isinstance(x, Select):
+                    yield from _comparisons(x.condition, times)
+        inner = times * trips(s) if isinstance(s, For) else times
+        for b in bodies(s):
+            yield from _conditions(b, inner)
+
+
+def _comparisons(condition: Expr, amount: int) -> Iterator[_Found]:
+    for part in conjuncts(condition):
+        form = linear.condition(part)
+        if form is not None and isinstance(part, Binary):
+            yield _Found(part, form, amount)

@@ -197,3 +197,27 @@ def test_a_vector_loop_around_a_reduction_keeps_its_lanes_in_registers():
             y[j] = t[j]
     data = np.arange(960, dtype=np.float32).reshape(20, 48)
     assert np.array_equal(run(b.finish(), data), data.sum(0))
+
+
+def test_a_condition_that_a_loop_does_not_change_is_asked_outside_of_it():
+    """The rows of a padded tile are read or zero; the large nest beside it is not copied for that."""
+    b = ProgramBuilder("conv")
+    x, y, t = b.input("X", (32, 16)), b.output("Y", (32, 16)), b.alloc("T", (34, 16))
+    with b.loop("row", 32) as row:
+        with b.loop("h", 3) as h, b.loop("c", 16, kind="vectorized") as c:
+            with b.block("pad", spatial("p", 34, at=row + h), spatial("q", 16, at=c)) as (p, q):
+                t[p, q] = select((p >= 1) & (p < 33), x[p - 1, q], 0.0)
+        with b.loop("k", 3) as k, b.loop("r", 100) as r, b.loop("d", 16, kind="vectorized") as d:
+            axes = (spatial("i", 32, at=row), spatial("j", 16, at=d), reduce("n", 300, at=k * 100 + r))
+            with b.block("sum", *axes) as (i, j, n):
+                y[i, j] += t[i + n // 100, j]
+    program = b.finish()
+    kernel = lowered(program)
+    text = print_kernel(kernel)
+    assert text.count("for r in") <= 2
+    assert "select" not in text
+    for s in found(kernel, For):
+        assert isinstance(s, For)
+        assert s.kind != "vectorized" or not [x for x in walk(s.body) if isinstance(x, If)]
+    data = (np.arange(512, dtype=np.float32).reshape(32, 16) % 5) - 2
+    assert np.array_equal(run(program, data), interpret.run(program, {"X": data}, check=False)["Y"])
