@@ -17,7 +17,7 @@ from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import arguments, elements, evaluate, unpack
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle, Site
-from mslang.schedule.pins import pin_value
+from mslang.schedule.pins import pin_value, pin_values
 from mslang.sema.report import failure
 from mslang.syntax import tree
 
@@ -69,8 +69,9 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
             _let(it, s, frame)
         case tree.Sample():
             _sample(it, s, frame)
-        case tree.CallStmt(call=call):
-            evaluate(it, call, frame.with_address(frame.address.under(None)))
+        case tree.CallStmt(call=call, pins=pins):
+            with it.session.pinned(pin_values(pins or ())):
+                evaluate(it, call, frame.with_address(frame.address.under(None)))
         case tree.Require(condition=condition, why=why):
             raw = frame.place.text[condition.span.start:condition.span.end]
             it.session.require(evaluate(it, condition, frame), why.value if why is not None else " ".join(raw.split()))

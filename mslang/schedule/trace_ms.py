@@ -9,9 +9,9 @@ from mslang.ops.table import OPERATIONS
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
 from mslang.schedule.values import IndexMap
+from mslang.syntax.format import format_text
 from mslang.syntax.literals import quote
 
-_WIDTH = 100
 _BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.AXIS, Kind.LOCATION})
 """Parameters whose strings are words of the language."""
 
@@ -35,28 +35,22 @@ def pinned_call(trace: Trace, name: str) -> str:
     start = f"{header(trace, name)} = {trace.source}"
     if not pins:
         return start + "\n"
-    lines: list[str] = []
-    for k, pin in enumerate(pins):
-        piece = pin + ("," if k < len(pins) - 1 else "")
-        if lines and len(lines[-1]) + len(piece) + 5 <= _WIDTH:
-            lines[-1] += f" {piece}"
-        else:
-            lines.append(piece)
-    return f"{start} with {{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+    return format_text(f"{start} with {{ {', '.join(pins)} }}\n")
 
 
 def flat(trace: Trace, name: str) -> str:
     """The trace as a schedule of its own, which replays to the same program."""
     writer = _Writer(trace)
     lines = "".join(f"    {writer.statement(i)}\n" for i in trace.instructions)
-    return f"{header(trace, name)} {{\n{lines}}}\n"
+    return format_text(f"{header(trace, name)} {{\n{lines}}}\n")
 
 
 class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._values = trace.decisions
         self._names = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
-        self._tiles: dict[tuple[Argument, ...], str] = {}
+        self._lists = {i.results[0] for i in trace.instructions
+                       if len(i.results) == 1 and i.address is None and OPERATIONS[i.op].many}
 
     def statement(self, instruction: Instruction) -> str:
         match instruction:
@@ -115,7 +109,8 @@ class _Writer:
     def _value(self, value: Argument, kind: Kind) -> str:
         match value:
             case Operand(base=base, axis=axis, index=index):
-                head = name_text(base)
+                # A list under one name stays a list, of one thing too.
+                head = name_text(base) + ("[0]" if base in self._lists else "")
                 if axis is not None:
                     return f"{head}.{name_text(axis)}"
                 return head if index is None else f"{head}.loops()[{index}]"

@@ -124,6 +124,14 @@ def test_a_fork_pinned_in_the_text_has_one_structure():
     assert made.sample(0, {"way": "a"}).decisions == {"way": "a"}
 
 
+def test_a_call_pins_what_it_draws():
+    text = "schedule s for chain on wide { apply(mark) with { \"mark:first/u\" = 4 } }\n"
+    assert space("s", text).sample(0).decisions["mark:first/u"] == 4
+    wrong = text.replace("first", "third_")
+    with pytest.raises(MsError, match="mark:third_/u"):
+        space("s", wrong).sample(0)
+
+
 def test_weights_steer_structure_and_numbers():
     made = body("let a ~ choose([\"x\", \"y\"], weights = [0, 1])\nlet b ~ choose([1, 2], weights = [1, 0])")
     assert {tuple(made.sample(s).decisions.values()) for s in range(10)} == {("y", 1)}

@@ -11,6 +11,7 @@ from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
 from mslang.schedule.trace import Operand, Trace
 from mslang.schedule.trace_json import from_json
+from mslang.syntax.format import format_text
 from tests.unit.schedule.samples import body, module, space
 
 
@@ -62,6 +63,13 @@ def test_the_flat_form_has_no_faults_of_its_own():
         assert [d for d in module(text).diagnostics if d.severity is Severity.ERROR] == []
 
 
+def test_printed_traces_are_laid_out_as_the_formatter_does():
+    for seed in range(4):
+        trace = space("either").sample(seed).trace
+        for text in (trace.as_ms("x"), trace.as_ms("x", pinned=True)):
+            assert format_text(text) == text
+
+
 def test_the_flat_form_is_readable():
     c = space("helpers").sample(1)
     text = c.trace.as_ms("flat")
@@ -78,6 +86,15 @@ def test_loops_that_no_binder_named_are_found_by_position():
     found = shared.sample(0)
     check_round_trips(found, shared.program)
     assert found.trace.instructions[2].argument("loop") == Operand("first", index=0)
+
+
+def test_a_list_of_one_loop_stays_a_list():
+    made = body("let a = mm.i.split([_])\na[0].parallel()\nlet t ~ tile(mm.j, n = 1, max_inner = none)\n"
+                "let b = mm.j.split(t)\nreorder(b[0], a[0])")
+    c = made.sample(0)
+    assert "a[0].parallel()" in c.trace.as_ms("x")
+    check_round_trips(c, made.program)
+    assert [d for d in module(c.trace.as_ms("x")).diagnostics if d.severity is Severity.ERROR] == []
 
 
 def test_forks_and_branches_are_resolved():
