@@ -14,12 +14,13 @@ from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import REPORT, BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value
+from mslang.diagnostics import MsError, problem
+from mslang.ir.arith.convert import read_size
+from mslang.ir.arith.domain import limits
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
+from mslang.ir.expr import Const, DynamicRange, Expr
 from mslang.ir.program import Buffer, For
-from mslang.ir.visit import map_expr
 from mslang.lower.analysis import accesses
-from mslang.lower.fold import fold
 from mslang.lower.kernel import Kernel
 from mslang.lower.layout import row_major
 from mslang.runtime.signature import FIRST_ARGUMENT, symbol
@@ -203,13 +204,13 @@ class ModuleWriter:
 
 
 def _largest(e: Expr) -> int:
-    def top(x: Expr) -> Expr | None:
-        return Const(x.domain.hi) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) else None
-
-    found = fold(map_expr(e, top))
-    if not isinstance(found, Const):
-        raise AssertionError(f"a size without a bound: {e!r}")
-    return int(found.value)
+    top = int(e.value) if isinstance(e, Const) else limits(read_size(e))[1]
+    if top is None:
+        raise MsError(problem(
+            "MS408", "the size of a buffer has no upper bound", why="its workspace is set aside before the kernel runs",
+            help="make the buffer's shape depend on the program's sizes only",
+        ))
+    return top
 
 
 def _slot(fn: FunctionWriter, closure: str, k: int) -> str:

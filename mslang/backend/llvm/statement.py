@@ -27,6 +27,9 @@ MAX_UNROLLED = 1024
 REGISTER_BYTES = 64 * 1024
 """A local buffer up to this size is put on the stack, where it may become registers."""
 
+STACK_BYTES = 256 * 1024
+"""All buffers of a function on the stack together: threads may have little of it."""
+
 SMALL_BYTES = 64
 """Any buffer up to this size is: a running sum, a row's maximum."""
 
@@ -40,6 +43,7 @@ class StatementWriter:
         self.expressions = ExpressionWriter(fn, module.guard)
         self.in_parallel = in_parallel
         self.high = 0
+        self._stack = 0
         self._taken: dict[str, tuple[int, int]] = {}
 
     def body(self, body: Body, scope: Scope) -> None:
@@ -257,8 +261,10 @@ class StatementWriter:
         count = row
         for n in sizes[:-1]:
             count *= n
-        if count * size_of(buffer.dtype) > limit:
+        size = count * size_of(buffer.dtype)
+        if size > limit or self._stack + size > STACK_BYTES:
             return None
+        self._stack += size
         element = memory.base_type(buffer.dtype)
         pointer = self.fn.alloca(f"alloca [{count} x {element}], align 64", "local")
         padded = tuple(map(Const, [*sizes[:-1], row])) if sizes else ()

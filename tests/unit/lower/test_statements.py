@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -12,8 +14,9 @@ from mslang.diagnostics import MsError
 from mslang.ir.build import ProgramBuilder, Value, call, reduce, select, spatial
 from mslang.ir.expr import Binary, Const, Load, Var
 from mslang.ir.program import For, Program, Stmt, Store, While
+from mslang.runtime.kernel import load
 from mslang.target.detect import host
-from tests.unit.llvm.support import loaded, run
+from tests.unit.llvm.support import executable, loaded, run
 
 X = np.arange(48, dtype=np.float32).reshape(6, 8) % 11 - 4
 
@@ -169,3 +172,39 @@ def test_a_module_that_llvm_refuses_is_explained():
     assert caught.value.diagnostic.why
 
 
+
+
+def test_workspace_of_dynamic_buffers_holds_the_largest_size():
+    b = ProgramBuilder("reversed")
+    m = b.dynamic("M", 1, 50)
+    x, y, t = b.input("X", (m,)), b.output("Y", (m,)), b.alloc("T", (60 - m,))
+    with b.block("t", spatial("i", 60 - m)) as (i,):
+        t[i] = select(i < m, x[i], 7.0)
+    with b.block("y", spatial("i", m)) as (i,):
+        y[i] = select(m - 1 - i < 60 - m, t[m - 1 - i], 0.0)
+    kernel = loaded(b.finish())
+    assert kernel.signature.workspace >= 59 * 4
+    for count in (1, 30, 50):
+        data = np.arange(1, count + 1, dtype=np.float32)
+        wanted = np.where(np.arange(count)[::-1] < 60 - count, data[::-1], 0)
+        assert np.array_equal(kernel(data), wanted)
+
+
+def test_many_local_buffers_do_not_overrun_the_stack():
+    b = ProgramBuilder("large")
+    x, y = b.input("X", (8, 4096)), b.output("Y", (8, 4096))
+    parts = [b.alloc(f"t{k}", (4096,), scope="local") for k in range(24)]
+    with b.loop("i0", 8, kind="parallel") as i0:
+        for k, part in enumerate(parts):
+            with b.loop("j0", 4096) as j0, b.block("fill", spatial("i", 8, at=i0), spatial("j", 4096, at=j0)) as (i, j):
+                part[j] = x[i, j] + float(k)
+        with b.loop("j1", 4096) as j1, b.block("sum", spatial("i", 8, at=i0), spatial("j", 4096, at=j1)) as (i, j):
+            total = parts[0][j]
+            for part in parts[1:]:
+                total = total + part[j]
+            y[i, j] = total
+    program = b.finish()
+    made = executable(program)
+    assert sum(int(n) for n in re.findall(r"alloca \[(\d+) x float\]", made.llvm)) * 4 <= 256 * 1024
+    data = np.ones((8, 4096), np.float32)
+    assert (load(made.object, made.signature)(data) == 24 + sum(range(24))).all()
