@@ -60,12 +60,15 @@ class Client:
     def __init__(self) -> None:
         self.client = LanguageClient("benchmark", "1")
         self.published: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
-        self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(self._published)
-        self.client.feature(types.WINDOW_LOG_MESSAGE)(lambda m: print(m.message, file=sys.stderr))
         self.version = 1
 
-    def _published(self, params: types.PublishDiagnosticsParams) -> None:
-        self.published.put_nowait(params)
+        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: types.PublishDiagnosticsParams) -> None:
+            self.published.put_nowait(params)
+
+        @self.client.feature(types.WINDOW_LOG_MESSAGE)
+        def logged(params: types.LogMessageParams) -> None:
+            print(params.message, file=sys.stderr)
 
     async def start(self) -> None:
         """Start the server and shake hands."""
@@ -104,7 +107,8 @@ async def measure(folder: Path) -> None:
     begin = time.perf_counter()
     client = Client()
     await client.start()
-    client.client.text_document_did_open(types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "mslang", 1, text)))
+    item = types.TextDocumentItem(uri, "mslang", 1, text)
+    client.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
     await client.findings()
     times: dict[str, list[float]] = {name: [] for name in GOALS}
     times["cold start"].append(time.perf_counter() - begin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from lsprotocol import types
@@ -12,13 +12,14 @@ from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from mslang.diagnostics import Diagnostic, MsError
+from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.ide.findings import findings
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.runs import NO_PINS
 from mslang.ide.snapshot import Snapshot
-from mslang.ide.trial import trial_names
+from mslang.ide.trial import trial_key, trial_names
 from mslang.schedule.trace import Value
+from mslang.sema.module import Module
 from mslang_lsp import convert, tasks
 from mslang_lsp.positions import Positions
 from mslang_lsp.worker import Worker, WorkerFailed
@@ -48,7 +49,7 @@ class MslangServer(LanguageServer):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.snapshot = Snapshot()
         self._versions: dict[str, int] = {}
-        self._trials: dict[str, tuple[Diagnostic, ...]] = {}
+        self._trials: dict[tuple[str, str], tuple[int, tuple[Diagnostic, ...]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._publishing: asyncio.Handle | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -97,7 +98,7 @@ class MslangServer(LanguageServer):
         path = self.path_of(uri)
         self.snapshot = self.snapshot.without(path)
         self._versions.pop(path, None)
-        self._trials.pop(path, None)
+        self._trials = {place: found for place, found in self._trials.items() if place[0] != path}
         waiting = self._waiting.pop(path, None)
         if waiting is not None:
             waiting.cancel()
@@ -109,6 +110,11 @@ class MslangServer(LanguageServer):
     def _pulls(self) -> bool:
         return get_capability(self.client_capabilities, "text_document.diagnostic") is not None
 
+    @property
+    def _refreshes(self) -> bool:
+        asked = get_capability(self.client_capabilities, "workspace.diagnostics.refresh_support", False)
+        return self._pulls and bool(asked)
+
     def diagnostics(self, path: str) -> list[types.Diagnostic]:
         """All that is known to be wrong with a file now."""
         try:
@@ -118,8 +124,22 @@ class MslangServer(LanguageServer):
         positions = self.positions(path)
         capability = "text_document.publish_diagnostics.related_information"
         related = bool(get_capability(self.client_capabilities, capability, False))
-        found = dict.fromkeys(d for d in (*findings(module), *self._trials.get(path, ())) if d.path in (None, path))
+        known = (*findings(module), *self._tried(module))
+        found = dict.fromkeys(d for d in known if d.path in (None, path))
         return [convert.diagnostic(d, positions, self.positions_of, self.uri_of, related) for d in found]
+
+    def _tried(self, module: Module) -> Iterator[Diagnostic]:
+        """What trial runs have found of the schedules of a file that are still what they were."""
+        seen: set[tuple[str, Span | None]] = set()
+        for name, placed in module.items.items():
+            key, found = self._trials.get((module.path, name), (None, ()))
+            if key is None or key != trial_key(module, name):
+                continue
+            for d in (x.placed(module.path, placed.start) for x in found):
+                # A space that a refused schedule is part of is refused for the same reason.
+                if (d.message, d.span) not in seen:
+                    seen.add((d.message, d.span))
+                    yield d
 
     def _say_soon(self) -> None:
         """Publish once all changes that have arrived are taken in."""
@@ -147,30 +167,42 @@ class MslangServer(LanguageServer):
         waiting = self._waiting.pop(path, None)
         if waiting is not None:
             waiting.cancel()
-        self._trials.pop(path, None)
         self._waiting[path] = asyncio.ensure_future(self._try(path))
 
     async def _try(self, path: str) -> None:
         await asyncio.sleep(TRIAL_DELAY)
-        snapshot = self.snapshot
-        found: dict[Diagnostic, None] = {}
         try:
-            for name in trial_names(snapshot.module(path)):
-                try:
-                    found |= dict.fromkeys(await self._runner.run(tasks.run_trial, dict(snapshot.texts), path, name))
-                except WorkerFailed as error:
-                    self.log(f"trial runs of `{name}`: {error}")
+            if await self._try_all(path) and path in self._versions:
+                self._tell(path)
         except MsError:
             return
         except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
             self.log_failure("trial runs", error)
-            return
-        if found and path in self._versions:
-            self._trials[path] = tuple(found)
-            if self._pulls:
-                self.workspace_diagnostic_refresh(None)
-            else:
-                self._publish(path, self._versions[path])
+
+    async def _try_all(self, path: str) -> bool:
+        """Run the schedules of a file that have changed since they were run; gives whether anything was found."""
+        snapshot = self.snapshot
+        module = snapshot.module(path)
+        told = False
+        for name in trial_names(module):
+            key = trial_key(module, name)
+            if self._trials.get((path, name), (None, ()))[0] == key:
+                continue
+            found: tuple[Diagnostic, ...] = ()
+            try:
+                found = await self._runner.run(tasks.run_trial, dict(snapshot.texts), path, name)
+            except WorkerFailed as error:
+                self.log(f"trial runs of `{name}`: {error}")
+            self._trials[path, name] = key, found
+            told = told or bool(found)
+        return told
+
+    def _tell(self, path: str) -> None:
+        """Have the client show what is known now."""
+        if self._refreshes:
+            self.workspace_diagnostic_refresh(None)
+        elif not self._pulls:
+            self._publish(path, self._versions[path])
 
     async def show(self, path: str, offset: int, seconds: float | None = None, seed: int = 0,
                    pins: Mapping[str, Value] = NO_PINS) -> ProgramAt | None:

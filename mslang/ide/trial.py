@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span
 from mslang.ide.findings import findings
 from mslang.ide.keyed import Keyed
@@ -43,7 +41,7 @@ def _is_wrong(placed: tree.PlacedItem, wrong: list[tuple[str, Span | None]], pat
 
 
 def trial(snapshot: Snapshot, path: str, name: str, draws: int = DRAWS) -> tuple[Diagnostic, ...]:
-    """What running a schedule or space for `draws` draws finds, in the file; nothing is remembered of others.
+    """What running a schedule or space for `draws` draws finds; spans count from the item's start.
 
     Raises:
         MsError: the file cannot be read.
@@ -53,8 +51,12 @@ def trial(snapshot: Snapshot, path: str, name: str, draws: int = DRAWS) -> tuple
     if placed is None or not isinstance(placed.item, tree.Schedule | tree.Space):
         return ()
     found = Found(module, placed)
-    relative = _trial(Keyed((name, tuple(depends_on(found)), draws), (found, draws)))
-    return tuple(_moved(d, placed.start, path) for d in relative)
+    return _trial(Keyed((name, tuple(depends_on(found)), draws), (found, draws)))
+
+
+def trial_key(module: Module, name: str) -> int:
+    """A number that changes, in one process, when what `trial` finds of a schedule of the module may change."""
+    return hash(tuple(depends_on(Found(module, module.items[name]))))
 
 
 @lru_cache(maxsize=256)
@@ -113,8 +115,4 @@ def _in_item(d: Diagnostic, found: Found) -> Span | None:
         if path == found.module.path and span is not None and found.placed.start <= span.start < end:
             return span.shifted(-found.placed.start)
     return None
-
-
-def _moved(d: Diagnostic, start: int, path: str) -> Diagnostic:
-    return replace(d.placed(path, start))
 

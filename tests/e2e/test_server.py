@@ -99,7 +99,8 @@ def line_of(text: str, part: str) -> tuple[int, int]:
 
 
 async def test_a_broken_file_gets_its_diagnostics(server: Session) -> None:
-    uri = server.open("broken.ms", GEMM.replace("mm.i.split(ti)", "mm.x.split(ti").replace("perfect_tile(mm.j", "prefect(mm.j"))
+    broken = GEMM.replace("mm.i.split(ti)", "mm.x.split(ti").replace("perfect_tile(mm.j", "prefect(mm.j")
+    uri = server.open("broken.ms", broken)
     found = await server.findings(uri, bool)
     assert {d.code for d in found} >= {"MS202"}
     assert all(d.source == "mslang" and d.severity == types.DiagnosticSeverity.Error for d in found)
@@ -121,7 +122,7 @@ async def test_completion_after_a_dot(server: Session) -> None:
 
 async def test_typing_one_character_at_a_time(server: Session) -> None:
     uri = server.open("typed.ms", GEMM)
-    line, character = line_of(GEMM, "    j1.vectorize()")
+    line, _ = line_of(GEMM, "    j1.vectorize()")
     place = types.Position(line, 0)
     server.change(uri, "\n", types.Range(place, place))
     for k, typed in enumerate("    i1."):
@@ -247,7 +248,8 @@ async def test_positions_after_an_emoji(encoding: str, tmp_path: Path) -> None:
     uri = session.open("emoji.ms", text)
     line = next(n for n, t in enumerate(text.split("\n")) if "🚀" in t)
     whole = text.split("\n")[line]
-    units = {"utf-8": len(whole.encode()), "utf-16": len(whole.encode("utf-16-le")) // 2, "utf-32": len(whole)}[encoding]
+    sizes = {"utf-8": len(whole.encode()), "utf-16": len(whole.encode("utf-16-le")) // 2, "utf-32": len(whole)}
+    units = sizes[encoding]
     assert "vectorize" in await session.labels(uri, line, units)
     place = types.Position(line, units)
     session.change(uri, "v", types.Range(place, place))

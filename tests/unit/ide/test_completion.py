@@ -38,7 +38,8 @@ LOOPS = "    let j0, j1 = mm.j.split([_, 8])\n"
     ("    # mm.<|>", set(), {"i"}),
     ('    mm.annotate("<|>")', set(), {"mm"}),
     (LOOPS + "    let a, b = j0.split([_, 2])\n    <|>", {"a", "b", "j1"}, {"j0"}),
-    ("    fork f {\n        case x { let inner = mm.cache_write(T) }\n        case y { <|> }\n    }", {"mm"}, {"inner"}),
+    ("    fork f {\n        case x { let inner = mm.cache_write(T) }\n        case y { <|> }\n    }", {"mm"},
+     {"inner"}),
     ("    for l in mm.loops() { l.<|> }", {"parallel"}, {"cache_read"}),
 ])
 def test_in_a_schedule(body: str, wanted: set[str], unwanted: set[str]) -> None:
