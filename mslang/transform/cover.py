@@ -137,8 +137,11 @@ def _guards(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, R
 
 
 def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
-    """Is `binding = value * c + rest`, with nothing negative, so that `value >= bound` means `binding >= extent`? So it
-    is where a tile that runs over was split again."""
+    """Is `binding = value * c + rest`, with nothing negative, or `value // c`, so that `value >= bound` means
+    `binding >= extent`? So it is where a tile that runs over was split again, and where fused loops were."""
+    match binding:
+        case Binary("//", part, by) if arith.equal(part, value, ranges):
+            return arith.proved(Binary("<=", extent, arith.floordiv(bound, by)), ranges)
     mine = free_vars(value)
     terms, within = linear_terms(value, mine), linear_terms(binding, mine)
     unit = next((v for v, c in (terms or {}).items() if arith.equal(c, ONE)), None)
