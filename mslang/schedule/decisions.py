@@ -85,6 +85,10 @@ class PinError(ScheduleError):
     """A pin that cannot be kept: the fault of the pins, not of the structure that they were meant for."""
 
 
+class PinLost(ScheduleError):
+    """A pin that no decision of the structure at hand asks for; another structure may have it."""
+
+
 class NoValue(ScheduleError):
     """A distribution without any value for the decisions drawn so far."""
 

@@ -25,7 +25,7 @@ from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import sampling
 from mslang.schedule.arguments import Bound, bind, lowered, written
-from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinError, Question, Structural
+from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
@@ -325,7 +325,7 @@ class Session:
         """Pin decisions while something runs; what is pinned further outside wins.
 
         Raises:
-            PinError: MS251, nothing that ran has one of the addresses.
+            PinLost: MS251, nothing that ran has one of the addresses.
         """
         self._pins.append(pins)
         before = set(self._addresses)
@@ -336,7 +336,7 @@ class Session:
         lost = [a for a in pins if a not in self._addresses - before]
         if lost:
             known = sorted(self._addresses - before)
-            raise PinError(problem("MS251", f"no decision has the address `{lost[0]}`",
+            raise PinLost(problem("MS251", f"no decision has the address `{lost[0]}`",
                                         help=f"the decisions here are: {', '.join(known) or 'none'}"))
 
     def _given(self, address: str, given: Value | None) -> Value | None:

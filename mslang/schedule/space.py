@@ -15,7 +15,7 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, RequireFailed, ScheduleError, problem
 from mslang.ir.program import Program
-from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, holds
+from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, PinLost, holds
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.session import Session
@@ -113,7 +113,7 @@ class Space:
             if isinstance(drawn, Candidate):
                 return drawn
             reasons[drawn.reason] += 1
-            last = drawn.error or last
+            last = last if isinstance(last, PinLost) else drawn.error or last
             if not drawing.drew:
                 raise _as_error(drawn)
         raise self._failed(reasons, last)
@@ -123,7 +123,7 @@ class Space:
         """One draw of the sequence that `seed` gives; `sample(seed)` is the first that is a candidate.
 
         Raises:
-            ScheduleError: MS254, a pin does not fit; MS251, no decision has that address.
+            ScheduleError: MS254, a pin does not fit.
         """
         return self._draw(Drawing(seed, attempt=attempt, pins=pins, strict=strict))
 
@@ -185,14 +185,15 @@ class Space:
         unused = drawing.unused()
         if unused:
             known = ", ".join(leaf.sketch.addresses) or "none"
-            raise PinError(problem("MS251", f"no decision has the address `{unused[0]}`",
+            lost = PinLost(problem("MS251", f"no decision has the address `{unused[0]}`",
                                    help=f"the decisions of this structure are: {known}"))
+            return Rejection(lost.diagnostic.message, error=lost)
         return Candidate(leaf.sketch.instantiate(values), leaf.sketch.trace_with(values),
                          leaf.sketch.decided(values), leaf.sketch,
                          tuple(drawing.warnings.values()))
 
     def _failed(self, reasons: Counter[str], last: MsError | None) -> MsError:
-        if last is not None and len(reasons) == 1:
+        if last is not None and (len(reasons) == 1 or isinstance(last, PinLost)):
             return last
         counts = "; ".join(f"{n} × {why}" for why, n in reasons.most_common())
         return NoCandidate(problem(

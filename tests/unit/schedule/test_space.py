@@ -72,6 +72,19 @@ def test_pins_that_cannot_be_kept(pins: dict[str, object], code: str, words: str
     assert d.code == code and words in f"{d.message} {d.why} {d.help}"
 
 
+def test_a_pin_chooses_the_alternatives_that_have_it():
+    made = space("either")
+    for seed in range(6):
+        c = made.sample(seed, {"a/t": (8, 8)})
+        assert c.decisions["either"] == "helpers >> mark" and c.decisions["a/t"] == (8, 8)
+    with pytest.raises(MsError) as caught:
+        made.sample(0, {"nowhere": 1})
+    assert caught.value.diagnostic.code == "MS251"
+    with pytest.raises(MsError) as caught:
+        made.replay({**made.sample(0).decisions, "nowhere": 1})
+    assert caught.value.diagnostic.code == "MS251"
+
+
 def test_a_stale_pin_is_repaired_with_a_warning_and_strict_refuses_it():
     made = space("tiled")
     c = made.sample(0, {"ti": (16, 4, 2, 8)})
