@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import parts
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Program
-from mslang.ir.visit import map_program_exprs, walk_expr
+from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
 from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
 from mslang.lower.init import hoist
@@ -17,11 +18,23 @@ from mslang.target.description import Target
 def lower(program: Program, target: Target) -> Kernel:
     """What a concrete program does, as loops over placed buffers.
 
-    Raises MsError MS406 if a decision of the program has no value, MS405 if a view is accessed with too many indices.
+    Raises MsError MS406 if a decision of the program has no value, MS405 if a view is accessed with too many indices,
+    MS409 if a buffer's elements are vectors.
     """
     _check_decided(program)
+    _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
     return Kernel(program.name, program.params, resolve(hoist(place(flatten(program)))), dynamic)
+
+
+def _check_types(program: Program) -> None:
+    for buffer in all_buffers(program).values():
+        found = parts(buffer.dtype)
+        if found is None or found.lanes > 1:
+            raise MsError(problem(
+                "MS409", f"{buffer.name} has elements of type {buffer.dtype}", why="only scalar elements are compiled",
+                help="give the buffer a dimension more, and vectorize the loop over it",
+            ))
 
 
 def _check_decided(program: Program) -> None:

@@ -53,6 +53,8 @@ _PAUSE = {
 # Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 next iteration,
 # 5 the job (task, closure, count, grain), 6 busy, 7 stop, 8 number of workers.
 _POOL = """
+declare i32 @sched_yield()
+
 define internal ptr @word(ptr %state, i64 %k) alwaysinline {
   %off = shl i64 %k, 7
   %p = getelementptr i8, ptr %state, i64 %off
@@ -133,11 +135,19 @@ work:
   %active = call ptr @word(ptr %state, i64 3)
   br label %wait
 wait:
+  %w = phi i64 [ 0, %work ], [ %w1, %rest ], [ %w1, %give ]
   %still = load atomic i64, ptr %active seq_cst, align 8
   %all = icmp eq i64 %still, 0
   br i1 %all, label %unlock, label %rest
 rest:
   @PAUSE@
+  %w1 = add i64 %w, 1
+  %low = and i64 %w1, 1023
+  %long = icmp eq i64 %low, 0
+  br i1 %long, label %give, label %wait
+give:
+  ; With more workers than processors the one waited for may need this one.
+  %y = call i32 @sched_yield()
   br label %wait
 unlock:
   store atomic i64 0, ptr %busy seq_cst, align 8

@@ -208,3 +208,14 @@ def test_many_local_buffers_do_not_overrun_the_stack():
     assert sum(int(n) for n in re.findall(r"alloca \[(\d+) x float\]", made.llvm)) * 4 <= 256 * 1024
     data = np.ones((8, 4096), np.float32)
     assert (load(made.object, made.signature)(data) == 24 + sum(range(24))).all()
+
+
+def test_buffers_of_vectors_are_refused():
+    b = ProgramBuilder("vectors")
+    y = b.output("Y", (4,))
+    b.alloc("T", (4,), "f32x16")
+    with b.block("y", spatial("i", 4)) as (i,):
+        y[i] = 0.0
+    with pytest.raises(MsError) as caught:
+        loaded(b.finish())
+    assert caught.value.diagnostic.code == "MS409"
