@@ -16,12 +16,9 @@ local function refresh(buffer)
   if not (client and view and vim.api.nvim_buf_is_valid(view)) then
     return
   end
-  local cursor = vim.api.nvim_win_get_cursor(0)
-  local params = {
-    textDocument = { uri = vim.uri_from_bufnr(buffer) },
-    position = { line = cursor[1] - 1, character = cursor[2] },
-    seed = 0,
-  }
+  -- Columns are counted in the encoding that client and server agreed on, not in bytes.
+  local params = vim.lsp.util.make_position_params(0, client.offset_encoding)
+  params.seed = 0
   client.request("mslang/irAt", params, function(_, answer)
     local text = "# The cursor is not in a schedule."
     if answer then
