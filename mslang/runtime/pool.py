@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -228,28 +230,38 @@ class Pool:
         builder = JITLibraryBuilder().add_ir(pool_ir()).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        self._library = builder.link(jit, "mslang.pool")
+        library = builder.link(jit, "mslang.pool")
         self.workers = workers
-        self._memory = ctypes.create_string_buffer(_BYTES * 2 + 128)
-        self.state = -(-ctypes.addressof(self._memory) // 128) * 128
-        ctypes.c_int64.from_address(self.state + 8 * 128).value = workers
-        self.launcher: int = self._library["pool_launch"]
-        self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library["pool_stop"])
-        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(self._library["pool_worker"])
-        self._threads = [
+        memory = ctypes.create_string_buffer(_BYTES * 2 + 128)
+        self.state = -(-ctypes.addressof(memory) // 128) * 128
+        _set_workers(self.state, workers)
+        self.launcher: int = library["pool_launch"]
+        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["pool_stop"])
+        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library["pool_worker"])
+        threads = [
             threading.Thread(target=run, args=(self.state, k, SPINS), name=f"mslang-{k}", daemon=True)
             for k in range(1, workers)
         ]
-        for thread in self._threads:
+        for thread in threads:
             thread.start()
+        # The workers' code and state must outlive them, also when the process ends.
+        self._kept = (jit, library, memory)
+        self._finalizer = weakref.finalize(self, _end, stop, self.state, threads, self._kept)
 
     def close(self) -> None:
-        """End the workers; no kernel may be running."""
-        self._stop(self.state)
-        for thread in self._threads:
-            thread.join()
-        self._threads = []
-        ctypes.c_int64.from_address(self.state + 8 * 128).value = 1
+        """End the workers; no kernel may be running. Parallel loops run serially from then on."""
+        self._finalizer()
+
+
+def _end(stop: Callable[[int], None], state: int, threads: list[threading.Thread], kept: object) -> None:
+    stop(state)
+    for thread in threads:
+        thread.join()
+    _set_workers(state, 1)
+
+
+def _set_workers(state: int, workers: int) -> None:
+    ctypes.c_int64.from_address(state + 8 * 128).value = workers
 
 
 def pool_ir(platform: str = sys.platform, machine: str | None = None) -> str:

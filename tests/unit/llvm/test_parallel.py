@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -130,3 +132,21 @@ def test_the_pool_is_valid_for_other_machines(platform: str, machine: str):
     import llvmlite.binding as llvm
 
     llvm.parse_assembly(pool_ir(platform, machine)).verify()
+
+
+def test_a_closed_pool_runs_serially_and_an_idle_one_lets_the_process_end():
+    linker = Linker(workers=3)
+    kernel = on(linker, row_sums(16, 4))
+    x = np.ones((16, 4), np.float32)
+    assert (kernel(x) == 9).all()
+    linker.close()
+    assert (kernel(x) == 9).all()
+    script = (
+        "import numpy as np\n"
+        "from tests.unit.llvm.test_parallel import Linker, executable, load, row_sums\n"
+        "made = executable(row_sums(16, 4))\n"
+        "kernel = load(made.object, made.signature, Linker(workers=3))\n"
+        "print((kernel(np.ones((16, 4), np.float32)) == 9).all())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
