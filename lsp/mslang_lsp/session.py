@@ -27,6 +27,9 @@ from mslang_lsp.worker import Worker, WorkerFailed
 TRIAL_DELAY = 0.4
 """Seconds without a change before schedules are run."""
 
+WARM_UP_DELAY = 0.5
+"""Seconds after the start until the process that shows programs is started, if nothing has asked for it."""
+
 TRIAL_SECONDS = 20.0
 """How long the trial runs of one schedule may take."""
 
@@ -221,6 +224,8 @@ class MslangServer(LanguageServer):
         self._warming = asyncio.ensure_future(self._warm_up())
 
     async def _warm_up(self) -> None:
+        # The first diagnostics come first: both would want the same processor.
+        await asyncio.sleep(WARM_UP_DELAY)
         try:
             await self._previews.run(tasks.ready)
         except WorkerFailed as error:
@@ -228,8 +233,9 @@ class MslangServer(LanguageServer):
 
     def stop_workers(self) -> None:
         """End the processes."""
-        for task in self._waiting.values():
-            task.cancel()
+        for task in (*self._waiting.values(), self._warming):
+            if task is not None:
+                task.cancel()
         self._previews.stop()
         self._runner.stop()
 

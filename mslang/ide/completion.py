@@ -50,7 +50,7 @@ def completions(snapshot: Snapshot, path: str, offset: int) -> tuple[Candidate, 
     cursor = cursor_at(snapshot, path, offset)
     if cursor.silent:
         return ()
-    found = dict.fromkeys(_candidates(cursor))
+    found = dict.fromkeys(_candidates(cursor, snapshot))
     return tuple(found)
 
 
@@ -59,10 +59,10 @@ def replaced(snapshot: Snapshot, path: str, offset: int) -> Span:
     return cursor_at(snapshot, path, offset).replaced
 
 
-def _candidates(cursor: Cursor) -> Iterable[Candidate]:
+def _candidates(cursor: Cursor, snapshot: Snapshot) -> Iterable[Candidate]:
     item = cursor.placed.item if cursor.placed is not None else None
     if cursor.before and cursor.before[0].kind == "USE" and not _starts_line(cursor):
-        return used_names(cursor)
+        return used_names(cursor, snapshot.read)
     if "@" in (place := _place(cursor)):
         return _after_at(cursor, item, place)
     match cursor.kind():

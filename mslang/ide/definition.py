@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from mslang.diagnostics import Span
-from mslang.ide.declared import Name, declarations, visible
+from mslang.ide.declared import Name, Role, declarations, visible
 from mslang.ide.findings import checked
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.static import program_of
+from mslang.ide.used import used_module
 from mslang.ops.infos import info_of
 from mslang.schedule.check import Mention
 from mslang.sema.module import Found, Module, Thing, Whole, member
-from mslang.sema.modules import load, read_disk
 from mslang.syntax import tree
 from mslang.syntax.query import item_at, node_path, token_at
 
@@ -28,7 +28,7 @@ class Location(msgspec.Struct, frozen=True):
 
 class Target(msgspec.Struct, frozen=True, eq=False):
     """What the word at the cursor means: its place in the file, and one of: a declaration in a program (with the
-    program), a mention in a schedule, an item. `axis_of` is the block before the dot."""
+    program), a mention in a schedule, an item."""
 
     text: str
     span: Span
@@ -81,23 +81,18 @@ def target_at(snapshot: Snapshot, path: str, offset: int) -> Target | None:
     item = placed.item
     match item:
         case tree.Use():
-            return _used(base, item)
+            return _used(base, item, snapshot)
         case tree.Program() | tree.Intrin():
             return _in_program(base, item, offset - placed.start)
     return _in_schedule(base, item, span.shifted(-placed.start))
 
 
-def _used(base: Target, item: tree.Use) -> Target | None:
+def _used(base: Target, item: tree.Use, snapshot: Snapshot) -> Target | None:
     names = {n.text for n in item.names or ()}
     if base.text in names or (item.alias is not None and item.alias.text == base.text):
         return msgspec.structs.replace(base, thing=base.module.find(base.text))
-    whole = _whole(base.module.path, item)
-    return msgspec.structs.replace(base, thing=whole)
-
-
-def _whole(path: str, item: tree.Use) -> Thing | None:
     source = f'"{item.file.value}"' if item.file is not None else ".".join(n.text for n in item.path)
-    return load(path, f"use {source} as wanted\n", read_disk).imports.get("wanted")
+    return msgspec.structs.replace(base, thing=used_module(base.module.path, source, snapshot.read))
 
 
 def _in_program(base: Target, item: tree.Program | tree.Intrin, offset: int) -> Target | None:
@@ -105,8 +100,6 @@ def _in_program(base: Target, item: tree.Program | tree.Intrin, offset: int) -> 
     found = own or visible(item, offset).get(base.text)
     if found is not None:
         return msgspec.structs.replace(base, name=found)
-    if item.name.text == base.text and item.name.span.start <= offset <= item.name.span.end:
-        return msgspec.structs.replace(base, thing=base.module.find(base.text))
     return msgspec.structs.replace(base, thing=base.module.find(base.text))
 
 
@@ -161,8 +154,6 @@ def _pinned(base: Target, item: tree.AnyItem) -> Target | None:
 
 
 def _decision(body: tree.Body, address: str) -> Name | None:
-    from mslang.ide.declared import Role
-
     for s in body.statements:
         match s:
             case tree.Sample(name=name) if address == (name.text if s.address is None else s.address.value):

@@ -8,7 +8,8 @@ from mslang.diagnostics import MsError, Span
 from mslang.ide.declared import BUFFERS, Name, Role
 from mslang.ide.definition import Target, target_at
 from mslang.ide.facts import block_facts, buffer_facts, loop_facts
-from mslang.ide.pages import operation_page
+from mslang.ide.findings import findings
+from mslang.ide.pages import code_page, operation_page
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.snapshot import Snapshot
 from mslang.ir.program import Program
@@ -38,9 +39,10 @@ def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
         MsError: the file cannot be read.
     """
     target = target_at(snapshot, path, offset)
+    faults = _faults(snapshot, path, offset)
     if target is None:
-        return None
-    text = _operation(target, offset) or _text(target)
+        return None if faults is None else Hover(faults[0], faults[1], "")
+    text = "\n\n".join(x for x in (_operation(target) or _text(target), "" if faults is None else faults[1]) if x)
     if not text:
         return None
     kind = None if target.mention is None else target.mention.value.kind
@@ -60,7 +62,22 @@ def with_run(found: Hover, answer: ProgramAt | None) -> Hover:
     return found if not lines else msgspec.structs.replace(found, text="\n\n".join((*lines, found.text)))
 
 
-def _operation(target: Target, offset: int) -> str:
+def _faults(snapshot: Snapshot, path: str, offset: int) -> tuple[Span, str] | None:
+    """What the codes of the diagnostics at an offset mean, and where the first of them points."""
+    found = {d.code: d.span for d in findings(snapshot.module(path))
+             if d.span is not None and d.path == path and d.span.start <= offset <= d.span.end}
+    pages = {code: page for code in found if (page := code_page(code)) is not None}
+    if not pages:
+        return None
+    texts = (f"**{code}**: {page.title}\n\n{_first_paragraph(page.text)}" for code, page in pages.items())
+    return found[next(iter(pages))], "\n\n".join(texts)
+
+
+def _first_paragraph(page: str) -> str:
+    return page.split("\n\n")[1] if "\n\n" in page else ""
+
+
+def _operation(target: Target) -> str:
     """An operation where it is called."""
     signature = OPERATIONS.get(target.text)
     bound = target.mention is not None and target.mention.bound is not None

@@ -27,6 +27,15 @@ def code_pages() -> dict[str, Page]:
     return found
 
 
+def code_page(code: str) -> Page | None:
+    """The page of one code."""
+    entry = resources.files("mslang") / "codes" / f"{code}.md"
+    if not entry.is_file():
+        return None
+    text = entry.read_text(encoding="utf-8").strip()
+    return Page(code, text.splitlines()[0].removeprefix("# ").partition(": ")[2], text)
+
+
 def operation_page(name: str) -> Page | None:
     """The page of a primitive, sampler or getter: its signature, then the text where it is implemented."""
     from mslang.ops.table import OPERATIONS

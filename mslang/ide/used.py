@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from mslang.ide.candidates import Candidate, Sort
 from mslang.ide.cursor import Cursor
 from mslang.ops.infos import info_of
-from mslang.sema.module import Whole, exported, member
-from mslang.sema.modules import library_modules, load, read_disk
+from mslang.sema.module import Thing, Whole, exported, member
+from mslang.sema.modules import Reader, library_modules, load
 from mslang.sema.native import MODULES
 
 
-def used_names(cursor: Cursor) -> Iterator[Candidate]:
+def used_names(cursor: Cursor, reader: Reader) -> Iterator[Candidate]:
     """What can follow in a `use` whose tokens stand before the cursor."""
     tokens = cursor.before[1:]
     texts = [t.text for t in tokens]
     if "{" in texts:
         dotted = "".join(texts[:texts.index("{")]).rstrip(".")
         if "}" not in texts:
-            yield from _exports(dotted, frozenset(texts[texts.index("{"):]))
+            yield from _exports(cursor.module.path, dotted, frozenset(texts[texts.index("{"):]), reader)
         return
     if tokens and tokens[-1].kind not in ("DOT", "DANGLING_DOT"):
         return
@@ -28,12 +28,16 @@ def used_names(cursor: Cursor) -> Iterator[Candidate]:
                               if m.startswith(prefix))
     yield from (Candidate(name, Sort.MODULE, "module") for name in following if name)
     if prefix:
-        yield from _exports(prefix.rstrip("."), frozenset())
+        yield from _exports(cursor.module.path, prefix.rstrip("."), frozenset(), reader)
 
 
-def _exports(dotted: str, taken: frozenset[str]) -> Iterator[Candidate]:
-    # A module that only uses the wanted one brings all its names, whether or not the text here is whole.
-    whole = load("completion.ms", f"use {dotted} as wanted\n", read_disk).imports.get("wanted")
+def used_module(path: str, source: str, reader: Reader) -> Thing | None:
+    """What `use source` would bring to the file `path` as a whole."""
+    return load(path, f"use {source} as wanted\n", reader).imports.get("wanted")
+
+
+def _exports(path: str, source: str, taken: frozenset[str], reader: Reader) -> Iterator[Candidate]:
+    whole = used_module(path, source, reader)
     if not isinstance(whole, Whole):
         return
     for name in exported(whole):

@@ -83,6 +83,12 @@ def test_an_empty_file_offers_items() -> None:
     assert {"program", "schedule", "use"} <= set(labels(at("<|>")))
 
 
+def test_names_of_an_open_file_in_use() -> None:
+    text = 'use "./a.ms".{<|>}'
+    snapshot = Snapshot({"/w/a.ms": PROGRAM, "/w/b.ms": text.replace("<|>", "")})
+    assert "mm_p" in [c.label for c in completions(snapshot, "/w/b.ms", text.index("<|>"))]
+
+
 def test_an_argument_brings_its_equals_sign() -> None:
     found = {c.label: c for c in completions(*in_schedule("    let x ~ perfect_tile(mm.i, <|>)"))}
     assert found["n"].insert == "n = " and found["n"].sort is Sort.PARAMETER

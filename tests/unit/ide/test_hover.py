@@ -59,6 +59,11 @@ def test_nothing_to_say(body: str) -> None:
     assert text_at(in_schedule(body)) == ""
 
 
+def test_a_fault_explains_its_code() -> None:
+    found = text_at(in_schedule("    nobo<|>dy.parallel()"))
+    assert "**MS201**" in found
+
+
 def test_a_consumed_handle_says_so() -> None:
     found = text_at(in_schedule(SPLIT + "    let a, b = j1.split([2, 4])\n    let c, d = j<|>1.split([2, 2])"))
     assert "loop" in found
