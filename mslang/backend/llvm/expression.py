@@ -160,7 +160,7 @@ class ExpressionWriter:
 
     def affine_known(self, e: Expr, scope: Scope) -> Affine | None:
         """The affine form of an index that reads nothing and needs no instruction to find out."""
-        if any(not isinstance(x, Const | Var | Symbol | Binary) for x in walk_expr(e)):
+        if dtype_of(e) != INDEX or any(not isinstance(x, Const | Var | Symbol | Binary) for x in walk_expr(e)):
             return None
         match e:
             case Const() | Var() | Symbol():

@@ -219,3 +219,15 @@ def test_buffers_of_vectors_are_refused():
     with pytest.raises(MsError) as caught:
         loaded(b.finish())
     assert caught.value.diagnostic.code == "MS409"
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+def test_lets_of_every_type(kind: str):
+    b = ProgramBuilder("lets")
+    x, y = b.input("X", (6, 8)), b.output("Y", (6, 8))
+    with b.loop("i0", 6) as i0, b.loop("j0", 8, kind=kind) as j0:
+        with b.block("y", spatial("i", 6, at=i0), spatial("j", 8, at=j0)) as (i, j):
+            with b.let("half", Value(Const(1.5, "f32"))) as half, b.let("at", (i + j) % 8) as at:
+                with b.let("far", at > 3) as far, b.let("v", x[i, at]) as v:
+                    y[i, j] = select(far, v * half, v - half)
+    agrees(b.finish(), X=X)
