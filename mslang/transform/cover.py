@@ -142,15 +142,16 @@ def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges
     match binding:
         case Binary("//", part, by) if arith.equal(part, value, ranges):
             return arith.proved(Binary("<=", extent, arith.floordiv(bound, by)), ranges)
-    mine = free_vars(value)
-    terms, within = linear_terms(value, mine), linear_terms(binding, mine)
-    unit = next((v for v, c in (terms or {}).items() if arith.equal(c, ONE)), None)
-    scale = None if unit is None or within is None else within.get(unit)
-    if scale is None or not arith.proved(Binary("<=", ONE, scale), ranges):
-        return False
-    rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)
-    return (not free_vars(rest) & mine and arith.proved(Binary("<=", ZERO, rest), ranges)
-            and arith.proved(Binary("<=", extent, arith.mul(bound, scale)), ranges))
+    for v in sorted(free_vars(value)):
+        terms, within = linear_terms(value, frozenset({v})), linear_terms(binding, frozenset({v}))
+        scale = None if terms is None or within is None or not arith.equal(terms[v], ONE) else within.get(v)
+        if scale is None or free_vars(scale) or not arith.proved(Binary("<=", ONE, scale), ranges):
+            continue
+        rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)
+        if (arith.proved(Binary("<=", ZERO, rest), ranges)
+                and arith.proved(Binary("<=", extent, arith.mul(bound, scale)), ranges)):
+            return True
+    return False
 
 
 def _bijective(path: Path) -> bool:

@@ -114,8 +114,7 @@ def kept_inside(span: Range, value: Expr, limit: Range, ranges: Mapping[str, Ran
     over = (Binary("<", value, end),)
     if above:
         # a `min` in the extent would hide that tiles follow each other; the guard cuts off what is over
-        fits = arith.proved(Binary("<=", limit.extent, span.extent), ranges)
-        return Kept(Range(span.start, limit.extent if fits else span.extent), over)
+        return Kept(span, over)
     under = (Binary("<=", limit.start, value),)
     return Kept(span, under if below else (*under, *over))
 
