@@ -164,8 +164,9 @@ def _free_objection(value: tuple[int, ...], extent: int | None) -> str | None:
     return None if value[0] == outer else f"the first size of {_text(value)} must be {outer} to cover {extent}"
 
 
-def _cap_objection(value: tuple[int, ...], cap: int | None) -> str | None:
-    return None if cap is None or value[-1] <= cap else f"the innermost size {value[-1]} is more than {cap}"
+def _cap_objection(value: Sizes, cap: int | None) -> str | None:
+    last = value[-1]
+    return None if cap is None or last is None or last <= cap else f"the innermost size {last} is more than {cap}"
 
 
 def kept(domain: Domain, value: object, values: Values) -> tuple[Number, str | None] | None:
@@ -284,7 +285,7 @@ def _draw_partitioned(rng: Random, extent: int, n: int, at: int, factor: int) ->
     return None if head is None or tail is None else (*head, *tail)
 
 
-def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes:
+def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes | None:
     """From innermost outwards each size has a uniformly drawn bit length: small and large tiles are equally likely."""
     inner: list[int] = []
     covered = 1
@@ -296,7 +297,8 @@ def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes:
         bits = rng.randrange(limit.bit_length())
         inner.append(rng.randint(1 << bits, min((2 << bits) - 1, limit)))
         covered *= inner[-1]
-    return (None if extent is None else -(-extent // covered), *reversed(inner))
+    sizes = (None if extent is None else -(-extent // covered), *reversed(inner))
+    return sizes if _cap_objection(sizes, domain.max_inner) is None else None
 
 
 def _dynamic_limit(extent: Expr) -> int:
@@ -318,7 +320,9 @@ def _free_values(domain: FreeTile, extent: int | None) -> Iterator[Number]:
             yield from ((*rest, x) for rest in inner(k + 1, covered * x))
 
     for sizes in inner(0, 1):
-        yield (None if extent is None else -(-extent // prod(sizes)), *sizes)
+        whole = (None if extent is None else -(-extent // prod(sizes)), *sizes)
+        if _cap_objection(whole, domain.max_inner) is None:
+            yield whole
 
 
 def _whole(value: Sizes) -> tuple[int, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.ir.build import ProgramBuilder, Tensor, maximum, reduce, select, spatial
-from mslang.ir.expr import Choice, Const, Expr, FreeTile, PerfectTile, Symbol
+from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, path_to_block, walk
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block, walk
 from mslang.transform.dependence import consumers, producers
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
 from mslang.transform.position import loops_above
@@ -193,13 +193,18 @@ def loops(p: Program) -> list[For]:
 class Steps:
     """Draws steps; tile sizes are numbers, or symbols (`symbolic`) whose values are drawn later."""
 
+    scopes: Sequence[str] = ("global", "shared", "local")
+
     def __init__(self, rng: random.Random, symbolic: bool, wanted: Sequence[str] = tuple(IMPLEMENTATIONS)) -> None:
         self.rng, self.symbolic, self.wanted = rng, symbolic, wanted
         self.symbols: dict[str, Callable[[random.Random], int | list[int]]] = {}
 
     def draw(self, p: Program) -> Step | None:
         """A step that may be legal or not."""
-        name = self.rng.choice(self.wanted)
+        return self.step(p, self.rng.choice(self.wanted))
+
+    def step(self, p: Program, name: str) -> Step | None:
+        """A step by a certain primitive, that may be legal or not."""
         maker = getattr(self, f"_{name}", None)
         return None if maker is None or not loops(p) or not blocks(p) else maker(p, name)
 
@@ -218,7 +223,8 @@ class Steps:
         names = [r.buffer for r in (found.writes if write else found.reads)] or list(all_buffers(p))
         return BufferRef(self.rng.choice(names))
 
-    def factors(self, extent: Expr) -> list[Expr | None]:
+    def factors(self, p: Program, loop: For) -> list[Any]:
+        extent = loop.extent
         n = int(extent.value) if isinstance(extent, Const) else None
         if not self.symbolic or n is None or self.rng.random() < 0.3:
             return self.rng.choice([[None, Const(2)], [None, Const(3)], [Const(2), None], [None, Const(2), Const(2)]])
@@ -236,7 +242,7 @@ class Steps:
 
     def _split(self, p: Program, name: str) -> Step:
         loop = self.rng.choice(loops(p))
-        return name, (LoopRef(loop.var), self.factors(loop.extent)), {}
+        return name, (LoopRef(loop.var), self.factors(p, loop)), {}
 
     def _chain(self, p: Program) -> list[LoopRef]:
         loop = self.rng.choice(loops(p))
@@ -256,12 +262,38 @@ class Steps:
     def _on_loop(self, p: Program, name: str) -> Step:
         return name, (self.loop(p),), {}
 
-    _parallel = _vectorize = _unroll = _add_unit_loop = _on_loop
+    _parallel = _vectorize = _on_loop
 
-    def _on_block(self, p: Program, name: str) -> Step:
-        return name, (self.block(p),), {}
+    def _unroll(self, p: Program, name: str) -> Step:
+        return name, (self.loop(p),), {"max_steps": self.rng.choice([None, Const(4), Const(16)])}
 
-    _compute_inline = _reverse_compute_inline = _on_block
+    def _add_unit_loop(self, p: Program, name: str) -> Step:
+        return name, (self.loop(p) if self.rng.random() < 0.5 else self.block(p),), {}
+
+    def _annotate(self, p: Program, name: str) -> Step:
+        return name, (self.loop(p) if self.rng.random() < 0.5 else self.block(p), "note", self.rng.randint(0, 9)), {}
+
+    def _unannotate(self, p: Program, name: str) -> Step:
+        noted: list[BlockRef | LoopRef] = [LoopRef(s.var) for s in loops(p) if "note" in dict(s.annotations)]
+        noted += [BlockRef(b.name) for b in blocks_of(p.body) if "note" in dict(b.annotations)]
+        return name, (self.rng.choice(noted) if noted else self.block(p), "note"), {}
+
+    def _set_scope(self, p: Program, name: str) -> Step:
+        own = {b.name for b in p.allocs}
+        found = [(b.name, r.buffer) for b in blocks_of(p.body) for r in b.writes if r.buffer in own]
+        block, buffer = self.rng.choice(found) if found else (self.block(p).name, self.rng.choice(list(all_buffers(p))))
+        return name, (BlockRef(block), BufferRef(buffer), self.rng.choice(["local", "global"])), {}
+
+    def _compute_inline(self, p: Program, name: str) -> Step:
+        return name, (self._likely(p, lambda b: bool(consumers(p, path_to_block(p, b.name))) and b.init is None),), {}
+
+    def _reverse_compute_inline(self, p: Program, name: str) -> Step:
+        return name, (self._likely(p, lambda b: bool(producers(p, path_to_block(p, b.name))) and b.init is None),), {}
+
+    def _likely(self, p: Program, fits: Callable[[Block], bool]) -> BlockRef:
+        """Mostly a block that fits, if there is one."""
+        found = [b.name for b in blocks_of(p.body) if fits(b)]
+        return BlockRef(self.rng.choice(found)) if found and self.rng.random() < 0.9 else self.block(p)
 
     def _compute_at(self, p: Program, name: str) -> Step:
         block, found = self.block(p), self.loop(p)
@@ -275,13 +307,14 @@ class Steps:
     _reverse_compute_at = _compute_at
 
     def _decompose_reduction(self, p: Program, name: str) -> Step:
-        return name, (self.block(p), self.loop(p)), {}
+        block = self._likely(p, lambda b: b.init is not None)
+        above = loops_above(path_to_block(p, block.name))
+        return name, (block, LoopRef(self.rng.choice(above).var) if above else self.loop(p)), {}
 
     def _cache_read(self, p: Program, name: str) -> Step:
         block = self.block(p)
         chosen = None if self.rng.random() < 0.7 else [self.block(p)]
-        return name, (block, self.touched(p, block, False), self.rng.choice(["global", "shared", "local"])), {
-            "consumers": chosen}
+        return name, (block, self.touched(p, block, False), self.rng.choice(self.scopes)), {"consumers": chosen}
 
     def _cache_write(self, p: Program, name: str) -> Step:
         block = self.block(p)

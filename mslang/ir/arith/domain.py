@@ -168,7 +168,8 @@ def free_tiles(extent: int, n: int, cap: int | None) -> tuple[tuple[int, ...], .
         found = [(x, *r) for r in found for x in range(1, min(top, -(-extent // prod(r))) + 1)]
         if len(found) > TABLE_LIMIT:
             return None
-    return tuple(sorted((-(-extent // prod(r)), *r) for r in found))
+    whole = sorted((-(-extent // prod(r)), *r) for r in found)
+    return tuple(r for r in whole if cap is None or r[-1] <= cap)
 
 
 @lru_cache(maxsize=256)

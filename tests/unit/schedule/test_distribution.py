@@ -2,6 +2,7 @@ from collections import Counter
 
 import pytest
 
+from mslang.ir.arith.domain import free_tiles
 from mslang.ir.expr import Choice, Const, Domain, DynamicRange, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform
 from mslang.schedule import distribution, factorings
 from mslang.schedule.columns import sample_columns
@@ -48,6 +49,10 @@ def test_a_rare_cap_is_drawn_too():
 def test_a_cap_that_nothing_satisfies_gives_no_value():
     assert distribution.draw(PerfectTile(Const(64), 1, 8), generator(0, "x"), {}) is None
     assert distribution.draw(PartitionedTile(Const(9), 2, 1, 2), generator(0, "x"), {}) is None
+    whole = FreeTile(Const(6), 1, 4)
+    assert distribution.draw(whole, generator(0, "x"), {}) is None
+    assert list(distribution.enumerate_values(whole, {})) == [] and free_tiles(6, 1, 4) == ()
+    assert distribution.kept(FreeTile(Symbol("M", DynamicRange(1, 9)), 1, 4), (None,), {}) == ((None,), None)
 
 
 @pytest.mark.parametrize(("domain", "value", "mended"), [

@@ -1,0 +1,279 @@
+"""The campaign: random programs under random sequences of primitives mean what they meant, on every path.
+
+Pair number `k` of a seed is the same program and the same schedule everywhere. Each is scheduled through `Schedule`,
+so that traces are recorded and decisions stay symbols until the end.
+
+    python -m tests.property.campaign --seed 0 --first 0 --count 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mslang.backend.llvm.compile import compile
+from mslang.backend.reference import interpret
+from mslang.diagnostics import MsError, ScheduleError
+from mslang.ir.expr import Const
+from mslang.ir.print import print_program
+from mslang.ir.program import For, Program
+from mslang.ir.verify import verify
+from mslang.lower.lower import lower
+from mslang.runtime.arrays import sparse_integers
+from mslang.runtime.kernel import load
+from mslang.runtime.linker import Linker
+from mslang.schedule.replay import replay, space_of_text
+from mslang.schedule.schedule import Schedule
+from mslang.schedule.trace_json import from_json
+from mslang.sema.program import parse_program
+from mslang.target.description import AVX2, Target
+from mslang.target.detect import host
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
+from mslang.tune.verification import make_arguments
+from tests.property.arrays import concrete_shape, difference, outputs_equal
+from tests.property.block_programs import Step, Steps, random_program
+from tests.property.drawn_programs import drawn_program
+
+Arrays = dict[str, np.ndarray]
+
+WEIGHTS = {
+    "split": 5, "fuse": 2, "reorder": 3, "add_unit_loop": 1, "parallel": 2, "vectorize": 3, "unroll": 1, "annotate": 2,
+    "unannotate": 2, "cache_read": 3, "cache_write": 3, "compute_at": 4, "reverse_compute_at": 4, "compute_inline": 2,
+    "reverse_compute_inline": 3, "decompose_reduction": 3, "set_scope": 2,
+}
+"""How often each primitive is tried; those that are seldom legal more often."""
+
+TRACES_EVERY, CHECKED_EVERY, NARROW_EVERY = 10, 8, 4
+
+FAULTS = (MsError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""What a fault of mslang may raise here; a refusal is a ScheduleError where a primitive is tried."""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A pair that went wrong: its number, what it did, and how it showed."""
+
+    pair: int
+    what: str
+    steps: tuple[str, ...]
+    program: str
+
+
+class Tally(msgspec.Struct):
+    """What a campaign did, by primitive: tried, applied, and applied after at least three others."""
+
+    pairs: int = 0
+    tried: Counter[str] = msgspec.field(default_factory=Counter)
+    applied: Counter[str] = msgspec.field(default_factory=Counter)
+    late: Counter[str] = msgspec.field(default_factory=Counter)
+    checks: Counter[str] = msgspec.field(default_factory=Counter)
+    faults: list[Fault] = msgspec.field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Join the other's counts to these."""
+        self.pairs += other.pairs
+        for mine, its in ((self.tried, other.tried), (self.applied, other.applied), (self.late, other.late),
+                          (self.checks, other.checks)):
+            mine.update(its)
+        self.faults += other.faults
+
+
+# ------------------------------------------------------------------ one pair
+class _Sampled(Steps):
+    """Steps whose sizes are numbers or decisions of a schedule."""
+
+    scopes = ("global", "local")
+
+    def __init__(self, rng: random.Random, schedule: Schedule) -> None:
+        super().__init__(rng, symbolic=True)
+        self.schedule = schedule
+        self.drawn = 0
+
+    def factors(self, p: Program, loop: For) -> list[Any]:
+        handle, n = self.schedule.session.handles.handle(LoopRef(loop.var)), self.rng.randint(1, 3)
+        match self.rng.choice(["number", "perfect", "free", "choice"]):
+            case "perfect":
+                return list(self.schedule.perfect_tile(handle, n, self.rng.choice([2, 64]), name=self.address()))
+            case "free":
+                return list(self.schedule.tile(handle, n, self.rng.choice([4, 64]), name=self.address()))
+            case "choice":
+                width = self.schedule.choose(self.rng.sample(range(1, 6), 2), name=self.address())
+                return self.rng.choice([[None, width], [width, None]])
+        return self.rng.choice([[None, 2], [None, 3], [2, None], [None, 4], [None, 2, 2]])
+
+    def address(self) -> str:
+        """A new address."""
+        self.drawn += 1
+        return f"d{self.drawn}"
+
+
+def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
+    """The program of a pair, and what its schedule is to be drawn from."""
+    rng = random.Random(f"{seed}/{number}")
+    chains = rng.random() < 0.35
+    return random_program(rng, 2) if chains else drawn_program(rng, rng.randint(2, 3), rng.choice([4, 6, 8])), rng
+
+
+def schedule_pair(schedule: Schedule, rng: random.Random, tally: Tally) -> list[str]:
+    """Apply 1 to 8 random primitives; gives those that were not refused."""
+    steps = _Sampled(rng, schedule)
+    done: list[str] = []
+    wanted = rng.randint(1, 8)
+    for op in islice(_operations(rng), 3 * wanted):
+        if len(done) == wanted:
+            break
+        tally.tried[op] += 1
+        try:
+            step = steps.step(schedule.parametric, op)
+            if step is None:
+                continue
+            _apply(schedule, step, rng)
+        except ScheduleError:
+            continue
+        tally.applied[op] += 1
+        tally.late[op] += len(set(done) - {op}) >= 3
+        done.append(op)
+        assert not verify(schedule.parametric), (done, verify(schedule.parametric))
+    return done
+
+
+def _operations(rng: random.Random) -> Iterable[str]:
+    while True:
+        yield from rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=8)
+
+
+def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
+    op, args, named = step
+    if op in ("fuse", "reorder"):
+        args = tuple(args[0])
+    names = rng.choice([(), (), ("p", "q"), ("t",)])
+    schedule.apply(op, *(_given(schedule, a) for a in args), names=names,
+                   **{k: _given(schedule, v) for k, v in named.items()})
+
+
+def _given(schedule: Schedule, value: Any) -> Any:
+    match value:
+        case LoopRef() | BlockRef() | BufferRef():
+            return schedule.session.handles.handle(value)
+        case Const(value=v):
+            return v
+        case list():
+            return [_given(schedule, x) for x in value]
+    return value
+
+
+# ------------------------------------------------------------------ judging
+def sparse_inputs(program: Program, seed: int) -> Arrays:
+    """Mostly zeros, the rest small integers, for every `in` and `inout` parameter."""
+    return {p.buffer.name: sparse_integers(concrete_shape(p.buffer.shape, {}), p.buffer.dtype, seed + k, density=0.5)
+            for k, p in enumerate(program.params) if p.direction != "out"}
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Linker:
+    return Linker(workers=2)
+
+
+def narrow_host() -> Target:
+    """A target without masked vectors that this machine can run."""
+    return Target("narrow", cpu=AVX2.cpu, features=AVX2.features, vector_bits=256) if host().has("avx2") else host()
+
+
+def compiled(program: Program, arrays: Arrays, target: Target, checked: bool) -> Arrays:
+    """What the compiled program gives; results and temporaries are poisoned before."""
+    made = compile(lower(program, target), target, checked)
+    kernel = load(made.object, made.signature, _linker())
+    kernel.workspace.fill(0xFF)
+    given = make_arguments(program, {n: a.copy() for n, a in arrays.items()})
+    kernel.bind(**given).run()
+    return {p.buffer.name: given[p.buffer.name] for p in program.params if p.direction != "in"}
+
+
+def check_meaning(before: Program, after: Program, number: int, tally: Tally) -> None:
+    """Interpreted with all checks and compiled, `after` gives bit for bit what `before` gives."""
+    arrays = sparse_inputs(before, number)
+    want = interpret.run(before, arrays, check=False)
+    got = interpret.run(after, arrays)
+    assert outputs_equal(want, got), f"interpreted: {difference(want, got)}"
+    narrow, checked = number % NARROW_EVERY == 1, number % CHECKED_EVERY == 2
+    got = compiled(after, arrays, narrow_host() if narrow else host(), checked)
+    assert outputs_equal(want, got), f"compiled (narrow={narrow}, checked={checked}): {difference(want, got)}"
+    tally.checks.update({"compiled without masked vectors": narrow, "compiled with every access checked": checked})
+
+
+def check_traces(before: Program, schedule: Schedule) -> None:
+    """The trace survives each printed form, and replays from each to the identical program."""
+    trace, after = schedule.trace, schedule.program
+    read = from_json(trace.as_json())
+    assert read == trace, "the JSON form reads back as another trace"
+    again = replay(before, read, strict=True)
+    assert (again.program, again.sketch.program) == (after, schedule.parametric), "the JSON form replays differently"
+    flat = space_of_text(trace.as_ms("again"), before).sample(0)
+    assert flat.program == after, f"the flat form replays differently:\n{trace.as_ms('again')}"
+    assert flat.trace.instructions == trace.instructions, "the flat form gives another trace"
+    names: dict[str, Any] = {}
+    exec(trace.as_python("again"), names)
+    fresh = Schedule(before)
+    names["again"](fresh)
+    assert fresh.program == after, f"the Python form replays differently:\n{trace.as_python('again')}"
+    assert fresh.trace.instructions == trace.instructions, "the Python form gives another trace"
+
+
+def check_pair(seed: int, number: int, tally: Tally) -> None:
+    """Draw a pair and check it; a fault goes to the tally."""
+    before, rng = drawn_pair(seed, number)
+    schedule = Schedule(before, seed=number)
+    tally.pairs += 1
+    done: list[str] = []
+    try:
+        done = schedule_pair(schedule, rng, tally)
+        after = schedule.program
+        assert not verify(after), verify(after)
+        check_meaning(before, after, number, tally)
+        assert parse_program(print_program(after)) == after, "the printed program parses to another"
+        if number % TRACES_EVERY == 0:
+            check_traces(before, schedule)
+            tally.checks["traces in all forms"] += 1
+    except FAULTS as error:
+        tally.faults.append(Fault(number, f"{type(error).__name__}: {error}", tuple(done), _steps_text(schedule)))
+
+
+def _steps_text(schedule: Schedule) -> str:
+    return f"{print_program(schedule.session.origin)}\n{schedule.trace.as_ms('fault')}"
+
+
+def campaign(seed: int, numbers: Iterable[int], stop: Callable[[Tally], bool] = lambda tally: False) -> Tally:
+    """Check the pairs of these numbers, until `stop` says so."""
+    tally = Tally()
+    for number in numbers:
+        check_pair(seed, number, tally)
+        if stop(tally):
+            break
+    return tally
+
+
+def main() -> int:
+    """Check a range of pairs; the exit status says whether all were right."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    options = parser.parse_args()
+    tally = campaign(options.seed, range(options.first, options.first + options.count), lambda t: bool(t.faults))
+    for fault in tally.faults:
+        print(f"pair {fault.pair}: {fault.what}\n{fault.program}")
+    print(f"{tally.pairs} pairs, {tally.applied.total()} primitives applied, {len(tally.faults)} faults")
+    return 1 if tally.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
