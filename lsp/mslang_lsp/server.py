@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -59,8 +61,11 @@ def make_server() -> MslangServer:
 def serve() -> None:
     """Serve on standard input and output until the client ends it."""
     server = make_server()
+    # The protocol has standard output to itself: whatever else is printed goes to standard error.
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        server.start_io()
+        server.start_io(stdout=channel)
     finally:
         server.stop_workers()
 
