@@ -212,7 +212,7 @@ class StatementWriter:
                 self.body(s.otherwise, self.expressions.masked(scope, arithmetic.invert(fn, condition)))
             return
         yes, no, done = fn.fresh("then"), fn.fresh("else"), fn.fresh("done")
-        fn.branch(condition.ref, yes, no if s.otherwise else done)
+        fn.branch(condition.ref, yes if s.then else done, no if s.otherwise else done)
         for label, part in ((yes, s.then), (no, s.otherwise)):
             if part:
                 fn.start(label)

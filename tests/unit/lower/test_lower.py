@@ -221,3 +221,12 @@ def test_a_condition_that_a_loop_does_not_change_is_asked_outside_of_it():
         assert s.kind != "vectorized" or not [x for x in walk(s.body) if isinstance(x, If)]
     data = (np.arange(512, dtype=np.float32).reshape(32, 16) % 5) - 2
     assert np.array_equal(run(program, data), interpret.run(program, {"X": data}, check=False)["Y"])
+
+
+def test_a_range_of_a_parallel_loop_in_which_nothing_is_done():
+    b = ProgramBuilder("late")
+    y = b.inout("Y", (9,))
+    with b.loop("i0", 9, kind="parallel") as i0, b.block("y", spatial("i", 9, at=i0), where=i0 >= 4) as (i,):
+        y[i] = y[i] + 1.0
+    data = np.zeros(9, np.float32)
+    assert run(b.finish(), data).tolist() == [0] * 4 + [1] * 5
