@@ -215,8 +215,10 @@ class Expressions:
         texts = [self._index(d, x, found.shape[d], scope, site, checks) for d, x in enumerate(indices)]
         level = len(scope.levels)
         while True:
+            updates = False
             for around in reversed(scope.levels[found.level: level]):
-                self._region(around, buffer, exprs, texts, scope, write, site, checks)
+                updates = updates or _starts(around.block, buffer)
+                self._region(around, buffer, exprs, texts, scope, write, updates, site, checks)
             level = found.level
             if isinstance(found, Storage):
                 return checks, _flat(texts, found.shape), found
@@ -250,12 +252,15 @@ class Expressions:
         return t
 
     def _region(self, level: Level, buffer: str, exprs: tuple[Expr | None, ...], texts: list[str], scope: Scope,
-                write: bool, site: int, checks: list[str]) -> None:
-        """Add the check that an access lies within what `block` declares."""
+                write: bool, updates: bool, site: int, checks: list[str]) -> None:
+        """Add the check that an access lies within what the block of `level` declares.
+
+        `updates`: it or a block inside of it starts the buffer by an init, so that what it writes it may also read.
+        """
         if not self.check:
             return
         block = level.block
-        allowed = block.writes if write else (*block.reads, *(() if block.init is None else block.writes))
+        allowed = block.writes if write else (*block.reads, *(block.writes if updates else ()))
         own = level is scope.levels[-1]
         tests: list[str] = []
         for r in allowed:
@@ -273,6 +278,10 @@ class Expressions:
             tests.append(" and ".join(parts))
         condition = " or ".join(tests) if tests else "False"
         checks.append(f"({condition} or _k.region({site}, {block.name!r}, ({''.join(x + ', ' for x in texts)})))")
+
+
+def _starts(block: Block, buffer: str) -> bool:
+    return block.init is not None and any(r.buffer == buffer for r in block.writes)
 
 
 def _flat(texts: list[str], shape: tuple[int, ...]) -> str:

@@ -262,6 +262,14 @@ def test_an_update_may_read_what_its_init_started_only():
     assert e.diagnostic.code == "MS482"
 
 
+def test_a_block_around_a_reduction_need_not_read_what_the_reduction_starts():
+    text = """program p(x: f32[3, 4], out y: f32[3]) { block o[i: 3] {
+        block n[j: 3 = i | k: 4] { {init} y[j] += x[j, k] } } }"""
+    assert np.array_equal(run(parse_program(text.replace("{init}", "")), {"x": data(3, 4)})["y"], data(3, 4).sum(1))
+    e = fault(text.replace("out y", "inout y").replace("{init}", "reads x[j, k] init {}"), x=data(3, 4), y=data(3))
+    assert e.diagnostic.code == "MS482"
+
+
 RACES = {
     "reduction over a parallel loop": """for k in 4 @ {kind} { block b[| k: 4 = k] {
         reads x[k] writes y[0] init { y[0] = 0.0 } y[0] += x[k] } }""",
