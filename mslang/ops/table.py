@@ -32,6 +32,7 @@ PRIMITIVES = (
     _primitive("parallel", "loop kinds", _LOOP),
     _primitive("vectorize", "loop kinds", _LOOP),
     _primitive("unroll", "loop kinds", _LOOP, Param("max_steps", Kind.SIZE, None, keyword=True)),
+    _primitive("bind", "loop kinds", _LOOP, Param("axis", Kind.AXIS)),
     _primitive("annotate", "annotations", _EITHER, Param("key", Kind.STR), Param("value", Kind.VALUE, True)),
     _primitive("unannotate", "annotations", _EITHER, Param("key", Kind.STR)),
     _primitive("cache_read", "caching", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE, "global"),
@@ -46,6 +47,12 @@ PRIMITIVES = (
     _primitive("reverse_compute_inline", "inlining", _BLOCK, consumes=("block",)),
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
     _primitive("set_scope", "memory", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE)),
+    _primitive("blockize", "blocks", _LOOP, gives=(Kind.BLOCK,)),
+    _primitive("tensorize", "instructions", _EITHER, Param("intrin", Kind.INTRIN)),
+    _primitive("storage_align", "memory", _BLOCK, Param("axis", Kind.INT), Param("factor", Kind.INT),
+               Param("offset", Kind.INT, 0)),
+    _primitive("pipeline", "loop kinds", _LOOP, Param("stages", Kind.INT, keyword=True),
+               Param("copy", Kind.STR, None, keyword=True)),
 )
 
 SAMPLERS = (

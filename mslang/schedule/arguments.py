@@ -8,6 +8,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr
 from mslang.ops.signature import Kind, Param, Required, Signature
 from mslang.schedule.handles import Handle
+from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
 from mslang.schedule.values import HOLE, Hole, IndexMap, Location, describe, lift
 from mslang.transform.outcome import Handle as Ref
@@ -88,6 +89,8 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return tuple(None if isinstance(x, Hole) or x is None else _size(op, param, x) for x in value)
         case IndexMap() if kind is Kind.INDEX_MAP:
             return value
+        case ItemValue(text=text) if kind is Kind.INTRIN:
+            return text
         case tuple() if kind in (Kind.VALUES, Kind.VALUE):
             return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
         case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
@@ -127,6 +130,8 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
             return label
         case Hole():
             return None
+        case ItemValue(text=text):
+            return text
         case None | bool() | int() | float() | str() | Expr() | IndexMap():
             return value
         case tuple():

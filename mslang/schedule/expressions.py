@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 TAILS = ("guard", "pad", "peel", "shift")
-WORDS = SCOPES | LOOP_KINDS | frozenset(TAILS)
+COPIES = ("cp_async",)
+"""Ways to move elements that `pipeline` may be given."""
+WORDS = SCOPES | LOOP_KINDS | frozenset(TAILS) | frozenset(COPIES)
 """Words that stand for themselves where nothing else has their name."""
 
 

@@ -298,6 +298,10 @@ class Schedule:
         """Unroll a loop, of at most `max_steps` iterations."""
         self.apply("unroll", loop, max_steps=max_steps)
 
+    def bind(self, loop: Handle, axis: str) -> None:
+        """Run a loop's iterations as the blocks or threads of a GPU's thread axis."""
+        self.apply("bind", loop, axis)
+
     def annotate(self, target: Handle, key: str, value: object = True) -> None:
         """Annotate a loop or block."""
         self.apply("annotate", target, key, value)

@@ -1,4 +1,4 @@
-"""Primitives that say how a loop runs: parallel, vectorize, unroll."""
+"""Primitives that say how a loop runs: parallel, vectorize, unroll, bind."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Annotations, For, Program
+from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
 from mslang.ir.visit import Path, free_vars, walk
-from mslang.transform.carried import why_not_data_parallel, why_not_independent
+from mslang.transform.carried import leaf_paths, why_not_data_parallel, why_not_independent
+from mslang.transform.legality import why_not_reduction
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.position import loop_at, loop_path
 from mslang.transform.rewrite import put
@@ -120,6 +121,61 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
     return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
 
 
+THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
+"""The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
+
+
+def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
+    """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
+
+    `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
+    reduction block may reduce over the loop: the threads combine what each of them has summed.
+
+    Before:
+        for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+    After:
+        # i.bind(threadIdx.x)
+        for i in 0..64 @ threadIdx.x { block b[x: 64 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - an axis that there is not
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop around or inside another of the same axis, around a `blockIdx` loop, or inside a vectorized one
+        - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+
+    Source: TVM bind
+    """
+    if axis not in THREAD_AXES:
+        raise refuse("MS316", "bind", f"there is no thread axis `{axis}`",
+                     help=f"the thread axes are: {', '.join(sorted(THREAD_AXES))}")
+    path = loop_path(program, loop, "bind")
+    old = loop_at(path)
+    if not _is_free(old, axis):
+        return Outcome(program)
+    for s in _around(path):
+        if s.kind in (axis, "vectorized") or (axis.startswith("blockIdx") and s.kind in THREAD_AXES - _BLOCK_AXES):
+            raise refuse("MS311", "bind", f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                         help="bind each loop of a nest to an axis of its own, blocks outside of threads")
+    _require_no_kind(old, "bind", (axis, *(() if axis in _BLOCK_AXES else sorted(_BLOCK_AXES))))
+    if not (axis.startswith("threadIdx") and _reduces(program, path)):
+        _require_independent(program, path, "bind")
+    return Outcome(put(program, path, replace(old, kind=axis)))
+
+
+_BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
+
+
+def _reduces(program: Program, path: Path) -> bool:
+    """Is the one block under a loop a reduction that the loop's iterations are parts of?"""
+    inside = leaf_paths(path)
+    reduces = why_not_data_parallel(path) is not None
+    joined = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) is None
+    return len(inside) == 1 and reduces and joined and why_not_reduction(program, inside[0]) is None
+
+
 def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
     """Check that loops which run at once still may, after a primitive has moved them.
 
@@ -131,7 +187,8 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
         loop = loop_at(path)
         if loop.kind == "vectorized":
             _require_innermost(loop, primitive)
-        if loop.kind in ("parallel", "vectorized"):
+        reduced = loop.kind.startswith("threadIdx") and _reduces(program, path)
+        if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
             reason = why_not_independent(program, path)
             if reason is not None:
                 raise refuse("MS310", primitive, f"the iterations of the {loop.kind} loop `{name}` would no longer be "
@@ -149,7 +206,7 @@ def _is_free(loop: For, kind: str) -> bool:
     if loop.kind == kind:
         return False
     if loop.kind != "serial":
-        raise refuse("MS305", {"vectorized": "vectorize", "unrolled": "unroll"}.get(kind, kind),
+        raise refuse("MS305", {"vectorized": "vectorize", "unrolled": "unroll", "parallel": "parallel"}.get(kind, "bind"),
                      f"loop `{loop.var}` is {loop.kind} already", why="a loop runs in one way only",
                      help="`split` the loop before and mark one part of it each way")
     return True

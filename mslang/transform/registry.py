@@ -9,10 +9,11 @@ from mslang.transform.annotate import annotate, unannotate
 from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
-from mslang.transform.kinds import parallel, unroll, vectorize
+from mslang.transform.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
+from mslang.transform.planned import blockize, pipeline, storage_align, tensorize
 from mslang.transform.reduction import decompose_reduction
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
@@ -23,6 +24,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
     "parallel": parallel,
     "vectorize": vectorize,
     "unroll": unroll,
+    "bind": bind,
     "annotate": annotate,
     "unannotate": unannotate,
     "cache_read": cache_read,
@@ -33,6 +35,10 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
     "reverse_compute_inline": reverse_compute_inline,
     "decompose_reduction": decompose_reduction,
     "set_scope": set_scope,
+    "blockize": blockize,
+    "tensorize": tensorize,
+    "storage_align": storage_align,
+    "pipeline": pipeline,
 })
 """Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its
 handles as one sequence."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mslang.backend.reference.expressions import Expressions, Level, Name, Scope, Storage, Window, unsupported
 from mslang.backend.reference.faults import Site
 from mslang.backend.reference.numeric import literal, poison
-from mslang.backend.reference.sharing import CONCURRENT, Sharing, sharing_of
+from mslang.backend.reference.sharing import Sharing, is_concurrent, sharing_of
 from mslang.ir.dtype import parts
 from mslang.ir.expr import ONE, TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While
@@ -167,12 +167,12 @@ class _Generator:
         if self.loops >= DEEPEST:
             self._cut(s, scope)
             return
-        if self.concurrent and s.kind in CONCURRENT:
+        if self.concurrent and is_concurrent(s):
             self._concurrent(s, scope)
             return
         nest = [s]
         while len(s.body) == 1 and isinstance(inner := s.body[0], For) and not (
-                self.concurrent and inner.kind in CONCURRENT) and not (
+                self.concurrent and is_concurrent(inner)) and not (
                 free_vars(inner.start) | free_vars(inner.extent)) & {x.var for x in nest}:
             nest.append(inner)
             s = inner

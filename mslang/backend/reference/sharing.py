@@ -8,10 +8,20 @@ import msgspec
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
-from mslang.ir.visit import bodies, loads_of, stmt_exprs
+from mslang.ir.visit import blocks_of, bodies, free_vars, loads_of, stmt_exprs
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
 """The kinds of loops whose iterations run at the same time."""
+
+
+def is_concurrent(loop: For) -> bool:
+    """Do the iterations of a loop run at the same time, each for itself? Threads that share out one reduction do not:
+    they combine what each has summed."""
+    if loop.kind not in CONCURRENT or not loop.kind.startswith("threadIdx"):
+        return loop.kind in CONCURRENT
+    inside = blocks_of(loop.body, into_blocks=False)
+    reduced = {v for b in inside for a in b.axes if a.kind == "reduce" for v in free_vars(a.binding)}
+    return not (len(inside) == 1 and inside[0].init is not None and loop.var in reduced)
 
 
 class Sharing(msgspec.Struct, frozen=True):
@@ -55,7 +65,7 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}
                 case Store(buffer=b):
                     accesses.append(_Access(views.get(b, b), loops, True))
-                case For(var=v, kind=k) if k in CONCURRENT:
+                case For(var=v) if is_concurrent(s):
                     inner = (*loops, v)
             if not isinstance(s, Block):
                 for e in stmt_exprs(s):

@@ -7,11 +7,25 @@ from collections.abc import Iterator
 from mslang.ir.program import SCOPES
 from mslang.ops.signature import Kind
 from mslang.schedule.check.kinds import (
-    ANY, AXIS, BLOCK, BOOL, BUFFER, LOOP, SCOPE, SIZE, STR, TAIL, Binding, Environment, Static, list_of,
+    ANY,
+    AXIS,
+    BLOCK,
+    BOOL,
+    BUFFER,
+    LOOP,
+    SCOPE,
+    SIZE,
+    STR,
+    TAIL,
+    Binding,
+    Environment,
+    Static,
+    list_of,
 )
 from mslang.syntax import tree
 
 TAILS = ("guard", "pad", "peel", "shift")
+_COPIES = ("cp_async",)
 _AXES = tuple(f"{a}.{d}" for a in ("blockIdx", "threadIdx", "vthread") for d in "xyz") + ("vthread",)
 
 PARAM_KINDS = {
@@ -30,6 +44,7 @@ def builtin_names() -> dict[str, Binding]:
     names |= {s.partition(".")[0]: Binding(SCOPE) for s in SCOPES if "." in s and s.partition(".")[0] not in names}
     names |= {a.partition(".")[0]: Binding(AXIS) for a in _AXES}
     names |= {t: Binding(TAIL) for t in TAILS}
+    names |= {c: Binding(STR) for c in _COPIES}
     return names | {w: Binding(Static(Kind.LOCATION)) for w in ("root", "inline")}
 
 
