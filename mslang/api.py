@@ -144,5 +144,6 @@ def tune(space: Space, *, trials: int | None = 64, seconds: float | None = None,
     from mslang.tune.tune import tune as run
 
     task = Task(space.program, space, target or host(), "python")
-    done = run(task, Settings(seed, Budget(trials, seconds, patience)), database=Path(database), workers=workers, listen=listen)
+    settings = Settings(seed, Budget(trials, seconds, patience))
+    done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)

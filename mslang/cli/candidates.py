@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import add_pins, add_sizes, split_item
+from mslang.cli.common import UsageError, add_pins, add_sizes, natural, split_item
 from mslang.cli.items import load_clean, only, unknown_item
 from mslang.diagnostics import MsError, problem
 from mslang.schedule.interpret import World
@@ -33,11 +33,12 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 def candidate_arguments(parser: argparse.ArgumentParser) -> None:
-    """`FILE:SCHEDULE --set --seed --pin`."""
-    parser.add_argument("item", metavar="FILE:SCHEDULE", help="a schedule or space of a file (FILE alone: its only one)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="open decisions are drawn from it (default 0)")
+    """`FILE:SCHEDULE --set --seed --pin --strict`."""
+    parser.add_argument("item", metavar="FILE:SCHEDULE", help="a schedule or space (FILE alone: its only one)")
+    parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     add_sizes(parser)
     add_pins(parser)
+    parser.add_argument("--strict", action="store_true", help="a pin that does not fit is an error, not repaired")
 
 
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
@@ -49,22 +50,38 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         name = only(items, "schedule", module.path)
     elif name not in items:
         raise unknown_item("schedule or space", name, items, module.path)
-    space = space_of(module, name, world=World(machine=target, on_step=on_step), sizes=_sizes(module, name, dict(args.sizes)))
-    record = getattr(args, "record", None)
-    candidate = _recorded(args, path, space) if record is not None else space.sample(args.seed, pins_of(args.pins))
+    world = World(machine=target, on_step=on_step)
+    space = space_of(module, name, world=world, sizes=_sizes(module, dict(args.sizes)))
+    if getattr(args, "record", None) is not None:
+        candidate = _recorded(args, path, space)
+    else:
+        candidate = space.sample(args.seed or 0, pins_of(args.pins), strict=args.strict)
     _warn(candidate)
     return Chosen(candidate, space, name)
 
 
 def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
     """`--pin` options as decisions by address."""
-    return dict(parse_pin(f"{address} = {value}") for address, value in pins)
+    found: dict[str, Value] = {}
+    for address, value in pins:
+        if address in found:
+            raise UsageError(f"--pin: `{address}` is pinned twice")
+        try:
+            found |= [parse_pin(f"{address} = {value}")]
+        except MsError as error:
+            raise UsageError(
+                f"--pin: `{value}` is no value for `{address}`: {error.diagnostic.message}",
+                "a number, a list of numbers, the name of a case, `at(loop)`, or a text in quotes",
+            ) from error
+    return found
 
 
 def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
     from mslang.ir.equal import structural_hash
     from mslang.tune.database import Database
 
+    if args.pins or args.seed is not None:
+        raise UsageError("--record says every decision: leave out --pin and --seed")
     file = args.db or path.parent / ".mslang" / "records.db"
     with Database(file, read_only=True) as database:
         record = database.record(args.record)
@@ -72,10 +89,10 @@ def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
         raise MsError(problem("MS604", f"record {args.record} is of another program",
                               why=f"it is of {record.program}, with other sizes or statements",
                               help="name the program it was made for, with the same `--set`"))
-    return space.replay(msgspec.json.decode(record.decisions), strict=False)
+    return space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
 
 
-def _sizes(module: Module, name: str, sizes: Mapping[str, int]) -> dict[str, int]:
+def _sizes(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
     known = {s.name.text for p in module.programs.values() for s in p.sizes}
     for size in sizes:
         if known and size not in known:

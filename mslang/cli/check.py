@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
-from mslang.cli.common import note
+from mslang.cli.common import counted, note, read_text
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, Texts, print_diagnostics
-from mslang.diagnostics import Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,13 +23,20 @@ def run(args: argparse.Namespace) -> int:
     from mslang.ide.findings import findings
     from mslang.sema.modules import load
 
-    modules = [load(name) for name in args.files]
-    found = [d for m in modules for d in findings(m)]
-    texts = Texts({m.path: m.file.text for m in modules})
+    texts: dict[str, str] = {}
+    found: list[Diagnostic] = []
+    for name in dict.fromkeys(args.files):
+        try:
+            texts[name] = read_text(Path(name))
+        except MsError as error:
+            found += error.diagnostics
+            continue
+        found += findings(load(name, texts[name]))
     form = "json" if args.json else args.format
-    print_diagnostics(found, form, stream=sys.stdout, texts=texts)
+    print_diagnostics(found, form, stream=sys.stdout, texts=Texts(texts))
     errors = sum(d.severity is Severity.ERROR for d in found)
     if form == "text":
         warnings = sum(d.severity is Severity.WARNING for d in found)
-        note(f"{len(modules)} files, {errors} errors, {warnings} warnings" if found else f"{len(modules)} files, all well")
+        result = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if errors or warnings else "all well"
+        note(f"{counted(len(texts), 'file')}, {result}")
     return FINDINGS if errors else DONE

@@ -1,4 +1,4 @@
-"""What the verbs share: `FILE:NAME`, `--set`, `--pin`, plain tables, JSON lines, times for people."""
+"""What the verbs share: files, `FILE:NAME`, `--set`, `--pin`, plain tables, JSON lines, times for people."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mslang.diagnostics import MsError, problem
+
+
+class UsageError(MsError):
+    """A command line that cannot be meant; exit status 2."""
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(problem("MS701", message, help=help))
 
 
 def split_item(text: str) -> tuple[Path, str | None]:
@@ -22,15 +29,32 @@ def split_item(text: str) -> tuple[Path, str | None]:
 
 
 def read_text(path: Path) -> str:
-    """A file's text; MS702 if it cannot be read."""
+    """A file's text, with plain line ends and without a byte order mark; MS702 if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise MsError(problem("MS702", f"{path} is not UTF-8 text", why=str(error))) from error
+        return decoded(path.read_bytes(), str(path))
     except OSError as error:
         raise MsError(problem(
             "MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path"
         )) from error
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The text that a file's bytes are; MS702 if they are none."""
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise MsError(problem("MS702", f"{name} is not UTF-8 text", why=str(error), help="save it as UTF-8")) from error
+
+
+def encoded(text: str, like: bytes) -> bytes:
+    """The bytes of a text, with the line ends that the file has had so far."""
+    return (text.replace("\n", "\r\n") if b"\r\n" in like[:4096] else text).encode()
+
+
+def check_writable(path: Path) -> None:
+    """MS702 if the file is write-protected (also where the user could write it all the same)."""
+    if path.exists() and not path.stat().st_mode & 0o222:
+        raise MsError(problem("MS702", f"cannot write {path}", why="it is write-protected", help=f"chmod u+w {path}"))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,12 +63,14 @@ def write_text(path: Path, text: str) -> None:
     import tempfile
 
     path = path.resolve()
+    check_writable(path)
     try:
+        data = encoded(text, path.read_bytes() if path.exists() else b"")
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
             if path.exists():
                 temporary.chmod(path.stat().st_mode)
             temporary.replace(path)
@@ -52,7 +78,7 @@ def write_text(path: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise MsError(problem(
-            "MS702", f"cannot write {path}", why=error.strerror or str(error), help="check the rights of file and folder"
+            "MS702", f"cannot write {path}", why=error.strerror or str(error), help="may you write in that folder?"
         )) from error
 
 
@@ -70,7 +96,7 @@ def add_pins(parser: argparse.ArgumentParser) -> None:
 
 def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
-    if not equals or not name.strip() or not value.strip().isdigit():
+    if not equals or not name.strip() or not value.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE, a size being a positive integer")
     return name.strip(), int(value)
 
@@ -80,6 +106,25 @@ def _pin(text: str) -> tuple[str, str]:
     if not equals or not name.strip() or not value.strip():
         raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS=VALUE")
     return name.strip().strip('"'), value.strip()
+
+
+def natural(text: str) -> int:
+    """An option's value that is a whole number from 0 on."""
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """An option's value that is a whole number from 1 on."""
+    if not text.strip().isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
+    return int(text)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def emit(data: object) -> None:

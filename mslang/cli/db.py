@@ -9,24 +9,31 @@ from pathlib import Path
 
 import msgspec
 
-from mslang.cli.common import emit, seconds_text, table
+from mslang.cli.common import emit, natural, positive, seconds_text, table
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.tune.database import Database
-from mslang.tune.record import Outcome, Record
+from mslang.tune.record import TRIED, Outcome, Record
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to look at, and where."""
-    parser.add_argument("what", choices=("ls", "show", "top", "export"),
-                        help="ls: programs and runs; show ID: one record; top: the fastest; export: JSON lines")
-    parser.add_argument("id", nargs="?", type=int, metavar="ID", help="a record's number, for show")
-    parser.add_argument("--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE",
-                        help="the store (default: .mslang/records.db)")
-    parser.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
-    parser.add_argument("--outcome", choices=[o.value for o in Outcome], help="only records that ended so")
-    parser.add_argument("-k", type=int, default=10, metavar="N", help="how many, for top (default 10)")
+    verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export", required=True)
+    show = verbs.add_parser("show", help="one record", description="One record.")
+    show.add_argument("id", type=natural, metavar="ID", help="a record's number")
+    top = verbs.add_parser("top", help="the fastest", description="The fastest records, of each candidate the last.")
+    top.add_argument("-k", type=positive, default=10, metavar="N", help="how many (default 10)")
+    export = verbs.add_parser("export", help="records as JSON lines", description="Records as JSON lines.")
+    export.add_argument("--outcome", choices=[o.value for o in Outcome], metavar="OUTCOME",
+                        help=f"only records that ended so: {', '.join(sorted(TRIED))}")
+    for verb in (top, export):
+        verb.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
+    for verb in (verbs.add_parser("ls", help="programs and runs", description="Programs and runs."), show, top, export):
+        verb.add_argument("--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE",
+                          help="the store (default: .mslang/records.db)")
+        verb.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
+                          help="JSON lines on standard output")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(database: Database, args: argparse.Namespace) -> int:
-    rows = [(w.name, w.hash[:12], count, best) for w, count, best in database.workloads()]
+    rows = [(w.name, w.hash, count, best) for w, count, best in database.workloads()]
     if args.json:
         for name, hash, count, best in rows:
             emit({"kind": "workload", "name": name, "hash": hash, "records": count, "best_seconds": best})
@@ -54,17 +61,16 @@ def _list(database: Database, args: argparse.Namespace) -> int:
             emit({"kind": "run", **msgspec.to_builtins(r)})
         return DONE
     print(table(("program", "hash", "records", "best"),
-                [(n, h, c, seconds_text(b) if b is not None else "–") for n, h, c, b in rows]))
+                [(n, h[:12], c, seconds_text(b) if b is not None else "–") for n, h, c, b in rows]))
     runs = database.runs()
     if runs:
         print()
-        print(table(("run", "file", "space", "seed", "made"), [(r.id, r.file, r.space, r.seed, r.created) for r in runs]))
+        print(table(("run", "file", "space", "seed", "made"),
+                    [(r.id, r.file, r.space, r.seed, r.created) for r in runs]))
     return DONE
 
 
 def _show(database: Database, args: argparse.Namespace) -> int:
-    if args.id is None:
-        raise MsError(problem("MS701", "`db show` needs a record's number", help="`mslang db ls`, `mslang db top`"))
     r = database.record(args.id)
     if args.json:
         emit(_plain(r))
@@ -80,7 +86,7 @@ def _show(database: Database, args: argparse.Namespace) -> int:
         print(f"{r.result.outcome.value}: {r.result.reason}")
     for v in r.result.verified:
         print(f"verified on {v.inputs}, largest error {v.max_error:g}")
-    print(f"\n{r.schedule}")
+    print(f"\n{r.schedule.rstrip()}")
     return DONE
 
 

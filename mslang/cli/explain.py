@@ -12,7 +12,8 @@ from mslang.diagnostics import MsError, problem
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to explain."""
-    parser.add_argument("what", nargs="?", metavar="CODE|PRIMITIVE", help="e.g. MS012 or split; without it, a list of all")
+    parser.add_argument("what", nargs="?", metavar="CODE|PRIMITIVE",
+                        help="e.g. MS201 or split; without it, a list of all")
 
 
 def run(args: argparse.Namespace) -> int:

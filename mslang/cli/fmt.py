@@ -7,39 +7,62 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import emit, note, read_text, write_text
+from mslang.cli.common import decoded, emit, encoded, note, read_text, write_text
 from mslang.cli.main import DONE, FINDINGS
+from mslang.diagnostics import MsError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Files, and what to do with them."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files; - is standard input to standard output")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not in the one layout")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the layout is another")
     parser.add_argument("--diff", action="store_true", help="change nothing; print what would change")
 
 
 def run(args: argparse.Namespace) -> int:
     """Format, check, or print the difference."""
+    from mslang.cli.render import print_error
+
+    changed = failed = 0
+    for name in args.files:
+        try:
+            changed += _from_stdin(args) if name == "-" else _file(args, Path(name))
+        except MsError as error:
+            # The other files are formatted all the same.
+            print_error(error, args.json)
+            failed += 1
+    return FINDINGS if failed or (changed and (args.check or args.diff)) else DONE
+
+
+def _from_stdin(args: argparse.Namespace) -> bool:
     from mslang.syntax.format import format_text
 
-    changed = 0
-    for name in args.files:
-        before = sys.stdin.read() if name == "-" else read_text(Path(name))
-        after = format_text(before)
-        if name == "-" and not (args.check or args.diff):
-            sys.stdout.write(after)
-            continue
-        changed += before != after
-        if args.json:
-            emit({"kind": "format", "path": name, "changed": before != after})
-        if before == after:
-            continue
-        if args.diff:
-            lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), name, f"{name} (formatted)")
-            sys.stdout.writelines(lines)
-        elif args.check:
-            note(f"would reformat {name}")
-        else:
-            write_text(Path(name), after)
-            note(f"reformatted {name}")
-    return FINDINGS if changed and (args.check or args.diff) else DONE
+    data = sys.stdin.buffer.read()
+    before = decoded(data, "standard input")
+    after = format_text(before)
+    if args.check or args.diff:
+        _report(args, "standard input", before, after)
+    else:
+        sys.stdout.buffer.write(encoded(after, data))
+    return before != after
+
+
+def _file(args: argparse.Namespace, path: Path) -> bool:
+    from mslang.syntax.format import format_text
+
+    before = read_text(path)
+    after = format_text(before)
+    if before != after and not (args.check or args.diff):
+        write_text(path, after)
+    _report(args, str(path), before, after)
+    return before != after
+
+
+def _report(args: argparse.Namespace, name: str, before: str, after: str) -> None:
+    if args.json:
+        emit({"kind": "format", "path": name, "changed": before != after})
+    elif before != after and args.diff:
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (formatted)", lineterm="")
+        print("\n".join(lines))
+    elif before != after:
+        note(f"{'would reformat' if args.check else 'reformatted'} {name}")

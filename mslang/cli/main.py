@@ -10,9 +10,10 @@ import argparse
 import importlib
 import os
 import sys
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
+from mslang.cli.common import UsageError
 from mslang.diagnostics import MsError, TargetError, problem
 
 DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -56,14 +57,26 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's); returns the exit status."""
     words = sys.argv[1:] if argv is None else argv
     try:
-        return _main(words)
+        status = _main(words)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`mslang show … | head`): keep Python from complaining again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away (`mslang show … | head`): nobody is there to be told anything.
+        _discard_output()
         return DONE
+    except OSError as error:
+        _discard_output(sys.stdout)
+        return _report(MsError(problem("MS702", "cannot go on", why=error.strerror or str(error))), as_json=False)
+    return status
+
+
+def _discard_output(*streams: TextIO) -> None:
+    """Keep Python from complaining again when it flushes at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams or (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 def _main(words: list[str]) -> int:
@@ -84,19 +97,27 @@ def _main(words: list[str]) -> int:
         return module.run(args)
     except MsError as error:
         return _report(error, as_json=getattr(args, "json", False))
-    except (KeyboardInterrupt, BrokenPipeError):
+    except BrokenPipeError:
         raise
+    except RecursionError:
+        return _report(MsError(problem(
+            "MS705", "the text is nested too deeply", why="thousands of operators or brackets stand inside each other",
+            help="name parts of it with `let`",
+        )), as_json=args.json)
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        return _report(MsError(problem("MS702", f"cannot use{where}: {error.strerror or error}")), as_json=args.json)
+        if error.filename is None:
+            raise
+        return _report(MsError(problem("MS702", f"cannot use {error.filename}", why=error.strerror)), as_json=args.json)
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it was, the user gets one message and status 4
         return _internal(error)
 
 
 def _report(error: MsError, as_json: bool) -> int:
-    from mslang.cli.render import print_diagnostics
+    from mslang.cli.render import print_error
 
-    print_diagnostics(error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
+    print_error(error, as_json)
+    if isinstance(error, UsageError):
+        return USAGE
     return UNAVAILABLE if isinstance(error, TargetError) else FINDINGS
 
 

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mslang import __version__
-from mslang.diagnostics import Diagnostic, Severity, Span
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span
 
 FORMATS = ("text", "json", "sarif", "github")
 
-_COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "information": "\x1b[1;36m", "note": "\x1b[1m", "rail": "\x1b[34m"}
+WIDEST = 160
+"""Columns of a source line that a frame shows; of a longer line it shows what is around the place."""
+
+_COLOURS = {
+    "error": "\x1b[1;31m", "warning": "\x1b[1;33m", "information": "\x1b[1;36m", "note": "\x1b[1m", "rail": "\x1b[34m",
+}
 
 
 class Texts:
@@ -29,7 +34,7 @@ class Texts:
         """The text, or None if it cannot be read."""
         if path not in self._texts:
             try:
-                self._texts[path] = Path(path).read_text(encoding="utf-8")
+                self._texts[path] = Path(path).read_text(encoding="utf-8-sig")
             except (OSError, UnicodeDecodeError):
                 self._texts[path] = None
         return self._texts[path]
@@ -50,6 +55,12 @@ class Texts:
         text = self.text(path) or ""
         lines = text.split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
+
+
+def print_error(error: MsError, as_json: bool, texts: Texts | None = None) -> None:
+    """What went wrong, for people on standard error, for machines on standard output."""
+    print_diagnostics(error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr,
+                      texts=texts)
 
 
 def print_diagnostics(
@@ -98,16 +109,34 @@ def _frame(path: str, span: Span, texts: Texts, paint: Any) -> list[str]:
     line, column = texts.place(path, span.start)
     last, end = texts.place(path, span.end)
     source = texts.line(path, line)
-    width = (end - column if last == line else len(source) - column + 1) or 1
+    stop = end - 1 if last == line else len(source)
     number = str(line)
     gutter = " " * len(number)
-    shown = source.replace("\t", " ")
+    shown, indent, width = _excerpt(source.replace("\t", " "), column - 1, stop)
     return [
         f"{gutter} {paint('rail', '-->')} {path}:{line}:{column}",
         f"{gutter} {paint('rail', '|')}",
         f"{paint('rail', number + ' |')} {shown}",
-        f"{gutter} {paint('rail', '|')} {' ' * (column - 1)}{paint('error', '^' * max(width, 1))}",
+        f"{gutter} {paint('rail', '|')} {' ' * indent}{paint('error', '^' * width)}",
     ]
+
+
+def _excerpt(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """What to show of a line so that `start` is seen; before how many columns the carets stand, and how many."""
+    first = max(0, start - WIDEST // 2) if len(line) > WIDEST else 0
+    before, after = "…" if first else "", "…" if len(line) > first + WIDEST else ""
+    end = min(max(end, start), first + WIDEST)
+    shown = f"{before}{line[first:first + WIDEST]}{after}"
+    return shown, _columns(before + line[first:start]), max(1, _columns(line[start:end]))
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text fills."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 # ------------------------------------------------------------------ for machines
@@ -135,6 +164,10 @@ _SARIF_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.I
 
 def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
     """One SARIF 2.1.0 log (OASIS, 2020)."""
+    from urllib.parse import quote
+
+    from mslang.ide.pages import code_pages
+
     found = tuple(diagnostics)
     results = []
     for d in found:
@@ -144,19 +177,33 @@ def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
         if at["path"] is not None:
             region = {"startLine": at.get("line", 1), "startColumn": at.get("column", 1),
                       "endLine": at.get("end_line", 1), "endColumn": at.get("end_column", 1)}
-            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": at["path"]}, "region": region}}]
+            place = {"artifactLocation": {"uri": quote(at["path"])}, "region": region}
+            result["locations"] = [{"physicalLocation": place}]
         results.append(result)
-    driver = {"name": "mslang", "version": __version__, "rules": [{"id": c} for c in sorted({d.code for d in found})]}
+    pages = code_pages() if found else {}
+    rules = [{"id": c, "shortDescription": {"text": pages[c].title if c in pages else c}}
+             for c in sorted({d.code for d in found})]
+    driver = {"name": "mslang", "version": __version__, "rules": rules}
     return {"version": "2.1.0", "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "runs": [{"tool": {"driver": driver}, "results": results}]}
+            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}]}
 
 
 def as_github(d: Diagnostic, texts: Texts) -> str:
     """One workflow command that GitHub shows beside the line."""
     level = {"error": "error", "warning": "warning"}.get(d.severity.value, "notice")
     at = _position(d.path, d.span, texts)
-    place = f"file={at['path']},line={at.get('line', 1)},col={at.get('column', 1)}," if at["path"] else ""
+    place = ""
+    if at["path"] is not None:
+        place = f"file={_escaped(at['path'], _IN_PROPERTY)},line={at.get('line', 1)},col={at.get('column', 1)},"
     text = " ".join(x for x in (d.message, d.why, d.help) if x)
-    for plain, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
+    return f"::{level} {place}title={d.code}::{_escaped(text, _IN_TEXT)}"
+
+
+_IN_TEXT = (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"))
+_IN_PROPERTY = (*_IN_TEXT, (":", "%3A"), (",", "%2C"))
+
+
+def _escaped(text: str, signs: tuple[tuple[str, str], ...]) -> str:
+    for plain, escaped in signs:
         text = text.replace(plain, escaped)
-    return f"::{level} {place}title={d.code}::{text}"
+    return text

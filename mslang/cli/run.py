@@ -14,7 +14,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Which candidate."""
     candidate_arguments(parser)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
-    parser.add_argument("--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)")
+    parser.add_argument("--db", type=Path, metavar="FILE",
+                        help="the record store (default: .mslang/records.db beside the file)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,15 +44,17 @@ def run(args: argparse.Namespace) -> int:
     hash = structural_hash(program)
     timing = result.timing
     if args.json:
-        emit({"kind": "run", "name": chosen.name, "program": hash, "outcome": result.outcome.value, "reason": result.reason,
+        emit({"kind": "run", "name": chosen.name, "program": hash,
+              "outcome": result.outcome.value, "reason": result.reason,
               "seconds": timing.median if timing else None, "mad": timing.mad if timing else None,
               "samples": timing.samples if timing else [], "decisions": chosen.candidate.decisions,
               "verified": [{"inputs": v.inputs, "max_error": v.max_error} for v in result.verified]})
     elif result.outcome is not Outcome.MEASURED or timing is None:
         note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
     else:
-        print(f"{chosen.name}: {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing.median)}")
-        print(f"          {seconds_text(timing.min)} … {seconds_text(max(timing.samples))}, {len(timing.samples)} × {timing.runs} calls")
+        print(f"time      {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing.median)}")
+        print(f"range     {seconds_text(timing.min)} to {seconds_text(max(timing.samples))} "
+              f"in {len(timing.samples)} × {timing.runs} calls")
         print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))
         print(f"program   {hash[:16]}")
     return DONE if result.outcome is Outcome.MEASURED else FINDINGS

@@ -7,7 +7,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from mslang.cli.candidates import candidate_arguments, choose
-from mslang.cli.common import emit
+from mslang.cli.common import UsageError, emit
 from mslang.cli.main import DONE
 from mslang.diagnostics import TargetError, problem
 
@@ -29,21 +29,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    from mslang.ir.print import print_program
     from mslang.schedule.sketch import instantiate
     from mslang.target.detect import host
 
     if args.stage in ("cuda", "ptx"):
-        raise TargetError(problem("MS404", f"the stage {args.stage} needs the CUDA back end", why="it is not part of this version"))
+        raise TargetError(problem("MS404", f"the stage {args.stage} needs the CUDA back end",
+                                  why="it is not part of this version"))
+    if args.stage == "trace" and (args.steps or args.diff):
+        raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
     if not args.steps:
-        before = print_program(chosen.space.program) if args.diff else None
+        before = _text(chosen.candidate, chosen.space.program, args.stage, host()) if args.diff else None
         _print(args, chosen.name, _text(chosen.candidate, chosen.candidate.program, args.stage, host()), before)
         return DONE
     values = chosen.candidate.decisions
-    numeric = {d.address: v for d in chosen.candidate.sketch.decisions if isinstance(v := values[d.address], int | tuple)}
-    last = print_program(chosen.space.program)
+    drawn = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}
+    numeric = {a: v for a, v in drawn.items() if isinstance(v, int | tuple)}
+    last = _text(chosen.candidate, chosen.space.program, args.stage, host())
     for text, program in steps:
         shown = _text(chosen.candidate, instantiate(program, numeric), args.stage, host())
         _print(args, text, shown, last if args.diff else None)
@@ -78,6 +81,6 @@ def _print(args: argparse.Namespace, title: str, text: str, before: str | None) 
         return
     if args.steps:
         print(f"# {title}")
-    print(text)
+    print(text.rstrip("\n"))
     if args.steps:
         print()

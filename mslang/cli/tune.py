@@ -6,11 +6,22 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import add_sizes, note, read_text, seconds_text, split_item, write_text
+from mslang.cli.common import (
+    add_sizes,
+    check_writable,
+    natural,
+    note,
+    positive,
+    read_text,
+    seconds_text,
+    split_item,
+    write_text,
+)
 from mslang.cli.items import load_clean, unknown_item
-from mslang.cli.main import DONE, FINDINGS, INTERRUPTED
+from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
+from mslang.cli.render import print_error
 from mslang.cli.tune_view import summary, view_for
-from mslang.diagnostics import TargetError, problem
+from mslang.diagnostics import MsError, TargetError, problem
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale
@@ -22,74 +33,117 @@ if TYPE_CHECKING:
     from mslang.target.description import Target
     from mslang.tune.progress import Finished
 
+FAULTS = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUSIBLE)
+"""What `--strict` does not let pass."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to tune, and for how long."""
     parser.add_argument("files", nargs="+", metavar="FILE[:NAME]",
                         help="files to tune every program of, or a program, space or schedule of a file")
     parser.add_argument("--target", metavar="T", help="the machine to tune for (default: this one)")
-    parser.add_argument("--trials", type=_positive, default=64, metavar="N", help="candidates to try (default 64)")
+    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="candidates to try (default 64)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time, e.g. 60s, 5m, 1h")
-    parser.add_argument("--patience", type=_positive, metavar="N", help="stop after N trials without a better one")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed draws the same candidates")
-    parser.add_argument("--workers", type=_positive, metavar="N", help="processes that compile")
-    parser.add_argument("--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)")
+    parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
+    parser.add_argument("--db", type=Path, metavar="FILE",
+                        help="the record store (default: .mslang/records.db beside the file)")
     parser.add_argument("--resume", action="store_true", help="go on with the last run of this program and space")
     parser.add_argument("--write", action="store_true", help="put the best schedule found back into the file")
-    parser.add_argument("--strict", action="store_true", help="exit 1 if any candidate was wrong, crashed or hung")
+    parser.add_argument("--strict", action="store_true",
+                        help="exit 1 if any candidate was wrong, crashed, hung, or was faster than the machine")
     add_sizes(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune each program in turn."""
+    """Tune each program in turn; everything named is looked at before the first search begins."""
     from mslang.target.detect import host
 
-    outcomes: list[Finished] = []
     target = _target(args.target) if args.target else host()
-    for text in args.files:
-        path, name = split_item(text)
-        module = load_clean(path)
-        if name is not None and name not in (*module.programs, *module.spaces, *module.schedules):
-            raise unknown_item("program, space or schedule", name, (*module.programs, *module.spaces, *module.schedules),
-                               module.path)
-        for named in tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target):
-            done = _tune(args, path, named)
-            outcomes.append(done)
-            if done.interrupted:
-                return INTERRUPTED
-    bad = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT)
-    if any(d.best is None for d in outcomes):
-        return FINDINGS
-    return FINDINGS if args.strict and any(d.tally.outcomes[o] for d in outcomes for o in bad) else DONE
+    planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
+    if args.write:
+        for path in {path for path, _ in planned}:
+            check_writable(path)
+    statuses: list[int] = []
+    written: dict[tuple[Path, str], float] = {}
+    for path, named in planned:
+        try:
+            statuses.append(_tune(args, path, named, written))
+        except MsError as error:
+            # The other programs are tuned all the same.
+            print_error(error, args.json)
+            statuses.append(UNAVAILABLE if isinstance(error, TargetError) else FINDINGS)
+        if statuses[-1] == INTERRUPTED:
+            break
+    return max(statuses, default=DONE)
 
 
-def _tune(args: argparse.Namespace, path: Path, named: Named) -> Finished:
+def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[Path, Named]]:
+    """The searches that an argument stands for."""
+    path, name = split_item(text)
+    module = load_clean(path)
+    known = (*module.programs, *module.spaces, *module.schedules)
+    if name is not None and name not in known:
+        raise unknown_item("program, space or schedule", name, known, module.path)
+    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target))
+    for program in module.programs:
+        if name is None and all(program != t.program for t in tasks):
+            note(f"passing over {program}: there is no schedule or space for it in {path}")
+    return [(path, task) for task in tasks]
+
+
+def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tuple[Path, str], float]) -> int:
     from mslang.ir.work import operations
     from mslang.target.limits import measured_limits
     from mslang.tune.search import Settings
     from mslang.tune.tune import tune
 
-    peak = measured_limits(named.task.target).peak
-    scale = Scale(operations(named.task.program), peak)
+    scale = Scale(operations(named.task.program), measured_limits(named.task.target).peak)
     database = args.db or path.parent / ".mslang" / "records.db"
-    budget = Budget(args.trials, args.budget, args.patience)
-    done = tune(named.task, Settings(args.seed, budget, name=named.best), database=database, workers=args.workers,
-                resume=args.resume, small=named.small, listen=view_for(args.json, scale))
-    pinned = _write(path, named, done, scale) if args.write and done.best is not None else None
+    settings = Settings(args.seed, Budget(args.trials, args.budget, args.patience), name=named.best)
+    with view_for(args.json, scale) as view:
+        done = tune(named.task, settings, database=database, workers=args.workers, resume=args.resume,
+                    small=named.small, listen=view)
+    fault: MsError | None = None
+    pinned = None
+    try:
+        pinned = _write(args, path, named, done, scale, written) if args.write else None
+    except MsError as error:
+        fault = error
     if not args.json:
         print(summary(done, scale, str(database), pinned))
         if done.interrupted:
             note(f"go on with: mslang tune {path}:{named.space} --resume")
-    return done
+    if fault is not None:
+        raise fault
+    return _status(args, done)
 
 
-def _write(path: Path, named: Named, done: Finished, scale: Scale) -> str:
-    """Put the best schedule into the file; returns where it stands."""
-    assert done.best is not None and done.best.seconds is not None
-    doc = (f"Found by `mslang tune`: {seconds_text(done.best.seconds)}, {scale.rate(done.best.seconds)}\n"
-           f"on {done.best.device}; record {done.best.id}.")
-    write_text(path, with_schedule(str(path), read_text(path), named.best, done.best.schedule, doc))
-    return f"{path}:{named.best}"
+def _status(args: argparse.Namespace, done: Finished) -> int:
+    if done.interrupted:
+        return INTERRUPTED
+    bad = args.strict and any(done.tally.outcomes[o] for o in FAULTS)
+    return FINDINGS if bad or done.best is None else DONE
+
+
+def _write(args: argparse.Namespace, path: Path, named: Named, done: Finished, scale: Scale,
+           written: dict[tuple[Path, str], float]) -> str | None:
+    """Put the best schedule into the file, unless another space of the same program gave a faster one just now.
+
+    Returns where the best one stands, or None where this search gave none that was verified to the end.
+    """
+    key = path, named.best
+    if done.best is not None and done.best.seconds is not None and done.confirmed:
+        if done.best.seconds < written.get(key, float("inf")):
+            sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
+            time = f"{seconds_text(done.best.seconds)}, {scale.rate(done.best.seconds)}"
+            doc = f"Found by `mslang tune`: {time}{sizes}\non {done.best.device}; record {done.best.id}."
+            write_text(path, with_schedule(str(path), read_text(path), named.best, done.best.schedule, doc))
+            written[key] = done.best.seconds
+        else:
+            return f"{path}:{named.best} stays: it is faster"
+    return f"{path}:{named.best}" if key in written else None
 
 
 def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:
@@ -115,13 +169,6 @@ def _target(name: str) -> Target:
         raise TargetError(problem("MS403", f"this machine cannot run code for {name}",
                                   help="leave out --target to tune for this machine"))
     return target
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
 
 
 def _seconds(text: str) -> float:

@@ -1,16 +1,19 @@
-"""How a search is shown: a live line on a terminal, plain lines in a pipe, JSON lines on demand, a summary at the end."""
+"""How a search is shown: a live line on a terminal, plain lines in a pipe, JSON lines on demand; then a summary."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from textwrap import shorten, wrap
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mslang.cli.common import emit, note, seconds_text, table
-from mslang.tune.progress import Event, Finished, Started, Trial
+from mslang.tune.progress import Confirming, Event, Finished, Listener, Started, Trial
 from mslang.tune.record import TRIED, Outcome, Record
 from mslang.tune.scale import Scale
 
@@ -22,18 +25,19 @@ PLAIN_EVERY = 8
 """Trials between two plain lines, improvements apart."""
 
 
-class View(Protocol):
-    """Listens to a search."""
-
-    def __call__(self, event: Event) -> None:
-        """Show one event."""
-
-
-def view_for(as_json: bool, scale: Scale) -> View:
-    """The view that fits where the output goes."""
+@contextmanager
+def view_for(as_json: bool, scale: Scale) -> Iterator[Listener]:
+    """The view that fits where the output goes; a terminal is left as it was, whatever happens."""
     if as_json:
-        return show_json
-    return _Live(scale) if sys.stderr.isatty() else _Plain(scale, time.monotonic)
+        yield show_json
+    elif sys.stderr.isatty():
+        live = _Live(scale)
+        try:
+            yield live
+        finally:
+            live.close()
+    else:
+        yield _Plain(scale, time.monotonic)
 
 
 def show_json(event: Event) -> None:
@@ -45,11 +49,15 @@ def show_json(event: Event) -> None:
                   "candidate": r.candidate})
         case Started():
             emit({"kind": "started", **msgspec.to_builtins(event)})
+        case Confirming():
+            emit({"kind": "confirming", **msgspec.to_builtins(event)})
         case Finished():
             counts = {o.value: n for o, n in event.tally.outcomes.items()}
             best = event.best
             emit({"kind": "finished", "reason": event.reason, "outcomes": counts, "seconds": event.seconds,
-                  "best": None if best is None else {"id": best.id, "seconds": best.seconds, "schedule": best.schedule}})
+                  "confirmed": event.confirmed, "reasons": [
+                      {"outcome": o.value, "reason": why, "count": n} for (o, why), n in event.tally.reasons.items()],
+                  "best": best and {"id": best.id, "seconds": best.seconds, "schedule": best.schedule}})
 
 
 class _Progress:
@@ -71,9 +79,13 @@ class _Progress:
                 self.trials += r.result.outcome in TRIED
                 self.best = r if better else self.best
 
+    def best_time(self) -> str:
+        seconds = None if self.best is None else self.best.seconds
+        return "none yet" if seconds is None else seconds_text(seconds)
+
     def best_text(self) -> str:
         seconds = None if self.best is None else self.best.seconds
-        return "none yet" if seconds is None else f"{seconds_text(seconds)}  {self.scale.rate(seconds)}"
+        return self.best_time() if seconds is None else f"{self.best_time()}  {self.scale.rate(seconds)}"
 
 
 class _Plain:
@@ -89,9 +101,11 @@ class _Plain:
                 note(_title(event))
             case Trial(record=r, better=better):
                 if better or r.trial % PLAIN_EVERY == PLAIN_EVERY - 1:
-                    note(self._line(r, better))
+                    note(self._line(better))
+            case Confirming():
+                note(_again(event))
 
-    def _line(self, r: Record, better: bool) -> str:
+    def _line(self, better: bool) -> str:
         p = self._progress
         elapsed = max(self._clock() - p.start, 1e-9)
         rate = p.trials / elapsed
@@ -113,13 +127,23 @@ class _Live:
         match event:
             case Started():
                 self._open(event)
-            case Trial(record=r, better=better):
+            case Trial(better=better):
                 assert self._bar is not None
                 if better:
-                    self._bar.console.print(f"trial {r.trial + 1}: {self._progress.best_text()}", highlight=False)
-                self._bar.update(self._bar.task_ids[0], completed=self._progress.trials, best=self._progress.best_text())
-            case Finished() if self._bar is not None:
-                self._bar.stop()
+                    self._bar.console.print(f"trial {self._progress.trials}: {self._progress.best_text()}",
+                                            highlight=False)
+                self._bar.update(self._bar.task_ids[0], completed=self._progress.trials,
+                                 best=self._progress.best_time())
+            case Confirming():
+                assert self._bar is not None
+                self._bar.console.print(_again(event), highlight=False)
+            case Finished():
+                self.close()
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._bar is not None:
+            self._bar.stop()
 
     def _open(self, event: Started) -> None:
         from rich.console import Console
@@ -133,7 +157,7 @@ class _Live:
         )
 
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _rate_column(),
+            TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(), _rate_column(),
             TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("best {task.fields[best]}"),
             console=Console(stderr=True),
         )
@@ -159,25 +183,40 @@ def _title(event: Started) -> str:
     return f"tuning {event.program} in {event.space} for {event.target} (run {event.run}{again})"
 
 
+def _again(event: Confirming) -> str:
+    return f"{event.reason}; measuring the best again" if event.finalists else event.reason
+
+
 def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> str:
     """What a person wants to know at the end."""
     lines = [f"{done.reason}; {done.tally.trials} trials in {done.seconds:.1f} s"]
-    counts = [(n, o.value, _main_reasons(done, o)) for o, n in done.tally.outcomes.most_common()]
-    lines += ["", table(("count", "outcome", "why"), counts), ""]
+    lines += ["", table(("count", "outcome", "why"), _counts(done)), ""]
     if done.best is None or done.best.seconds is None:
         return "\n".join([*lines, "nothing valid was found"])
     timing = done.best.result.timing
     spread = f" ± {seconds_text(timing.mad)}" if timing is not None else ""
-    lines += [
-        f"best      {seconds_text(done.best.seconds)}{spread}  {scale.rate(done.best.seconds)}",
-        "verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified),
-        f"record    {done.best.id} in {database}",
-        f"schedule  {pinned}" if pinned else f"schedule\n\n{done.best.schedule}",
-    ]
+    lines.append(f"best      {seconds_text(done.best.seconds)}{spread}  {scale.rate(done.best.seconds)}")
+    if scale.operations and scale.peak:
+        lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s, measured on this machine with f32")
+    checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]
+    lines.append("verified  " + ", ".join([*checked] if done.confirmed else [*checked, "not measured again"]))
+    lines.append(f"record    {done.best.id} in {database}")
+    lines.append(f"schedule  {pinned}" if pinned else f"schedule\n\n{done.best.schedule.rstrip()}")
     return "\n".join(lines)
 
 
-def _main_reasons(done: Finished, outcome: Outcome) -> str:
+def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:
+    """The rows of the table of outcomes; long reasons are wrapped, so that it stays readable on a narrow terminal."""
+    width = min(max(get_terminal_size().columns, 60), 120) - len("count  rejected by constraint  ")
+    for outcome, count in done.tally.outcomes.most_common():
+        reasons = _main_reasons(done, outcome)
+        whys = [line for why in reasons for line in wrap(shorten(why, 3 * width), width, subsequent_indent="  ")]
+        yield count, outcome.value, whys[0] if whys else ""
+        yield from (("", "", line) for line in whys[1:])
+
+
+def _main_reasons(done: Finished, outcome: Outcome) -> list[str]:
     reasons = sorted(((n, why) for (o, why), n in done.tally.reasons.items() if o is outcome), reverse=True)
-    shown = [f"{why} ({n})" if n > 1 else why for n, why in reasons[:3]]
-    return "; ".join([*shown, f"{len(reasons) - 3} more"] if len(reasons) > 3 else shown)
+    rest = sum(n for n, _ in reasons[3:])
+    others = [f"{rest} × for {len(reasons) - 3} other reasons"] if rest else []
+    return [f"{n} × {why}" for n, why in reasons[:3]] + others

@@ -23,7 +23,7 @@ Reader = Callable[[str], str | None]
 def read_disk(path: str) -> str | None:
     """The text of a file on disk, or None if there is none that can be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
 

@@ -1,0 +1,1 @@
+"""Tuning: searching a space, measuring candidates, keeping records."""

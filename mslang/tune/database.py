@@ -42,6 +42,9 @@ _MIGRATIONS = (
 )
 """Step k brings version k to k + 1."""
 
+_LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, target, run, candidate)"
+"""Finalists are measured again: what counts is how a candidate fared last."""
+
 _COLUMNS = ("workload", "program", "target", "device", "compiler", "candidate", "schedule", "trace", "decisions",
             "run", "trial", "seed", "version", "sources", "created")
 
@@ -78,6 +81,9 @@ class Database:
         with self._faults():
             if not read_only:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+            elif not self.path.exists():
+                raise MsError(problem("MS603", f"there is no record store {self.path}",
+                                      help="`mslang tune` makes one beside the file; name another with --db"))
             mode = "ro" if read_only else "rwc"
             self._connection = sqlite3.connect(
                 f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None
@@ -152,7 +158,9 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # ---------------------------------------------------------------- writing
@@ -190,12 +198,12 @@ class Database:
         """Records in the order they were made; one that cannot be read comes as a warning in its place."""
         yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
 
-    def top(self, k: int, *, workload: str | None = None, target: str | None = None, run: str | None = None) -> list[Record]:
-        """The `k` fastest candidates, fastest first; of one measured several times the last measurement counts."""
+    def top(
+        self, k: int, *, workload: str | None = None, target: str | None = None, run: str | None = None
+    ) -> list[Record]:
+        """The `k` fastest candidates, fastest first; of one measured several times the last outcome counts."""
         condition, values = _where(workload=workload, target=target, run=run)
-        last = ("id IN (SELECT max(id) FROM record WHERE outcome IN ('measured', 'wrong result') "
-                "GROUP BY workload, target, run, candidate)")
-        found = self._select((f"seconds IS NOT NULL AND {last} AND {condition}", values), "seconds, id", k)
+        found = self._select((f"seconds IS NOT NULL AND {_LAST} AND {condition}", values), "seconds, id", k)
         return [r for r in found if isinstance(r, Record)]
 
     def best(self, workload: str, target: str | None = None) -> Record | None:
@@ -207,7 +215,8 @@ class Database:
         found = next(self._select(("id = ?", [id]), "id"), None)
         if isinstance(found, Record):
             return found
-        raise MsError(found or problem("MS604", f"no record {id} in {self.path}", help="`mslang db ls` lists the records"))
+        raise MsError(found or problem("MS604", f"no record {id} in {self.path}",
+                                       help="`mslang db top` and `mslang db export` list the records"))
 
     def counts(self, run: str | None = None) -> dict[Outcome, int]:
         """How many records ended in each outcome."""
@@ -223,8 +232,10 @@ class Database:
         """Every program with its number of records and best time in seconds."""
         with self._faults():
             rows = self._connection.execute(
-                "SELECT w.hash, w.name, w.text, count(r.id), min(r.seconds) FROM workload w "
-                "LEFT JOIN record r ON r.workload = w.hash GROUP BY w.hash ORDER BY w.name, w.hash"
+                "SELECT w.hash, w.name, w.text, "
+                "(SELECT count(*) FROM record WHERE workload = w.hash), "
+                f"(SELECT min(seconds) FROM record WHERE workload = w.hash AND {_LAST}) "
+                "FROM workload w ORDER BY w.name, w.hash"
             ).fetchall()
         return [(Workload(h, n, t), count, best) for h, n, t, count, best in rows]
 

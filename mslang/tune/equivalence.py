@@ -1,4 +1,4 @@
-"""Whether a scheduled program computes what the program does: by the checking interpreter where it is quick, and compiled."""
+"""Whether a scheduled program computes what the program does: compiled, and interpreted where that is quick."""
 
 from __future__ import annotations
 

@@ -97,7 +97,8 @@ def build(job: bytes) -> bytes:
         return pickle.dumps(_compile(task.program, task.target))
     except MsError as error:
         d = error.diagnostic
-        return pickle.dumps(Built(result=Result(Outcome.COMPILE_ERROR, f"{d.message} ({d.why})" if d.why else d.message)))
+        reason = f"{d.message} ({d.why})" if d.why else d.message
+        return pickle.dumps(Built(result=Result(Outcome.COMPILE_ERROR, reason)))
 
 
 def measure(job: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -29,17 +29,25 @@ class Trial(msgspec.Struct, frozen=True):
     better: bool
 
 
+class Confirming(msgspec.Struct, frozen=True):
+    """The search is over for a reason; up to so many of the fastest are measured again."""
+
+    reason: str
+    finalists: int
+
+
 class Finished(msgspec.Struct, frozen=True):
-    """The search is over: why, and how it went. `baseline` is the time of the unscheduled program, compiled plainly."""
+    """All is over: why, and how it went. A `confirmed` best was measured twice and verified on dense inputs."""
 
     reason: str
     tally: Tally
     best: Record | None
     seconds: float
     interrupted: bool = False
+    confirmed: bool = False
 
 
-Event = Started | Trial | Finished
+Event = Started | Trial | Confirming | Finished
 Listener = Callable[[Event], None]
 
 
@@ -54,6 +62,14 @@ class Tally(msgspec.Struct):
         self.outcomes[outcome] += 1
         if reason:
             self.reasons[outcome, reason] += 1
+
+    def change(self, before: Result, after: Result) -> None:
+        """Count a candidate that was measured again by what came out last."""
+        self.outcomes[before.outcome] -= 1
+        if before.reason:
+            self.reasons[before.outcome, before.reason] -= 1
+        self.outcomes, self.reasons = +self.outcomes, +self.reasons
+        self.add(after.outcome, after.reason)
 
     @property
     def trials(self) -> int:

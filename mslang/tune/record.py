@@ -22,12 +22,14 @@ class Outcome(StrEnum):
     WRONG_RESULT = "wrong result"
     CRASH = "crash"
     TIME_OUT = "time-out"
+    IMPLAUSIBLE = "implausible"
+    """Verified, but faster than this machine can be: its time is not believed."""
     DUPLICATE = "duplicate"
     """The same program as an earlier candidate; not measured again."""
 
 
 TRIED = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT, Outcome.CRASH,
-                   Outcome.TIME_OUT})
+                   Outcome.TIME_OUT, Outcome.IMPLAUSIBLE})
 """Outcomes that used up a trial; the others cost no measurement."""
 
 

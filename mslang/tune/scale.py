@@ -16,5 +16,5 @@ class Scale(msgspec.Struct, frozen=True):
         if not self.operations:
             return ""
         rate = self.operations / seconds
-        share = f", {100 * rate / self.peak:.0f} % of this machine's peak" if self.peak else ""
+        share = f", {100 * rate / self.peak:.0f} % of peak" if self.peak else ""
         return f"{rate / 1e9:.4g} GFLOP/s{share}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -22,8 +22,9 @@ from mslang.target.description import Target
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
 from mslang.tune.job import BuildJob, MeasureJob
-from mslang.tune.progress import Finished, Listener, Started, Tally, Trial
+from mslang.tune.progress import Confirming, Finished, Listener, Started, Tally, Trial
 from mslang.tune.record import TRIED, Outcome, Record, Result
+from mslang.tune.roofline import Roofline
 from mslang.tune.workers import Workers
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ AHEAD = 2
 
 REMEASURED = 3
 """So many of the fastest are measured again at the end, on dense inputs too."""
+
+TRIED_AGAIN = 12
+"""So many of the fastest at most, where some do not stand the second measurement."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -69,12 +73,12 @@ class Distinct(NamedTuple):
     number: int
 
 
-def distinct_candidates(space: Space, seed: int, tally: Tally, known: set[str]) -> Iterator[Distinct]:
+def distinct_candidates(space: Space, seed: int, tally: Tally, done: frozenset[str]) -> Iterator[Distinct]:
     """Distinct valid candidates in the order that `seed` gives; ends when nothing new comes any more.
 
-    What is drawn and not given out is counted in `tally`. `known` holds hashes of programs not to give out; those
-    given out are added to it.
+    What is drawn and not given out is counted in `tally`, except candidates that are `done` (hashes of programs).
     """
+    known: set[str] = set()
     number = without_news = attempt = 0
     while without_news < DRAWS_WITHOUT_NEWS:
         drawn = space.attempt(seed, attempt)
@@ -89,17 +93,23 @@ def distinct_candidates(space: Space, seed: int, tally: Tally, known: set[str]) 
             continue
         known.add(hash)
         without_news = 0
-        yield Distinct(drawn, hash, number)
+        if hash not in done:
+            yield Distinct(drawn, hash, number)
         number += 1
 
 
 class Search:
-    """One search over one task. `run` does it; `stop` (from a signal handler, say) ends it after the trial at hand."""
+    """One search over one task.
+
+    `run` does it; `stop` (from a signal handler, say) ends it after the trial at hand, a KeyboardInterrupt at once:
+    either way with all that was found.
+    """
 
     def __init__(self, task: Task, settings: Settings, database: Database, workers: Workers, reference: str,
-                 run: str, listen: Listener) -> None:
+                 run: str, roofline: Roofline, listen: Listener) -> None:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._reference, self._run, self._listen = workers, reference, run, listen
+        self._roofline = roofline
         self._workload = structural_hash(task.program)
         self._tally = Tally()
         self._best: Record | None = None
@@ -114,30 +124,32 @@ class Search:
 
     def run(self, builders: int = 1) -> Finished:
         """Search until the budget is spent, the space is exhausted, or `stop` is called."""
-        known = self._resume()
+        done = self._resume()
         self._listen(Started(
             self._task.program.name, self._task.space.name, self._task.target.name, self._run, str(self._database.path),
             self._settings.budget.trials, self._trials_before,
         ))
-        drawn = distinct_candidates(self._task.space, self._settings.seed, self._tally, known)
-        reason = self._consume(drawn, max(1, builders) * AHEAD)
-        if not self._stopped:
-            self._confirm()
-        done = Finished(reason, self._tally, self._best, time.monotonic() - self._start, self._stopped)
-        self._listen(done)
-        return done
+        drawn = distinct_candidates(self._task.space, self._settings.seed, self._tally, done)
+        reason, confirmed = "interrupted", False
+        try:
+            reason = self._consume(drawn, max(1, builders) * AHEAD)
+            confirmed = self._confirm(reason)
+        except KeyboardInterrupt:
+            self._stopped = True
+        finished = Finished(reason, self._tally, self._best, time.monotonic() - self._start, self._stopped, confirmed)
+        self._listen(finished)
+        return finished
 
-    def _resume(self) -> set[str]:
+    def _resume(self) -> frozenset[str]:
         """What this run has on record already, if it is one that goes on."""
-        known: set[str] = set()
-        for record in self._database.records(run=self._run):
-            # Finalists stand twice: they are measured again at the end.
-            if isinstance(record, Record) and record.candidate not in known:
-                known.add(record.candidate)
-                self._tally.add(record.result.outcome, record.result.reason)
-                self._trials_before += record.result.outcome in TRIED
-                self._take_best(record)
-        return known
+        found = [r for r in self._database.records(run=self._run) if isinstance(r, Record)]
+        # Finalists stand twice, being measured again at the end: what came out last counts.
+        last = {r.candidate: r for r in found}
+        for record in last.values():
+            self._tally.add(record.result.outcome, record.result.reason)
+            self._trials_before += record.result.outcome in TRIED
+            self._take_best(record)
+        return frozenset(last)
 
     def _consume(self, drawn: Iterator[Distinct], ahead: int) -> str:
         """Keep candidates compiling ahead and measure them in order; returns why it ended."""
@@ -175,11 +187,19 @@ class Search:
         if result is None:
             best = self._best.seconds if self._best is not None else None
             limits = msgspec.structs.replace(self._settings.limits, cutoff=None if best is None else CUT_OFF * best)
-            result = self._workers.measure(MeasureJob(drawn.candidate.program, built, self._reference, limits))
+            job = MeasureJob(drawn.candidate.program, built, self._reference, limits)
+            result = self._doubted(self._workers.measure(job))
         record = self._keep(drawn, result)
         better = self._take_best(record)
         self._since_better = 0 if better else self._since_better + 1
         self._listen(Trial(record, better))
+
+    def _doubted(self, result: Result) -> Result:
+        """The result, unless its time cannot be true."""
+        if result.outcome is not Outcome.MEASURED or result.timing is None:
+            return result
+        why = self._roofline.broken_by(result.timing.median)
+        return result if why is None else msgspec.structs.replace(result, outcome=Outcome.IMPLAUSIBLE, reason=why)
 
     def _keep(self, drawn: Distinct, result: Result) -> Record:
         task, trace = self._task, drawn.candidate.trace
@@ -199,32 +219,38 @@ class Search:
         self._best = record
         return True
 
-    def _confirm(self) -> None:
-        """Measure the fastest again, one after another with nothing beside them, and verify them on dense inputs."""
-        finalists = self._database.top(REMEASURED, run=self._run)
+    def _confirm(self, reason: str) -> bool:
+        """Measure the fastest again, one after another with nothing beside them, and verify them on dense inputs.
+
+        One that does not stand it is no longer the best, and the next takes its place. Returns whether one did.
+        """
+        finalists = self._database.top(TRIED_AGAIN, run=self._run)
+        self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         confirmed: list[Record] = []
         for record in finalists:
-            candidate = self._task.space.replay(msgspec.json.decode(record.decisions), strict=False)
-            built = self._workers.built(self._workers.build(BuildJob(candidate.program, self._task.target)))
-            limits = msgspec.structs.replace(
-                self._settings.limits, cutoff=None, max_total=4 * self._settings.limits.max_total,
-                repeats=2 * self._settings.limits.repeats, max_repeats=2 * self._settings.limits.max_repeats,
-            )
-            result = built.result or self._workers.measure(
-                MeasureJob(candidate.program, built, self._reference, limits, dense=True)
-            )
-            again = self._database.add(msgspec.structs.replace(record, result=result, id=None, created=""))
-            if result.outcome is Outcome.MEASURED:
+            again = self._measured_again(record)
+            if again.seconds is not None:
                 confirmed.append(again)
-            else:
-                self._tally.add(result.outcome, result.reason)
-        self._best = min(confirmed, key=lambda r: r.seconds or 0.0, default=None) if finalists else None
+            if len(confirmed) == REMEASURED:
+                break
+        self._best = min(confirmed, key=lambda r: r.seconds or 0.0, default=None)
+        return bool(confirmed)
+
+    def _measured_again(self, record: Record) -> Record:
+        candidate = self._task.space.replay(msgspec.json.decode(record.decisions), strict=False)
+        built = self._workers.built(self._workers.build(BuildJob(candidate.program, self._task.target)))
+        limits = self._settings.limits
+        longer = msgspec.structs.replace(
+            limits, cutoff=None, max_total=4 * limits.max_total, repeats=2 * limits.repeats,
+            max_repeats=2 * limits.max_repeats,
+        )
+        job = MeasureJob(candidate.program, built, self._reference, longer, dense=True)
+        result = built.result or self._doubted(self._workers.measure(job))
+        self._tally.change(record.result, result)
+        return self._database.add(msgspec.structs.replace(record, result=result, id=None, created=""))
 
 
 def _compiler() -> str:
     import llvmlite.binding as llvm
 
     return "llvm " + ".".join(map(str, llvm.llvm_version_info))
-
-
-Stopper = Callable[[], None]

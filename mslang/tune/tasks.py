@@ -34,7 +34,7 @@ def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target:
     (all in one union). A space or schedule is tuned alone.
 
     Raises:
-        MsError: MS504 if there is nothing to search.
+        MsError: MS504 if there is nothing to search; of a whole file, programs without a space are passed over.
     """
     if name is not None and name not in module.programs:
         item = module.spaces.get(name) or module.schedules.get(name)
@@ -42,14 +42,16 @@ def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target:
         program = _program_name(item)
         yield _task(module, program, name, sizes, target)
         return
-    for program in [name] if name is not None else list(module.programs):
-        found = spaces_for(module, program)
-        if not found:
-            raise MsError(problem(
-                "MS504", f"nothing to search for {program}", why="the file has no space or schedule for it",
-                help=f"write `schedule s for {program} {{ … }}` with sampled sizes, or `space c for {program} = …`",
-            ))
-        yield from (_task(module, program, space, sizes, target) for space in found)
+    programs = [name] if name is not None else list(module.programs)
+    found = [(program, space) for program in programs for space in spaces_for(module, program)]
+    if not found:
+        shown = programs[0] if programs else "program"
+        raise MsError(problem(
+            "MS504", f"nothing to search for {shown}" if programs else f"{module.path} has no program to tune",
+            why="the file has no space or schedule for it" if programs else None,
+            help=f"write `schedule s for {shown} {{ … }}` with sampled sizes, or `space c for {shown} = …`",
+        ))
+    yield from (_task(module, program, space, sizes, target) for program, space in found)
 
 
 def spaces_for(module: Module, program: str) -> list[str]:

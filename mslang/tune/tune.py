@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +17,19 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.equal import structural_hash
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
+from mslang.target.limits import measured_limits
 from mslang.tune.database import Database, Run, Workload
 from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Event, Finished
 from mslang.tune.reference import check_plain_compiler
+from mslang.tune.roofline import Roofline
 from mslang.tune.search import Search, Settings, Task
-from mslang.tune.workers import Workers
+from mslang.tune.workers import Work, Workers
 
 
-def tune(task: Task, settings: Settings, *, database: Path, workers: int | None = None,
-         resume: bool = False, small: Program | None = None, listen: Callable[[Event], None] = lambda _: None) -> Finished:
+def tune(task: Task, settings: Settings, *, database: Path, workers: int | None = None, resume: bool = False,
+         small: Program | None = None, work: Work | None = None,
+         listen: Callable[[Event], None] = lambda _: None) -> Finished:
     """Search the space of a task, measuring on this machine; every outcome is kept in the database.
 
     Args:
@@ -35,9 +39,11 @@ def tune(task: Task, settings: Settings, *, database: Path, workers: int | None 
         workers: processes that compile (default: one for each core but one, at least one).
         resume: go on with the last run of this file, program and space.
         small: the program with small sizes, on which the compiler is held against the interpreter first.
+        work: what the worker processes do (default: compile, verify and time here).
         listen: is told of each event.
 
-    Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one at once.
+    Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one, or
+    SIGTERM, at once. All that was found is kept either way.
 
     Raises:
         MsError: MS501 compiler and interpreter disagree; MS502 the program cannot be compiled or run unscheduled;
@@ -50,11 +56,16 @@ def tune(task: Task, settings: Settings, *, database: Path, workers: int | None 
                 raise MsError(wrong)
         run, settings = _run(store, task, settings, resume)
         builders = workers or max(1, task.target.cores - 1)
-        with tempfile.TemporaryDirectory(prefix="mslang-") as folder, Workers(builders) as pools:
+        roofline = Roofline(task.program, lambda refresh: measured_limits(task.target, refresh=refresh).peak)
+        with (
+            _interruptible() as interruption,
+            tempfile.TemporaryDirectory(prefix="mslang-") as folder,
+            Workers(builders, work=work) as pools,
+        ):
             _prepare(pools, task, folder, settings.seed)
-            search = Search(task, settings, store, pools, folder, run, listen)
-            with _interruptible(search):
-                return search.run(builders)
+            search = Search(task, settings, store, pools, folder, run, roofline, listen)
+            interruption.stop = search.stop
+            return search.run(builders)
 
 
 def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple[str, Settings]:
@@ -85,20 +96,30 @@ def _prepare(pools: Workers, task: Task, folder: str, seed: int) -> None:
         raise MsError(problem("MS502", f"there is not enough memory for the arrays of {task.program.name}")) from error
 
 
-@contextmanager
-def _interruptible(search: Search) -> Iterator[None]:
-    """The first Ctrl-C stops the search after the trial at hand, the second raises KeyboardInterrupt."""
-    def handle(number: int, frame: FrameType | None) -> None:
-        search.stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+class _Interruption:
+    """What Ctrl-C and SIGTERM do: `stop` is asked for once; after that, or without it, KeyboardInterrupt is raised."""
 
-    try:
-        before = signal.signal(signal.SIGINT, handle)
-    except ValueError:
-        # Only the main thread may set handlers; elsewhere Ctrl-C is the caller's business.
-        yield
+    def __init__(self) -> None:
+        self.stop: Callable[[], None] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        stop, self.stop = self.stop, None
+        if stop is None or number != signal.SIGINT:
+            raise KeyboardInterrupt
+        stop()
+
+
+@contextmanager
+def _interruptible() -> Iterator[_Interruption]:
+    """Ctrl-C and SIGTERM end a search in good order while this is open."""
+    interruption = _Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may set handlers; elsewhere signals are the caller's business.
+        yield interruption
         return
+    before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield interruption
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -154,7 +154,8 @@ def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mappin
             at = tuple(int(k) for k in np.argwhere(~same)[0])
             wrong = int((~same).sum())
             place = ", ".join(map(str, at))
-            return Difference(f"{name}[{place}] is {got[at]} instead of {want[at]} ({wrong} of {same.size} elements differ)")
+            return Difference(f"{name}[{place}] is {got[at]} instead of {want[at]} "
+                              f"({wrong} of {same.size} elements differ)")
     return Verification(kind, worst)
 
 

@@ -10,45 +10,76 @@ import os
 import pickle
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from mslang.tune import job as jobs
 from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
 from mslang.tune.record import Outcome, Result
 
 if TYPE_CHECKING:
-    from pebble import ProcessFuture, ProcessPool
+    from pebble import ProcessFuture
+
+T = TypeVar("T")
 
 TASKS_A_WORKER = 500
 """Workers are renewed after so many jobs, which bounds what a leak can hold."""
 
 
+MEMORY_SHARE = 0.8
+"""How much of the machine's memory one worker may take before its allocations fail."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What the processes do: functions of modules, from the bytes of a job to the bytes of its answer."""
+
+    prepare: Callable[[bytes], bytes] = jobs.prepare
+    build: Callable[[bytes], bytes] = jobs.build
+    measure: Callable[[bytes], bytes] = jobs.measure
+
+
 class Workers:
     """The pools. `build` starts compiling and returns at once; `built` and `measure` wait.
 
-    A job past its time-out has its process killed and is counted as such; a process that dies is a crash.
+    A job past its time-out has its process killed and is counted as such; a process that dies is a crash, and so is
+    one that fails or answers what cannot be understood.
+
+    Args:
+        builders: processes that compile; one more runs candidates.
+        build_seconds: after so long a compilation is given up.
+        run_seconds: after so long a candidate is given up.
+        work: what the processes do.
+        memory: bytes of address space that one process may take beyond what it starts with.
     """
 
-    def __init__(self, builders: int, build_seconds: float = 30.0, run_seconds: float = 30.0) -> None:
+    def __init__(self, builders: int, build_seconds: float = 30.0, run_seconds: float = 30.0, work: Work | None = None,
+                 memory: int | None = None) -> None:
         from pebble import ProcessPool
 
         context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
         if sys.platform == "linux":
             context.set_forkserver_preload(["mslang.tune.preload"])
         self._build_seconds, self._run_seconds = build_seconds, run_seconds
-        self._builders: ProcessPool = ProcessPool(
-            max_workers=builders, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker
-        )
-        self._runner: ProcessPool = ProcessPool(
-            max_workers=1, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker
+        self._work = Work() if work is None else work
+        limit = memory_limit() if memory is None else memory
+        self._builders, self._runner = (
+            ProcessPool(max_workers=n, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker,
+                        initargs=[limit])
+            for n in (builders, 1)
         )
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -58,35 +89,43 @@ class Workers:
             pool.join()
 
     def prepare(self, task: PrepareJob) -> None:
-        """Compute the reference results; waits. Raises what went wrong there (MsError, or a crash as ProcessExpired)."""
-        self._builders.schedule(jobs.prepare, args=[jobs.encode(task)]).result()
+        """Compute the reference results; waits.
+
+        Raises:
+            MsError, MemoryError: what went wrong there.
+            ProcessExpired: the process died.
+        """
+        self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]).result()
 
     def build(self, task: BuildJob) -> ProcessFuture[bytes]:
         """Start compiling a candidate."""
-        return self._builders.schedule(jobs.build, args=[jobs.encode(task)], timeout=self._build_seconds)
+        return self._builders.schedule(self._work.build, args=[jobs.encode(task)], timeout=self._build_seconds)
 
     def built(self, future: ProcessFuture[bytes]) -> Built:
         """Wait for a compilation."""
-        found = self._outcome(future, "compiling", self._build_seconds)
-        return Built(result=found) if isinstance(found, Result) else pickle.loads(found)
+        found = self._answer(future, Built, "compiling", self._build_seconds)
+        return Built(result=found) if isinstance(found, Result) else found
 
     def measure(self, task: MeasureJob) -> Result:
         """Verify and time a compiled candidate; waits."""
-        future = self._runner.schedule(jobs.measure, args=[jobs.encode(task)], timeout=self._run_seconds)
-        found = self._outcome(future, "running", self._run_seconds)
-        return found if isinstance(found, Result) else pickle.loads(found)
+        future = self._runner.schedule(self._work.measure, args=[jobs.encode(task)], timeout=self._run_seconds)
+        return self._answer(future, Result, "running", self._run_seconds)
 
-    def _outcome(self, future: ProcessFuture[bytes], doing: str, seconds: float) -> bytes | Result:
+    def _answer(self, future: ProcessFuture[bytes], wanted: type[T], doing: str, seconds: float) -> T | Result:
         from pebble import ProcessExpired
 
         try:
-            answer: bytes = future.result()
+            answer = pickle.loads(future.result())
         except FutureTimeout:
             return Result(Outcome.TIME_OUT, f"{doing} took more than {seconds:g} s")
         except ProcessExpired as error:
             return Result(Outcome.CRASH, f"{doing}: {_how(error.exitcode)}")
         except MemoryError:
             return Result(Outcome.CRASH, f"{doing}: out of memory")
+        except Exception as error:  # noqa: BLE001 - whatever a candidate brings about is its outcome, not the tuner's end
+            return Result(Outcome.CRASH, f"{doing}: {type(error).__name__}: {error}")
+        if not isinstance(answer, wanted):
+            return Result(Outcome.CRASH, f"{doing}: the answer is no {wanted.__name__}")
         return answer
 
 
@@ -100,9 +139,18 @@ def _how(exit_code: int | None) -> str:
     return f"the process ended with status {exit_code}"
 
 
-def _start_worker() -> None:
-    """In each worker: leave Ctrl-C to the tuner, and end when the tuner is gone."""
+def memory_limit() -> int | None:
+    """Bytes that one worker may take, or None where the system does not say how much it has."""
+    with suppress(AttributeError, ValueError, OSError):
+        return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return None
+
+
+def _start_worker(memory: int | None) -> None:
+    """In each worker: leave Ctrl-C to the tuner, end when the tuner is gone, take no more than a share of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if memory is not None:
+        _bound_memory(memory)
     if sys.platform == "linux":
         import ctypes
 
@@ -110,3 +158,18 @@ def _start_worker() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
         if os.getppid() == 1:
             os._exit(1)
+
+
+def _bound_memory(more: int) -> None:
+    """Let allocations beyond `more` bytes fail, and if memory runs out all the same, let this process go first."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    with suppress(OSError, ValueError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    with suppress(OSError, ValueError):
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = taken + more
+        resource.setrlimit(resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))

@@ -1,0 +1,47 @@
+"""Whether a time can be true: no program does its operations faster than the machine can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mslang.ir.program import Program, Store
+from mslang.ir.visit import walk
+from mslang.ir.work import operations
+
+MARGIN = 1.25
+"""Above this multiple of the measured peak a time is not believed: the peak is itself a measurement."""
+
+_TYPES = {"f32", "f64"}
+"""The peak is that of f32; narrower types may pass it."""
+
+
+class Roofline:
+    """The most operations a second that a program can reach.
+
+    Args:
+        program: the unscheduled program, whose operations count.
+        peak: this machine's f32 operations a second; `peak(True)` measures it anew.
+    """
+
+    def __init__(self, program: Program, peak: Callable[[bool], float]) -> None:
+        types = {b.name: b.dtype for b in (*(p.buffer for p in program.params), *program.allocs)}
+        stored = {types.get(s.buffer) for s in walk(program.body) if isinstance(s, Store)}
+        self._operations = operations(program) if stored <= _TYPES else None
+        self._measure = peak
+        self._peak: float | None = None
+        self._again = True
+
+    def broken_by(self, seconds: float) -> str | None:
+        """Why a time cannot be true, or None. The peak is measured once more before a time is first doubted."""
+        if not self._operations:
+            return None
+        if self._peak is None:
+            self._peak = self._measure(False)
+        rate = self._operations / seconds
+        if rate > MARGIN * self._peak and self._again:
+            self._again = False
+            self._peak = max(self._peak, self._measure(True))
+        if rate <= MARGIN * self._peak:
+            return None
+        return (f"{rate / 1e9:.4g} GFLOP/s is more than this machine's peak of {self._peak / 1e9:.4g}: "
+                "not all of the work was done, or the clock is wrong")
