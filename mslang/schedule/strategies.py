@@ -20,6 +20,7 @@ from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.schedule.values import describe
 from mslang.sema.module import Found, Module
+from mslang.sema.native import TARGET_KINDS, Native
 from mslang.sema.program import instantiate
 from mslang.sema.targets import describe as describe_target
 from mslang.syntax import tree
@@ -36,7 +37,8 @@ def space_of(module: Module, name: str, program: Program | None = None, world: W
         module: the module.
         name: the schedule, space or rule.
         program: what to schedule (None: what the item is `for`, with `sizes`).
-        world: the machine, native names (None: the machine is what the item is `on`).
+        world: the machine at hand, native names; `machine` is what the item is `on`, the machine at hand only where
+            that is not told (None: a machine of which nothing is known).
         sizes: sizes of the program, the rest take their defaults.
 
     Raises:
@@ -53,8 +55,9 @@ def space_of_value(value: ItemValue, program: Program | None = None, world: Worl
     """The space of an item with the arguments that it was called with; see `space_of`."""
     found = value.found
     program = program_of(found, sizes) if program is None else program
-    world = World(machine=machine_of(found)) if world is None else world
-    world = replace(world, sizes={**sizes_of(found, program), **sizes, **world.sizes})
+    machine = machine_of(found, world.machine if world is not None else None)
+    world = World() if world is None else world
+    world = replace(world, machine=machine, sizes={**sizes_of(found, program), **sizes, **world.sizes})
 
     def recipe(session: Session) -> str | None:
         return run_item(session, value, world)
@@ -89,14 +92,23 @@ def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
     return known
 
 
-def machine_of(found: Found) -> Target:
+def machine_of(found: Found, at_hand: Target | None = None) -> Target:
     """The machine that an item is `on`.
+
+    Args:
+        found: a schedule, space or rule.
+        at_hand: the machine of an item that is `on` none, or `on` any CPU or the host.
 
     Raises:
         MsError: the target is faulty.
     """
     name = _target_text(found)
-    return GENERIC if name is None else describe_target(found.module, name)
+    if name is None:
+        return at_hand or GENERIC
+    native = found.module.find(name) or TARGET_KINDS.get(name)
+    if at_hand is not None and isinstance(native, Native) and native.name in ("host", "cpu"):
+        return at_hand
+    return describe_target(found.module, name)
 
 
 def program_of(found: Found, sizes: Mapping[str, int] = NO_SIZES) -> Program:

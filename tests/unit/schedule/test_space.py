@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from mslang.diagnostics import MsError, Severity
+from mslang.ir.print import print_program
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.space import Candidate, Illegal, NoCandidate, Rejection
 from mslang.schedule.strategies import space_of
+from mslang.target.description import Target
 from tests.unit.schedule.samples import body, module, space
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +39,6 @@ def test_another_process_draws_the_same():
             "print([s.sample(k).trace.as_json() for k in range(4)])\n"
             "from mslang.ir.print import print_program\n"
             "print([print_program(s.sample(k).program) for k in range(4)])\n")
-    from mslang.ir.print import print_program
 
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     traces, programs = out.stdout.strip().split("\n")
@@ -213,3 +214,14 @@ def test_dependent_tiles_are_counted_and_drawn():
         t, u = c.decisions["t"], c.decisions["u"]
         assert isinstance(t, tuple) and isinstance(u, tuple)
         assert u[0] * u[1] == t[1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("on", "cores"), [("on eight", 8), ("on host", 3), ("", 3)])
+def test_machine_is_what_the_schedule_is_on_else_the_machine_at_hand(on: str, cores: int):
+    text = f"""use std.cpu.{{host}}
+target eight = cpu {{ cores = 8 }}
+program p(A: f32[48], out C: f32[48]) {{ block b[i: 48] {{ C[i] = A[i] }} }}
+schedule s for p {on} {{ let a, c = b.i.split([machine.cores, _]) }}
+"""
+    made = space_of(module(text), "s", world=World(machine=Target("at_hand", cores=3))).sample(0)
+    assert f"for a in {cores}, c in {48 // cores}" in print_program(made.program)
