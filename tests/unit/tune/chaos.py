@@ -1,0 +1,119 @@
+"""Worker jobs that misbehave: what a candidate does follows from its hash, so that a test can foretell its outcome."""
+
+import ctypes
+import os
+import pickle
+import signal
+import time
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.equal import structural_hash
+from mslang.ir.program import Program
+from mslang.runtime.timing import Timing
+from mslang.tune.job import Built
+from mslang.tune.record import Outcome, Result, Verification
+from mslang.tune.verification import DENSE, SPARSE
+
+BUILD_FAULTS = ("build segfault", "build hang", "build refused", "build memory")
+RUN_FAULTS = ("run segfault", "run abort", "run exit", "run hang", "run wrong", "run raise", "run garbage")
+MOODS = ("well", "well", "well", *BUILD_FAULTS, *RUN_FAULTS)
+
+EXPECTED = {
+    "well": (Outcome.MEASURED, ""),
+    "build segfault": (Outcome.CRASH, "compiling: the process was ended by SIGSEGV"),
+    "build hang": (Outcome.TIME_OUT, "compiling took more than"),
+    "build refused": (Outcome.COMPILE_ERROR, "too odd"),
+    "build memory": (Outcome.CRASH, "compiling: out of memory"),
+    "run segfault": (Outcome.CRASH, "running: the process was ended by SIGSEGV"),
+    "run abort": (Outcome.CRASH, "running: the process was ended by SIGABRT"),
+    "run exit": (Outcome.CRASH, "running: the process ended with status 7"),
+    "run hang": (Outcome.TIME_OUT, "running took more than"),
+    "run wrong": (Outcome.WRONG_RESULT, "C[0, 0]"),
+    "run raise": (Outcome.CRASH, "running: ZeroDivisionError"),
+    "run garbage": (Outcome.CRASH, "running: the answer is no Result"),
+}
+
+
+def mood(program: Program) -> str:
+    """What the candidate does."""
+    return MOODS[int(structural_hash(program)[:8], 16) % len(MOODS)]
+
+
+def seconds(program: Program) -> float:
+    """How long it says that it takes."""
+    return 1e-3 + int(structural_hash(program)[8:12], 16) * 1e-7
+
+
+def prepare(job: bytes) -> bytes:
+    """Nothing to prepare."""
+    return b""
+
+
+def build(job: bytes) -> bytes:
+    """Compile nothing, or worse."""
+    match mood(pickle.loads(job).program):
+        case "build segfault":
+            ctypes.string_at(0)
+        case "build hang":
+            time.sleep(600)
+        case "build refused":
+            error = MsError(problem("MS401", "too odd"))
+            return pickle.dumps(Built(result=Result(Outcome.COMPILE_ERROR, error.diagnostic.message)))
+        case "build memory":
+            bytearray(1 << 34)
+    return pickle.dumps(Built())
+
+
+def measure(job: bytes) -> bytes:
+    """Time nothing, or worse."""
+    task = pickle.loads(job)
+    match mood(task.program):
+        case "run segfault":
+            ctypes.string_at(0)
+        case "run abort":
+            os.abort()
+        case "run exit":
+            os._exit(7)
+        case "run hang":
+            # Deaf to polite requests, too.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        case "run wrong":
+            return pickle.dumps(Result(Outcome.WRONG_RESULT, "on sparse integers C[0, 0] is 1 instead of 2"))
+        case "run raise":
+            raise ZeroDivisionError
+        case "run garbage":
+            return pickle.dumps("garbage")
+    return pickle.dumps(timed(seconds(task.program), task.dense))
+
+
+def build_well(job: bytes) -> bytes:
+    """Compile nothing."""
+    return pickle.dumps(Built())
+
+
+def measure_well(job: bytes) -> bytes:
+    """Time nothing."""
+    task = pickle.loads(job)
+    return pickle.dumps(timed(seconds(task.program), task.dense))
+
+
+def wrong_when_looked_at_closely(job: bytes) -> bytes:
+    """Faster candidates are wrong on dense inputs: half of the range of times does not stand the second look."""
+    task = pickle.loads(job)
+    if task.dense and seconds(task.program) < 3.5e-3:
+        return pickle.dumps(Result(Outcome.WRONG_RESULT, "on dense inputs C[0, 0] is 1 instead of 2"))
+    return measure_well(job)
+
+
+def too_fast(job: bytes) -> bytes:
+    """One in three says that it takes no time at all."""
+    task = pickle.loads(job)
+    lies = int(structural_hash(task.program)[:8], 16) % 3 == 0
+    return pickle.dumps(timed(1e-12 if lies else seconds(task.program), task.dense))
+
+
+def timed(duration: float, dense: bool) -> Result:
+    """A verified result of a steady candidate."""
+    kinds = (SPARSE, DENSE) if dense else (SPARSE,)
+    return Result(Outcome.MEASURED, timing=Timing((duration,) * 3, 1), verified=tuple(Verification(k, 0.0) for k in kinds))
