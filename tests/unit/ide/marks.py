@@ -2,7 +2,7 @@
 
 from mslang.ide.snapshot import Snapshot
 
-PATH = "/work/sample.ms"
+PATH = "/project/sample.ms"
 
 PROGRAM = """\
 use std.cpu.{host}
