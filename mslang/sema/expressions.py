@@ -122,7 +122,8 @@ def _name(name: tree.Name, scope: Scope) -> Value:
             raise failure("MS125", name, f"`{name.text}` is a tile of {n} factors",
                           help=f"name one of them: `{name.text}[0]`")
         case Hidden(role=role, block=block):
-            raise failure("MS115", name, f"`{name.text}` is {'an' if role[0] in 'aeiou' else 'a'} {role} outside of block `{block}`",
+            article = "an" if role[0] in "aeiou" else "a"
+            raise failure("MS115", name, f"`{name.text}` is {article} {role} outside of block `{block}`",
                           why="the body of a block names its own axes only, so that the block can be moved",
                           help=f"bind it to an axis: `block {block}[…, x: extent = {name.text}]`, and use `x`")
         case Broken():
