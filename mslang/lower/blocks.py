@@ -102,12 +102,12 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         init = _body(s.init, inner, notes)
         first = fold(conjunction(reduced))
         body = (*(init if first == TRUE else (If(first, init),)), *body)
-    _note_carried(s, axes, body, notes)
     predicate = fold(_rewrite(s.predicate, inner))
+    _note_carried(s, axes, predicate, body, notes)
     return body if predicate == TRUE else (If(predicate, body),)
 
 
-def _note_carried(s: Block, axes: Mapping[str, Expr], body: Body, notes: _Notes) -> None:
+def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Body, notes: _Notes) -> None:
     """Note the loops over which what the block writes must outlive one iteration."""
     if any(isinstance(x, Block) for x in walk_program(s.body)):
         carrying: frozenset[str] = frozenset()
@@ -123,6 +123,9 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], body: Body, notes: _Notes)
         # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
         loops = everywhere if len(places) > 1 else carrying
         notes.carried.update((name, v) for v in loops)
+        # A loop that the predicate asks and the elements do not tell: an iteration may leave an element as it was.
+        touched = frozenset[str]().union(*(free_vars(i) for place in places for i in place))
+        notes.carried.update((name, v) for v in free_vars(predicate) - touched)
 
 
 def _rewrite(e: Expr, names: _Names) -> Expr:

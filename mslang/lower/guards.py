@@ -151,7 +151,8 @@ def _branches(s: For, pieces: list[tuple[int, int]], start: int, extent: int, kn
     for lo, hi in reversed(pieces):
         body = _substituted(s.body, s.var, lo) if hi - lo == 1 else s.body
         own = _body(body, _with(known, s.var, lo, hi - lo))
-        rest = own if hi == start + extent else (If(Binary("<", Var(s.var), Const(hi)), own, rest),)
+        last = hi == start + extent
+        rest = own if last or not (own or rest) else (If(Binary("<", Var(s.var), Const(hi)), own, rest),)
     return (replace(s, body=rest),) if rest else ()
 
 

@@ -12,6 +12,7 @@ from mslang.ir.program import For, If, Program, Stmt
 from mslang.lower import Kernel, lower
 from mslang.lower.kernel import Allocate, walk
 from mslang.lower.print import print_kernel
+from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 from tests.unit.llvm.support import loaded, run
 from tests.unit.lower.programs import packed_gemm
@@ -230,3 +231,38 @@ def test_a_range_of_a_parallel_loop_in_which_nothing_is_done():
         y[i] = y[i] + 1.0
     data = np.zeros(9, np.float32)
     assert run(b.finish(), data).tolist() == [0] * 4 + [1] * 5
+
+
+def test_what_an_iteration_leaves_as_it_was_stays_outside_of_its_loop():
+    # Found by the campaign: the second iteration reads what only the first one writes.
+    program = parse_program("""program p(X: u8[6], out Y: u8[1]) {
+        alloc T: u8[3]
+        for t in 2 {
+            for i in 3 {
+                block a[i: 3 = i] {
+                    where t < 1
+                    T[i] = X[i * 2] + X[i * 2 + 1]
+                }
+            }
+            for j in 1 { block b[i: 1 = j] { Y[i] = T[i * 2] + T[i * 2 + 1] } }
+        }
+    }""")
+    body = lowered(program).body
+    assert isinstance(body[0], Allocate) and body[0].buffer.name == "T"
+    data = np.arange(6, dtype=np.uint8)
+    assert np.array_equal(run(program, data), interpret.run(program, {"X": data})["Y"])
+
+
+def test_a_parallel_loop_that_does_nothing_goes():
+    # Found by the campaign: its parts were empty, but there.
+    program = parse_program("""program p(X: i32[4], out Y: i32[8]) {
+        for i in 2, j in 8 @ parallel {
+            block b[x: 1 = i, y: 8 = j] {
+                where i < 1
+                Y[y] = select(y >= 2 and y < 6, X[y - 2], 0)
+            }
+        }
+    }""")
+    assert [s.kind for s in found(lowered(program), For) if isinstance(s, For)] == ["parallel"]
+    data = np.arange(4, dtype=np.int32)
+    assert np.array_equal(run(program, data), interpret.run(program, {"X": data})["Y"])
