@@ -17,6 +17,7 @@ from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Address, Frame, Place
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.items import ItemValue, NativeValue
+from mslang.schedule.rules.natives import NATIVES
 from mslang.schedule.session import Names, Session
 from mslang.schedule.statements import Returned, Step, run_body
 from mslang.schedule.values import Location, describe
@@ -54,7 +55,7 @@ def _no_tests(it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> N
 
 
 class World(msgspec.Struct, frozen=True):
-    """What items may use beside the session: the machine, native names, the program's sizes.
+    """What items may use beside the session: the machine, native names (before the library's), the program's sizes.
 
     `functions` come before the language's own, `method` serves calls on values of `receivers`, `judge` does `check`
     and `snapshot`; tests give them. `on_step` is called after every statement, for editors.
@@ -247,7 +248,7 @@ class Interpreter:
         raise ScheduleError(problem("MS203", f"{describe(value)} cannot be called"))
 
     def _native(self, value: NativeValue) -> object:
-        run = self.world.natives.get(value.native.address)
+        run = self.world.natives.get(value.native.address) or NATIVES.get(value.native.address)
         if run is None:
             raise ScheduleError(problem("MS266", f"`{value.native.address}` cannot run here",
                                         why="nothing that implements it is loaded"))

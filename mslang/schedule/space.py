@@ -82,12 +82,17 @@ class _Node:
 
 
 class Space:
-    """The candidates of one program: `name` is what a pinned call refers to, `recipe` what is run."""
+    """The candidates of one program: `name` is what a pinned call refers to, `recipe` what is run.
 
-    def __init__(self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None) -> None:
+    Without an `item` of that name candidates have no pinned call; they print flat.
+    """
+
+    def __init__(self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None,
+                 item: bool = True) -> None:
         self.program = program
         self.name = name
         self.target = target
+        self._item = item
         self._recipe = recipe
         self._root = _Node()
         self.replays = 0
@@ -231,7 +236,8 @@ class Space:
             raise
         except MsError as error:
             failure = error
-        sketch = None if failure is not None else sketch_of(session, target=self.target, source=source or self.name)
+        source = source or (self.name if self._item else None)
+        sketch = None if failure is not None else sketch_of(session, target=self.target, source=source)
         structure = tuple((e.choice.address, e.label) for e in session.events if isinstance(e, Chosen))
         leaf = _Leaf(sketch, failure, structure)
         _graft(self._root, session.events, leaf)

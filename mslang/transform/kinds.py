@@ -196,6 +196,9 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
 
 
 # ------------------------------------------------------------------ shared
+_PRIMITIVES = {"vectorized": "vectorize", "unrolled": "unroll", "parallel": "parallel"}
+
+
 def _around(path: Path) -> tuple[For, ...]:
     """The loops above, in enclosing scopes too."""
     return tuple(s for s in path[:-1] if isinstance(s, For))
@@ -206,8 +209,7 @@ def _is_free(loop: For, kind: str) -> bool:
     if loop.kind == kind:
         return False
     if loop.kind != "serial":
-        raise refuse("MS305", {"vectorized": "vectorize", "unrolled": "unroll", "parallel": "parallel"}.get(kind, "bind"),
-                     f"loop `{loop.var}` is {loop.kind} already", why="a loop runs in one way only",
+        raise refuse("MS305", _PRIMITIVES.get(kind, "bind"), f"loop `{loop.var}` is {loop.kind} already", why="a loop runs in one way only",
                      help="`split` the loop before and mark one part of it each way")
     return True
 

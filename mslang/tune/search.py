@@ -204,10 +204,11 @@ class Search:
     def _keep(self, drawn: Distinct, result: Result) -> Record:
         task, trace = self._task, drawn.candidate.trace
         self._tally.add(result.outcome, result.reason)
+        pinned = trace.source is not None
         return self._database.add(Record(
             workload=self._workload, program=task.program.name, target=task.target.name,
             device=f"{task.target.cpu} × {task.target.cores}", compiler=_compiler(), candidate=drawn.hash,
-            schedule=trace.as_ms(self._settings.name, pinned=True), trace=trace.as_ms(self._settings.name),
+            schedule=trace.as_ms(self._settings.name, pinned=pinned), trace=trace.as_ms(self._settings.name),
             decisions=msgspec.json.encode(drawn.candidate.decisions).decode(), result=result, run=self._run,
             trial=self._tally.trials - 1, seed=self._settings.seed, version=__version__, sources=task.sources,
         ))

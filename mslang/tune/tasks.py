@@ -1,4 +1,4 @@
-"""Which tasks a file holds: each program with the spaces written for it."""
+"""Which tasks a file holds: each program with the spaces written for it, or else with the automatic one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import msgspec
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
+from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.strategies import space_of
 from mslang.sema.module import Module
+from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
 from mslang.tune.reference import small_program
@@ -30,11 +32,12 @@ class Named(msgspec.Struct, frozen=True):
 def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target: Target) -> Iterator[Named]:
     """The tasks that a file, or one item of it, stands for.
 
-    A program is tuned in the spaces written for it: its `space` items, else its schedules that leave something open
-    (all in one union). A space or schedule is tuned alone.
+    A program is tuned in the spaces written for it: its `space` items, else each of its schedules; a program that has
+    neither in the automatic space. Of a whole file that has any, programs without one are passed over. A space or
+    schedule is tuned alone.
 
     Raises:
-        MsError: MS504 if there is nothing to search; of a whole file, programs without a space are passed over.
+        MsError: MS504 if there is no program.
     """
     if name is not None and name not in module.programs:
         item = module.spaces.get(name) or module.schedules.get(name)
@@ -44,20 +47,29 @@ def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target:
         return
     programs = [name] if name is not None else list(module.programs)
     found = [(program, space) for program in programs for space in spaces_for(module, program)]
+    if not programs:
+        raise MsError(problem("MS504", f"{module.path} has no program to tune", help="name a file that has one"))
     if not found:
-        shown = programs[0] if programs else "program"
-        raise MsError(problem(
-            "MS504", f"nothing to search for {shown}" if programs else f"{module.path} has no program to tune",
-            why="the file has no space or schedule for it" if programs else None,
-            help=f"write `schedule s for {shown} {{ … }}` with sampled sizes, or `space c for {shown} = …`",
-        ))
+        yield from (_automatic(module, program, sizes, target) for program in programs)
     yield from (_task(module, program, space, sizes, target) for program, space in found)
 
 
 def spaces_for(module: Module, program: str) -> list[str]:
-    """The spaces written for a program, else the schedules for it that are not pinned."""
+    """The spaces written for a program, else the schedules for it that are neither pinned nor what tuning found."""
     spaces = [n for n, s in module.spaces.items() if _is_for(s, program)]
-    return spaces or [n for n, s in module.schedules.items() if _is_for(s, program) and s.body is not None]
+    return spaces or [n for n, s in module.schedules.items() if _is_for(s, program) and s.body is not None
+                      and not (n == _best(program) and _is_flat(s.body))]
+
+
+def _best(program: str) -> str:
+    """What the best schedule of a program is called."""
+    return f"{program}_best"
+
+
+def _is_flat(body: tree.Body) -> bool:
+    """Does a body leave nothing open, like a trace printed flat?"""
+    plain = (tree.Let, tree.CallStmt, tree.Require)
+    return all(s.value is not None if isinstance(s, tree.Sample) else isinstance(s, plain) for s in body.statements)
 
 
 def _is_for(item: tree.Space | tree.Schedule, program: str) -> bool:
@@ -74,5 +86,14 @@ def _program_name(item: tree.Space | tree.Schedule) -> str:
 def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], target: Target) -> Named:
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
     task = Task(drawn.program, drawn, target, module.path)
-    small = small_program(module, program, sizes) if program in module.programs else None
-    return Named(task, program, space, f"{program}_best", small)
+    return Named(task, program, space, _best(program), _small(module, program, sizes))
+
+
+def _automatic(module: Module, name: str, sizes: Mapping[str, int], target: Target) -> Named:
+    program = instantiate(module, name, sizes)
+    task = Task(program, automatic_space(program, target), target, module.path)
+    return Named(task, name, name, _best(name), _small(module, name, sizes))
+
+
+def _small(module: Module, program: str, sizes: Mapping[str, int]) -> Program | None:
+    return small_program(module, program, sizes) if program in module.programs else None

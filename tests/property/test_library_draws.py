@@ -79,7 +79,7 @@ def test_all_draws_are_replayed_afresh(path: str, name: str):
 
 # ------------------------------------------------------------------ extreme values
 def extremes(decision: Decision) -> tuple[Number, ...]:
-    """The values at the edges of a decision's domain: all of the extent in one factor, the rest 1; the least, the most."""
+    """The values at the edges of a decision's domain: the extent in one factor and 1 in the others; least; most."""
     match decision.domain:
         case PerfectTile(extent=Const(value=int() as whole), n=n) | FreeTile(extent=Const(value=int() as whole), n=n):
             corners: tuple[Number, ...] = tuple(

@@ -22,8 +22,12 @@ from mslang.transform.registry import IMPLEMENTATIONS
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "samples"
 
-COPY = "program p(A: f32[8, 4], out B: f32[8, 4]) { for i in 8, j in 4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } } }"
-SUM = "program p(A: f32[8, 4], out S: f32[8]) { for i in 8, j in 4 { block s[x: 8 = i | y: 4 = j] { S[x] += A[x, y] } } }"
+COPY = """program p(A: f32[8, 4], out B: f32[8, 4]) {
+    for i in 8, j in 4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
+}"""
+SUM = """program p(A: f32[8, 4], out S: f32[8]) {
+    for i in 8, j in 4 { block s[x: 8 = i | y: 4 = j] { S[x] += A[x, y] } }
+}"""
 
 
 def bound(text: str, *axes: tuple[str, str]) -> Program:
@@ -77,7 +81,8 @@ def test_a_reduction_over_threads_may_be_reordered():
 
 
 @pytest.mark.parametrize(("name", "args"), [
-    ("blockize", (LoopRef("j"),)), ("tensorize", (BlockRef("b"), "fill")), ("storage_align", (BlockRef("b"), -2, 32, 8)),
+    ("blockize", (LoopRef("j"),)), ("tensorize", (BlockRef("b"), "fill")),
+    ("storage_align", (BlockRef("b"), -2, 32, 8)),
 ])
 def test_what_is_not_part_of_this_version_says_so(name: str, args: tuple[object, ...]):
     with pytest.raises(MsError) as found:

@@ -1,0 +1,19 @@
+"""The rules of the library that are written in Python, by their dotted names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mslang.schedule.rules.auto_parallel import auto_parallel
+from mslang.schedule.rules.multi_level import multi_level
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, object]], object]] = MappingProxyType({
+    "std.cpu.auto_parallel": auto_parallel,
+    "std.tiling.multi_level": multi_level,
+})
+"""What runs under `std.…` names unless the world says otherwise."""

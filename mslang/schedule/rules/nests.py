@@ -1,0 +1,88 @@
+"""What rules ask about a program while they schedule it, and how they name what they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.diagnostics import MsError
+from mslang.ir.expr import Const
+from mslang.ir.program import Block, For, Program
+from mslang.ir.visit import blocks_of, path_to_block
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.arguments import bind
+from mslang.schedule.handles import Handle
+from mslang.schedule.session import Session
+from mslang.transform.axes import axis_loops
+from mslang.transform.outcome import BlockRef, LoopRef, Outcome
+from mslang.transform.outcome import Handle as Ref
+from mslang.transform.position import block_at, leaves, loops_above
+from mslang.transform.registry import IMPLEMENTATIONS
+
+
+def leaf_blocks(program: Program) -> tuple[Block, ...]:
+    """The blocks that hold no others, in program order."""
+    return tuple(b for b in blocks_of(program.body) if not blocks_of(b.body))
+
+
+def loops_around(program: Program, block: Block) -> tuple[For, ...]:
+    """The loops around a block, outermost first."""
+    return loops_above(path_to_block(program, block.name) or ())
+
+
+def own_loop(program: Program, block: Block, axis: str) -> For | None:
+    """The one loop of constant extent that serves an axis and nothing else; None if it is not so."""
+    loops = axis_loops(path_to_block(program, block.name) or (), axis)
+    return loops[0] if len(loops) == 1 and isinstance(loops[0].extent, Const) else None
+
+
+def chain_below(loop: For) -> tuple[For, ...]:
+    """A loop and those in it, one directly in the other."""
+    chain = [loop]
+    while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], For):
+        chain.append(inner)
+    return tuple(chain)
+
+
+def roots(program: Program) -> tuple[For, ...]:
+    """The outermost loops."""
+    return tuple(s for s in program.body if isinstance(s, For))
+
+
+def block_under(loop: For) -> Block:
+    """The first block under a loop."""
+    return leaves(loop)[0]
+
+
+def attempt(program: Program, op: str, *args: object, **named: object) -> Outcome | None:
+    """What a primitive would do; None if it refuses. Refusals never depend on values drawn."""
+    try:
+        return IMPLEMENTATIONS[op](program, *args, **named)
+    except MsError:
+        return None
+
+
+def handle(session: Session, ref: Ref | str) -> Handle:
+    """The handle of a loop or block; of a loop by its variable."""
+    return session.handles.handle(LoopRef(ref) if isinstance(ref, str) else ref)
+
+
+def block_handle(session: Session, name: str) -> Handle:
+    """The handle of a block by its name."""
+    return session.handles.handle(BlockRef(name))
+
+
+def do(session: Session, op: str, *args: object, names: Sequence[str | None] = (), **named: object,
+       ) -> tuple[Handle, ...]:
+    """Apply a primitive."""
+    return session.apply(op, bind(OPERATIONS[op], args, named), names=names)
+
+
+def draw(session: Session, op: str, *args: object, address: str, **named: object) -> object:
+    """Draw a decision at an address, named by its last part."""
+    name = address.rpartition("/")[2]
+    return session.sample(op, bind(OPERATIONS[op], args, named), address=address, name=name)
+
+
+def block_of(session: Session, block: Handle) -> Block:
+    """The block that a handle stands for, as it is now."""
+    return block_at(path_to_block(session.program, session.handles.resolve(block).name) or ())
