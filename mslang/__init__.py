@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -46,3 +48,23 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted((*globals(), *_WHERE, "te"))
+
+
+class _Called(ModuleType):
+    """A package that is called as the function of its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function = self.__name__.rpartition(".")[2]
+        return getattr(import_module(_WHERE[function]), function)(*args, **kwargs)
+
+
+class _Root(ModuleType):
+    """This package. Importing `mslang.tune` puts that package where the function `ms.tune` was; so it is called too."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _WHERE and isinstance(value, ModuleType):
+            value.__class__ = _Called
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Root

@@ -94,10 +94,20 @@ class MsError(Exception):
         super().__init__("; ".join(d.message for d in diagnostics))
         self.diagnostics = diagnostics
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # An exception is else made again from its text alone: what a worker process raises would lose its diagnostics.
+        return _made_again, (type(self), *self.diagnostics), self.__dict__
+
     @property
     def diagnostic(self) -> Diagnostic:
         """The first of the diagnostics."""
         return self.diagnostics[0]
+
+
+def _made_again(kind: type[MsError], *diagnostics: Diagnostic) -> MsError:
+    error = kind.__new__(kind)
+    MsError.__init__(error, *diagnostics)
+    return error
 
 
 class SyntaxProblem(MsError):
