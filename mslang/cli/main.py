@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
@@ -56,6 +57,7 @@ class Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's); returns the exit status."""
     words = sys.argv[1:] if argv is None else argv
+    _replace_closed_streams()
     try:
         status = _main(words)
         sys.stdout.flush()
@@ -70,6 +72,13 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output(sys.stdout)
         return _report(MsError(problem("MS702", "cannot go on", why=error.strerror or str(error))), as_json=False)
     return status
+
+
+def _replace_closed_streams() -> None:
+    """A command may be started without standard output or error (`2>&-`); what is written there is lost then."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - it lives as long as the process
 
 
 def _discard_output(*streams: TextIO) -> None:

@@ -36,12 +36,13 @@ def run(args: argparse.Namespace) -> int:
     for path in files:
         try:
             module = load_clean(path)
+            module = _rewritten(args, path, module) if args.update else module
         except MsError as error:
             # The tests of the other files are run all the same.
             print_error(error, args.json)
             faulty += 1
             continue
-        for result in _results(args, path, module):
+        for result in _results(args, module):
             _show(args, path, result, module)
             failed, passed = failed + (not result.passed), passed + result.passed
     if args.wanted is not None and not passed + failed + faulty:
@@ -51,25 +52,35 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if failed or faulty else DONE
 
 
-def _results(args: argparse.Namespace, path: Path, module: Module) -> Iterator[TestResult]:
-    from mslang.schedule.testing import run_test, updated
-    from mslang.tune.equivalence import difference
+def _rewritten(args: argparse.Namespace, path: Path, module: Module) -> Module:
+    """The module after the snapshots of its tests that differ were rewritten."""
+    from mslang.schedule.testing import updated
+
+    text = read_text(path)
+    new = updated(text, list(_written_tests(args, module)))
+    if new == text:
+        return module
+    write_text(path, new)
+    note(f"rewrote snapshots of {path}")
+    return load_clean(path)
+
+
+def _results(args: argparse.Namespace, module: Module) -> Iterator[TestResult]:
     from mslang.tune.generated import generated_tests
 
-    written: list[TestResult] = []
+    yield from _written_tests(args, module)
+    if args.samples:
+        yield from generated_tests(module, args.samples, args.seed, args.wanted)
+
+
+def _written_tests(args: argparse.Namespace, module: Module) -> Iterator[TestResult]:
+    from mslang.schedule.testing import run_test
+    from mslang.tune.equivalence import difference
+
     for placed in module.tests:
         title = getattr(placed.item, "title").value  # noqa: B009 - every item of `tests` is a test
         if args.wanted is None or args.wanted in title:
-            written.append(run_test(module, placed, difference))
-            yield written[-1]
-    if args.update:
-        text = read_text(path)
-        new = updated(text, written)
-        if new != text:
-            write_text(path, new)
-            note(f"rewrote snapshots of {path}")
-    if args.samples:
-        yield from generated_tests(module, args.samples, args.seed, args.wanted)
+            yield run_test(module, placed, difference)
 
 
 def _show(args: argparse.Namespace, path: Path, result: TestResult, module: Module) -> None:

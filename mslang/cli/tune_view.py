@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.cli.common import emit, note, seconds_text, table
-from mslang.tune.progress import Confirming, Event, Finished, Listener, Started, Trial
+from mslang.tune.progress import Confirming, Event, Finished, Listener, Preparing, Started, Trial
 from mslang.tune.record import TRIED, Outcome, Record
 from mslang.tune.scale import Scale
 
@@ -49,8 +49,8 @@ def show_json(event: Event) -> None:
                   "candidate": r.candidate})
         case Started():
             emit({"kind": "started", **msgspec.to_builtins(event)})
-        case Confirming():
-            emit({"kind": "confirming", **msgspec.to_builtins(event)})
+        case Preparing() | Confirming():
+            emit({"kind": type(event).__name__.lower(), **msgspec.to_builtins(event)})
         case Finished():
             counts = {o.value: n for o, n in event.tally.outcomes.items()}
             best = event.best
@@ -97,6 +97,8 @@ class _Plain:
     def __call__(self, event: Event) -> None:
         self._progress.take(event)
         match event:
+            case Preparing():
+                note(_preparing(event))
             case Started():
                 note(_title(event))
             case Trial(record=r, better=better):
@@ -125,6 +127,8 @@ class _Live:
     def __call__(self, event: Event) -> None:
         self._progress.take(event)
         match event:
+            case Preparing():
+                note(_preparing(event))
             case Started():
                 self._open(event)
             case Trial(better=better):
@@ -181,6 +185,10 @@ def _rate_column() -> ProgressColumn:
 def _title(event: Started) -> str:
     again = f", going on after {event.resumed} trials" if event.resumed else ""
     return f"tuning {event.program} in {event.space} for {event.target} (run {event.run}{again})"
+
+
+def _preparing(event: Preparing) -> str:
+    return f"running {event.program} unscheduled, for the results to hold candidates against"
 
 
 def _again(event: Confirming) -> str:

@@ -138,7 +138,7 @@ class Database:
         except sqlite3.OperationalError as error:
             raise MsError(problem(
                 "MS603", f"cannot use the database {self.path}", why=str(error),
-                help="check that the folder exists and is writable, or name another file with --db",
+                help="check that the folder exists, is writable and has room, or name another file with --db",
             )) from error
         except sqlite3.DatabaseError as error:
             raise MsError(problem(
@@ -148,7 +148,7 @@ class Database:
         except OSError as error:
             raise MsError(problem(
                 "MS603", f"cannot use the database {self.path}", why=error.strerror or str(error),
-                help="check that the folder exists and is writable, or name another file with --db",
+                help="check that the folder exists, is writable and has room, or name another file with --db",
             )) from error
 
     def close(self) -> None:
@@ -255,6 +255,7 @@ class Database:
         for id, result, *rest in rows:
             try:
                 fields = dict(zip(_COLUMNS, rest, strict=True))
+                msgspec.json.decode(fields["decisions"], type=dict)
                 yield Record(**fields, result=msgspec.json.decode(result, type=Result), id=id)
             except (msgspec.MsgspecError, TypeError) as error:
                 yield Diagnostic("MS605", f"record {id} of {self.path} cannot be read", severity=Severity.WARNING,

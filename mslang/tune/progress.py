@@ -10,6 +10,12 @@ import msgspec
 from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
+class Preparing(msgspec.Struct, frozen=True):
+    """The unscheduled program is compiled and run: candidates are held against its results."""
+
+    program: str
+
+
 class Started(msgspec.Struct, frozen=True):
     """A search begins: what is searched, where records go, and how many trials it may take (None: no limit)."""
 
@@ -47,7 +53,7 @@ class Finished(msgspec.Struct, frozen=True):
     confirmed: bool = False
 
 
-Event = Started | Trial | Confirming | Finished
+Event = Preparing | Started | Trial | Confirming | Finished
 Listener = Callable[[Event], None]
 
 

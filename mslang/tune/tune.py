@@ -20,7 +20,7 @@ from mslang.ir.program import Program
 from mslang.target.limits import measured_limits
 from mslang.tune.database import Database, Run, Workload
 from mslang.tune.job import PrepareJob
-from mslang.tune.progress import Event, Finished
+from mslang.tune.progress import Event, Finished, Preparing
 from mslang.tune.reference import check_plain_compiler
 from mslang.tune.roofline import Roofline
 from mslang.tune.search import Search, Settings, Task
@@ -62,6 +62,7 @@ def tune(task: Task, settings: Settings, *, database: Path, workers: int | None 
             tempfile.TemporaryDirectory(prefix="mslang-") as folder,
             Workers(builders, work=work) as pools,
         ):
+            listen(Preparing(task.program.name))
             _prepare(pools, task, folder, settings.seed)
             search = Search(task, settings, store, pools, folder, run, roofline, listen)
             interruption.stop = search.stop

@@ -1,0 +1,130 @@
+"""The verbs, called in this process: what they say, and their exit statuses."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mslang.cli.main import VERBS, main
+
+GOOD = """program p[N = 8](A: f32[N], out B: f32[N]) {
+    block b[i: N] {
+        B[i] = A[i] * 2.0
+    }
+}
+
+schedule s for p {
+    let t ~ perfect_tile(b.i, n = 2)
+    let i0, i1 = b.i.split(t)
+}
+"""
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.ms").write_text(GOOD)
+    (tmp_path / "bad.ms").write_text(GOOD.replace("A[i]", "A[x]"))
+    return tmp_path / "good.ms"
+
+
+def status(*words: str) -> int:
+    """The exit status; argparse leaves by SystemExit."""
+    try:
+        return main(list(words))
+    except SystemExit as leaving:
+        assert isinstance(leaving.code, int)
+        return leaving.code
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capsys: Captured) -> None:
+    assert status(verb, "--help") == 0
+    assert f"usage: mslang {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "wanted"), [
+    (("show", "good.ms:s", "--stage", "trace", "--diff"), 2),
+    (("show", "good.ms:s", "--pin", "t=[1,8]", "--pin", "t=[2,4]"), 2),
+    (("show", "good.ms:s", "--pin", "t=["), 2),
+    (("show", "good.ms:s", "--seed", "-1"), 2),
+    (("show", "good.ms:s", "--pin", "t=[3,3]", "--strict"), 1),
+    (("show", "good.ms:s", "--pin", "t=[3,3]"), 0),
+    (("run", "good.ms:s", "--record", "1", "--pin", "t=[1,8]"), 2),
+    (("tune", "good.ms", "--seed", "-4"), 2),
+    (("test", "good.ms", "--samples", "-1"), 2),
+    (("test", "good.ms", "-k", "no such title"), 1),
+    (("db", "top", "5"), 2),
+    (("db", "show"), 2),
+    (("db", "show", "1"), 1),
+    (("db", "prune"), 2),
+    (("expand", "good.ms", "--set", "N=²"), 2),
+], ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
+def test_what_is_not_possible_is_one_diagnostic(good: Path, capsys: Captured, words: tuple[str, ...],
+                                                wanted: int) -> None:
+    assert status(*words) == wanted
+    errors = capsys.readouterr().err
+    assert errors.count("error[") == (wanted != 0) and "Traceback" not in errors
+
+
+def test_one_file_that_cannot_be_read_hides_no_other(good: Path, capsys: Captured) -> None:
+    assert status("check", "none.ms", "bad.ms", "good.ms", "good.ms") == 1
+    told = capsys.readouterr()
+    assert "MS702" in told.out and "MS101" in told.out and "2 files, 2 errors, 0 warnings" in told.err
+    assert status("test", "none.ms", "bad.ms", "good.ms", "--samples", "1") == 1
+    assert "1 passed, 0 failed, 2 faulty files" in capsys.readouterr().out
+    assert status("fmt", "none.ms", "bad.ms") == 1
+    assert "MS702" in capsys.readouterr().err
+
+
+def test_line_ends_are_kept_and_a_byte_order_mark_is_no_fault(good: Path, capsys: Captured) -> None:
+    windows = good.with_name("windows.ms")
+    windows.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert status("check", "windows.ms") == 0
+    assert status("fmt", "--check", "windows.ms") == 0
+    windows.write_bytes(GOOD.replace("    ", "  ").replace("\n", "\r\n").encode())
+    assert status("fmt", "--check", "windows.ms") == 1
+    assert status("fmt", "windows.ms") == 0
+    assert windows.read_bytes() == GOOD.replace("\n", "\r\n").encode()
+
+
+def test_a_write_protected_file_stays_as_it_is(good: Path, capsys: Captured) -> None:
+    good.write_text(GOOD.replace("    ", "  "))
+    good.chmod(0o444)
+    assert status("fmt", "good.ms") == 1 and status("tune", "good.ms", "--write") == 1
+    assert capsys.readouterr().err.count("write-protected") == 2
+    assert good.read_text() == GOOD.replace("    ", "  ")
+
+
+def test_snapshots_are_rewritten_and_then_hold(good: Path, capsys: Captured) -> None:
+    good.write_text(GOOD + 'test "order" { snapshot sample(s, p, seed = 0).loops(b) """old""" }\n')
+    assert status("test", "good.ms", "--samples", "0") == 1
+    assert status("test", "good.ms", "--samples", "0", "--update") == 0
+    assert "i0, i1" in good.read_text()
+    assert status("test", "good.ms", "--samples", "0") == 0
+
+
+@pytest.mark.parametrize("text", ["(" * 3000 + "A[i]" + ")" * 3000, " + ".join(["A[i]"] * 4000)], ids=["brackets", "sum"])
+def test_what_is_nested_too_deeply_is_refused(good: Path, capsys: Captured, text: str) -> None:
+    good.write_text(GOOD.replace("A[i]", text))
+    for verb in ("check", "expand"):
+        if status(verb, "good.ms") != 0:
+            told = capsys.readouterr()
+            assert "MS999" not in told.err and "MS705" in told.err
+
+
+def test_json_is_one_value_a_line(good: Path, capsys: Captured) -> None:
+    for words, kind in ((("check", "bad.ms"), "diagnostic"), (("expand", "good.ms"), "program"), (("explain",), "page"),
+                        (("show", "good.ms:s"), "show"), (("fmt", "--check", "bad.ms"), "format"),
+                        (("expand", "none.ms"), "diagnostic"), (("env",), "environment")):
+        status(*words, "--json")
+        lines = capsys.readouterr().out.splitlines()
+        assert lines and all(json.loads(line)["kind"] == kind for line in lines)
+
+
+def test_without_standard_error_it_still_works(good: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert status("check", "good.ms") == 0
+    assert capsys.readouterr().out == ""
