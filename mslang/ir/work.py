@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
-from mslang.ir.dtype import size_of
 from mslang.ir.expr import ARITHMETIC, Binary, Call, Const, Expr, Load, Select, children
 from mslang.ir.program import Block, For, Program, Stmt, Store
 from mslang.ir.visit import bodies
@@ -44,11 +41,3 @@ def _of(e: Expr) -> int:
         case Select(then=a, otherwise=b):
             return max(_of(a), _of(b))
     return sum(map(_of, children(e)))
-
-
-def parameter_bytes(program: Program) -> int | None:
-    """Bytes of all parameters: the least that has to move. None if a shape is not a number."""
-    shapes = [(p.buffer.dtype, p.buffer.shape) for p in program.params]
-    if not all(isinstance(x, Const) for _, shape in shapes for x in shape):
-        return None
-    return sum(size_of(t) * prod(int(x.value) for x in shape if isinstance(x, Const)) for t, shape in shapes)

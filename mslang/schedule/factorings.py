@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations, pairwise, product
+from itertools import product
 from math import comb, prod
 from random import Random
 
@@ -38,13 +38,6 @@ def divisors(n: int) -> tuple[int, ...]:
     """The divisors of `n` in ascending order."""
     powers = [[p**k for k in range(e + 1)] for p, e in primes(n)]
     return tuple(sorted(prod(x) for x in product(*powers)))
-
-
-def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write `total` as an ordered sum of `parts` numbers of at least 0."""
-    for bars in combinations(range(total + parts - 1), parts - 1):
-        edges = (-1, *bars, total + parts - 1)
-        yield tuple(b - a - 1 for a, b in pairwise(edges))
 
 
 @lru_cache(maxsize=4096)

@@ -13,8 +13,6 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.visit import walk_expr
-from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.distribution import Number
 from mslang.schedule.values import IndexMap
 
@@ -148,8 +146,3 @@ def _names(argument: Argument) -> Iterator[str]:
         case tuple():
             for x in argument:
                 yield from _names(x)
-
-
-def is_sampler(op: str) -> bool:
-    """Whether an operation draws a decision."""
-    return op in OPERATIONS and OPERATIONS[op].group is Group.SAMPLER

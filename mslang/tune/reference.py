@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mslang.diagnostics import Diagnostic, MsError, problem
-from mslang.ir.expr import Const
+from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Program
 from mslang.sema.module import Module
 from mslang.sema.program import instantiate
@@ -24,12 +24,25 @@ def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Progra
     full = {**written, **sizes}
     for bound in SMALL_SIZES:
         try:
-            small = instantiate(module, name, {n: min(v, bound) for n, v in full.items()})
+            cut = {n: min(v, bound) for n, v in full.items()}
+            small = instantiate(module, name, cut)
+            small = instantiate(module, name, cut | _chosen(small, bound)) if small.dynamic else small
         except MsError:
             continue
         if all(isinstance(x, Const) and x.value > 0 for p in small.params for x in p.buffer.shape):
             return small
     return None
+
+
+def _chosen(program: Program, bound: int) -> dict[str, int]:
+    """A value for each dynamic size: the largest allowed up to `bound`, or the smallest."""
+    chosen = {}
+    for size in program.dynamic:
+        if isinstance(size, Symbol) and isinstance(size.domain, DynamicRange):
+            d = size.domain
+            least = -(-d.lo // d.multiple) * d.multiple
+            chosen[size.text] = max(least, min(bound, d.hi) // d.multiple * d.multiple)
+    return chosen
 
 
 def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import bits, is_float, is_unsigned
-from mslang.ir.expr import Binary, Call, Const, Expr
+from mslang.ir.expr import Binary, Call, Const, Expr, Symbol
 from mslang.ir.program import Buffer, For, Program
 from mslang.ir.visit import stmt_exprs, walk, walk_expr
 from mslang.tune.record import Verification
@@ -69,7 +70,16 @@ def _float_buffers(program: Program) -> list[Buffer]:
 
 
 def shape_of(buffer: Buffer) -> tuple[int, ...]:
-    """The buffer's shape as numbers; every size must be one by now."""
+    """The buffer's shape as numbers.
+
+    Raises:
+        MsError: MS112 if a size is known only when the kernel is called.
+    """
+    open_sizes = [x.text for e in buffer.shape for x in walk_expr(e) if isinstance(x, Symbol)]
+    if open_sizes:
+        raise MsError(problem("MS112", f"size `{open_sizes[0]}` is known only when the kernel is called",
+                              why="a kernel is run and timed on arrays of one size",
+                              help=f"give the size: `--set {open_sizes[0]}=…`"))
     return tuple(int(x.value) for x in buffer.shape if isinstance(x, Const))
 
 

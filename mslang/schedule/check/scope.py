@@ -18,7 +18,6 @@ from mslang.schedule.check.kinds import (
     STR,
     TAIL,
     Binding,
-    Environment,
     Static,
     list_of,
 )
@@ -93,8 +92,3 @@ def item_value(item: tree.AnyItem) -> Static:
 def params_of(params: tuple[tree.Param, ...]) -> dict[str, Binding]:
     """The parameters of a schedule, rule or fn."""
     return {p.name.text: Binding(PARAM_KINDS.get(p.type.name.text, ANY), p.name.span) for p in params}
-
-
-def with_names(environment: Environment, names: dict[str, Binding]) -> Environment:
-    """The environment with more names."""
-    return {**environment, **names}
