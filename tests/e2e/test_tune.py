@@ -1,9 +1,11 @@
-"""`mslang tune` from the outside: it finds, verifies, keeps, resumes, writes back; killed or not, nothing shown is lost."""
+"""`mslang tune` from the outside: it finds, verifies, keeps, resumes, writes back; nothing shown is ever lost."""
 
 import random
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 from conftest import Run, command, json_lines
@@ -25,12 +27,12 @@ def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
     assert run("check", "gemm.ms").returncode == 0
     assert run("fmt", "--check", "gemm.ms").returncode in (0, 1)
     # A new process replays the pinned result to the identical program and verifies it.
-    again = [json_lines(run("run", "gemm.ms:gemm_best", "--json").stdout)[0] for _ in range(2)]
+    again = json_lines(run("run", "gemm.ms:gemm_best", "--json").stdout)[0]
     with Database(gemm.parent / ".mslang" / "records.db") as db:
         best = db.top(1)[0]
-    assert {r["program"] for r in again} == {best.candidate}
-    assert {r["outcome"] for r in again} == {"measured"}
-    assert [v["inputs"] for v in again[0]["verified"]] == ["sparse integers", "dense"]
+    assert again["program"] == best.candidate
+    assert again["outcome"] == "measured"
+    assert [v["inputs"] for v in again["verified"]] == ["sparse integers", "dense"]
     # Writing once more replaces the item instead of adding another.
     assert run("tune", "gemm.ms:tiled", "--trials", "3", "--seed", "4", "--write").returncode == 0
     assert gemm.read_text().count("schedule gemm_best") == 1
@@ -38,14 +40,12 @@ def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
 
 def test_the_seed_alone_decides_the_candidates(run: Run, gemm: Path) -> None:
     drawn = [
-        [t["candidate"] for t in trials(run("tune", "gemm.ms", "--trials", "8", "--seed", "5", "--json",
+        [t["candidate"] for t in trials(run("tune", "gemm.ms", "--trials", "6", "--seed", "5", "--json",
                                             "--db", f"{n}.db", "--workers", str(n)))]
         for n in (1, 3)
     ]
     assert drawn[0] == drawn[1]
-    assert len(set(drawn[0])) == 8
-    other = trials(run("tune", "gemm.ms", "--trials", "8", "--seed", "6", "--json", "--db", "o.db"))
-    assert [t["candidate"] for t in other] != drawn[0]
+    assert len(set(drawn[0])) == 6
 
 
 def test_resume_goes_on_where_the_run_stopped(run: Run, gemm: Path) -> None:
@@ -58,7 +58,8 @@ def test_resume_goes_on_where_the_run_stopped(run: Run, gemm: Path) -> None:
 
 
 def test_a_space_with_few_points_ends_by_itself(run: Run, gemm: Path) -> None:
-    gemm.write_text(gemm.read_text().replace("max_inner = 8", "max_inner = 1").replace("max_inner = 16", "max_inner = 2"))
+    text = gemm.read_text().replace("max_inner = 8", "max_inner = 1").replace("max_inner = 16", "max_inner = 2")
+    gemm.write_text(text)
     done = run("tune", "gemm.ms", "--trials", "50", "--json")
     assert done.returncode == 0
     finished = json_lines(done.stdout)[-1]
@@ -67,14 +68,16 @@ def test_a_space_with_few_points_ends_by_itself(run: Run, gemm: Path) -> None:
 
 
 def test_rejections_are_counted_by_reason(run: Run, gemm: Path) -> None:
-    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", '    require tj[1] > 2, "too narrow"\n    j1.vectorize()'))
+    wide = '    require tj[1] > 2, "too narrow"\n    j1.vectorize()'
+    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", wide))
     done = run("tune", "gemm.ms", "--trials", "5")
     assert done.returncode == 0
     assert "rejected by constraint" in done.stdout and "too narrow" in done.stdout
 
 
 def test_no_valid_candidate_at_all(run: Run, gemm: Path) -> None:
-    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", '    require tj[1] > 99, "never"\n    j1.vectorize()'))
+    never = '    require tj[1] > 99, "never"\n    j1.vectorize()'
+    gemm.write_text(gemm.read_text().replace("    j1.vectorize()", never))
     done = run("tune", "gemm.ms", "--trials", "5")
     assert done.returncode == 1
     assert "never" in done.stdout and "nothing valid was found" in done.stdout
@@ -98,23 +101,22 @@ def test_ctrl_c_keeps_what_was_found(gemm: Path) -> None:
 
 
 def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
-    chance = random.Random(7)
-    shown: set[int] = set()
-    for moment in (chance.randrange(1, 8) for _ in range(20)):
-        process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json", "--seed",
-                                           str(chance.randrange(10**6))),
+    def killed(number: int) -> set[int]:
+        """The records shown by a tuner that is killed at some moment."""
+        chance = random.Random(number)
+        process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json", "--seed", str(number)),
                                    cwd=gemm.parent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if len(lines) > moment:
-                break
+        lines = list(islice(process.stdout, chance.randrange(2, 9)))
         time.sleep(chance.uniform(0.0, 0.03))
         process.kill()
         rest, _ = process.communicate(timeout=60)
         whole = "".join(lines) + rest[: rest.rfind("\n") + 1]
-        shown |= {x["id"] for x in json_lines(whole) if x["kind"] == "trial"}
+        return {x["id"] for x in json_lines(whole) if x["kind"] == "trial"}
+
+    # Two at a time: they share the store, and each other's death.
+    with ThreadPoolExecutor(2) as pool:
+        shown = set().union(*pool.map(killed, range(20)))
     with Database(gemm.parent / ".mslang" / "records.db") as db:
         kept = {r.id for r in db.records() if isinstance(r, Record)}
     assert shown and shown <= kept
@@ -122,8 +124,8 @@ def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
 
 def test_two_tuners_on_one_database(gemm: Path) -> None:
     processes = [
-        subprocess.Popen(command("tune", "gemm.ms", "--trials", "6", "--json", "--seed", str(seed), "--db", "shared.db"),
-                         cwd=gemm.parent, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(command("tune", "gemm.ms", "--trials", "6", "--json", "--seed", str(seed),
+                                 "--db", "shared.db"), cwd=gemm.parent, stdout=subprocess.PIPE, text=True)
         for seed in (1, 2)
     ]
     outputs = [p.communicate(timeout=120)[0] for p in processes]
@@ -132,3 +134,35 @@ def test_two_tuners_on_one_database(gemm: Path) -> None:
     with Database(gemm.parent / "shared.db") as db:
         assert shown <= {r.id for r in db.records() if isinstance(r, Record)}
     assert len(shown) == 12
+
+
+def test_a_signal_to_end_ends_it_in_order(gemm: Path) -> None:
+    process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--write"), cwd=gemm.parent,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    before = gemm.read_text()
+    for line in process.stderr:
+        if "trial 1/" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in told and "not measured again" in told
+    # What was not verified to the end is not written back.
+    assert gemm.read_text() == before
+
+
+def test_two_spaces_of_a_program_write_one_winner(run: Run, gemm: Path) -> None:
+    gemm.write_text(gemm.read_text() + "schedule plain for gemm { let a, b = mm.i.split([_, 4]) }\n"
+                    "program other[N = 8](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }\n")
+    done = run("tune", "gemm.ms", "--trials", "3", "--write")
+    assert done.returncode == 0
+    assert "passing over other" in done.stderr and done.stdout.count("measured") >= 2
+    assert gemm.read_text().count("schedule gemm_best for gemm") == 1
+    best = min((r.seconds, r.schedule) for r in _measured(gemm))
+    assert best[1].strip() in gemm.read_text()
+
+
+def _measured(gemm: Path) -> list[Record]:
+    with Database(gemm.parent / ".mslang" / "records.db") as db:
+        return [r for r in db.top(100) if len(r.result.verified) == 2]

@@ -1,0 +1,76 @@
+"""What a search tells a person: a pipe gets plain lines, a program gets JSON, the summary fits a narrow terminal."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from mslang.cli.tune_view import summary, view_for
+from mslang.runtime.timing import Timing
+from mslang.tune.progress import Confirming, Event, Finished, Preparing, Started, Tally, Trial
+from mslang.tune.record import Outcome, Record, Result, Verification
+from mslang.tune.scale import Scale
+
+SCALE = Scale(2_000_000, 100e9)
+LONG = "on sparse integers C[0, 3] is 4 instead of 5 (12 of 1024 elements differ), which is a rather long reason " * 3
+
+
+def record(trial: int, seconds: float | None, outcome: Outcome = Outcome.MEASURED) -> Record:
+    timing = None if seconds is None else Timing((seconds, seconds * 1.01, seconds * 0.99), 3)
+    result = Result(outcome, "" if timing else "too odd", timing, (Verification("sparse integers", 0.0),))
+    return Record("w", "gemm", "host", "cpu × 2", "llvm", f"c{trial}", "schedule gemm_best …\n", "", "{}", result, "r",
+                  trial, 0, "0.1.0", id=trial + 1)
+
+
+def finished(best: Record | None, confirmed: bool = True) -> Finished:
+    tally = Tally(Counter({Outcome.MEASURED: 5, Outcome.WRONG_RESULT: 7, Outcome.DUPLICATE: 2}),
+                  Counter({(Outcome.WRONG_RESULT, LONG): 3, **{(Outcome.WRONG_RESULT, f"why {k}"): 1 for k in range(4)}}))
+    return Finished("12 trials done", tally, best, 3.21, confirmed=confirmed)
+
+
+EVENTS: tuple[Event, ...] = (
+    Preparing("gemm"), Started("gemm", "tiled", "host", "run1", "r.db", 12),
+    Trial(record(0, 2e-3), True), Trial(record(1, None, Outcome.CRASH), False), Trial(record(2, 1e-3), True),
+    Confirming("12 trials done", 2), finished(record(2, 1e-3)),
+)
+
+
+def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with view_for(False, SCALE) as view:
+        for event in EVENTS:
+            view(event)
+    told = capsys.readouterr()
+    lines = told.err.splitlines()
+    assert told.out == "" and "\x1b" not in told.err
+    assert lines[1] == "tuning gemm in tiled for host (run run1)"
+    assert lines[2].startswith("* trial 1/12  best 2 ms  1 GFLOP/s, 1 % of peak  (") and "s to go)" in lines[2]
+    assert lines[3].startswith("* trial 3/12  best 1 ms  2 GFLOP/s, 2 % of peak  (")
+    assert lines[4] == "12 trials done; measuring the best again"
+
+
+def test_json_tells_every_event(capsys: pytest.CaptureFixture[str]) -> None:
+    with view_for(True, SCALE) as view:
+        for event in EVENTS:
+            view(event)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [t["kind"] for t in told] == ["preparing", "started", "trial", "trial", "trial", "confirming", "finished"]
+    assert told[3]["outcome"] == "crash" and told[3]["reason"] == "too odd" and told[3]["seconds"] is None
+    assert told[-1]["outcomes"]["wrong result"] == 7 and told[-1]["best"]["id"] == 3
+    assert {"outcome": "wrong result", "reason": LONG, "count": 3} in told[-1]["reasons"]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = summary(finished(record(2, 1e-3)), SCALE, "r.db", "gemm.ms:gemm_best")
+    table = text.split("best  ")[0].splitlines()
+    assert max(map(len, table)) <= min(max(columns, 60), 120)
+    for word in ("3 × on sparse", "1 × why 3", "2 × for 2 other reasons", "2 GFLOP/s, 2 % of peak", "gemm.ms:gemm_best",
+                 "100 GFLOP/s, measured on this machine", "3 in r.db"):
+        assert word in " ".join(text.split()), word
+
+
+def test_the_summary_says_what_was_not_done() -> None:
+    assert summary(finished(None), SCALE, "r.db", None).endswith("nothing valid was found")
+    text = summary(finished(record(2, 1e-3), confirmed=False), SCALE, "r.db", None)
+    assert "not measured again" in text and text.endswith("schedule gemm_best …")
