@@ -29,8 +29,6 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType({
     "std.testing.implements": _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL),
     "std.testing.fits": _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL),
     "std.cpu.auto_parallel": _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING),
-    "std.cuda.cooperative_fetch": _function("cooperative_fetch", Param("block", Kind.BLOCK),
-                                            Param("vector", Kind.SIZE, 1, keyword=True), gives=Kind.NOTHING),
     "std.tiling.multi_level": _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE),
 })
 """Signatures by the address of the `mslang.sema.native.Native`."""

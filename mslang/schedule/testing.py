@@ -12,8 +12,8 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
-from mslang.ir.program import Buffer, For, Program
-from mslang.ir.visit import all_buffers, blocks_of, loops_of, path_to_block
+from mslang.ir.program import Buffer, For, Program, Stmt
+from mslang.ir.visit import all_buffers, blocks_of, bodies, loops_of, path_to_block
 from mslang.schedule import values
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.expressions import evaluate
@@ -30,6 +30,7 @@ from mslang.sema.module import Module
 from mslang.sema.program import instantiate
 from mslang.sema.report import failure
 from mslang.syntax import tree
+from mslang.target.description import Target
 from mslang.transform.kinds import MAX_STEPS
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
@@ -141,7 +142,7 @@ class _Runner:
         self.checks = 0
         self.snapshots: list[Snapshot] = []
         self._spaces: dict[tuple[str, int, Program], Space] = {}
-        own: dict[str, Native] = {"std.testing.equiv": self._equiv}
+        own: dict[str, Native] = {"std.testing.equiv": self._equiv, "std.testing.fits": _fits}
         self._natives = natives
         self._world = World(
             natives=MappingProxyType({**natives, **own}),
@@ -229,6 +230,31 @@ class _Runner:
         return Truth(difference is None, difference)
 
 
+def _fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """Whether a scheduled program keeps within a target's `shared` bytes and `max_threads`, those that it states."""
+    if len(args) != 2 or kwargs or not isinstance(args[0], Scheduled) or not isinstance(args[1], Target):
+        raise ScheduleError(problem("MS205", "`fits` takes a scheduled program and a target"))
+    program, fields = args[0].program, args[1].fields
+    used = {"shared": _shared_bytes(program), "max_threads": max((_threads(s) for s in program.body), default=1)}
+    over = [f"{n} is {used[n]}, the limit of `{args[1].name}` is {limit}" for n, limit in fields.items()
+            if n in used and isinstance(limit, int) and used[n] > limit]
+    return Truth(not over, "; ".join(over) or None)
+
+
+def _threads(s: Stmt) -> int:
+    """The most threads of a block that run under a statement."""
+    inside = max((_threads(x) for body in bodies(s) for x in body), default=1)
+    if not isinstance(s, For) or not s.kind.startswith("threadIdx"):
+        return inside
+    if not isinstance(s.extent, Const):
+        raise ScheduleError(problem("MS256", f"the extent of loop `{s.var}` is known only at the call"))
+    return inside * int(s.extent.value)
+
+
+def _shared_bytes(program: Program) -> int:
+    return sum(_bytes(b) for b in all_buffers(program).values() if b.scope.startswith("shared"))
+
+
 def concrete(value: SizedProgram) -> Program:
     """The program with its sizes."""
     assert isinstance(value.found.item, tree.Program)
@@ -270,7 +296,7 @@ def _method(it: Interpreter, receiver: object, name: str, e: tree.Call, frame: F
         case "trace", () if isinstance(receiver, Scheduled):
             return receiver.candidate.trace.as_ms()
         case "shared_bytes", ():
-            return sum(_bytes(b) for b in all_buffers(program).values() if b.scope.startswith("shared"))
+            return _shared_bytes(program)
     raise ScheduleError(problem("MS202", f"a program has no `{name}` with these arguments",
                                 help="it has blocks(), loops(block), text(), trace() and shared_bytes()"))
 

@@ -49,8 +49,6 @@ _LIBRARY = (
     Native("std.cpu", "host", "target", "The machine that mslang runs on: its processor, features, caches and cores."),
     Native("std.cpu", "auto_parallel", "rule",
            "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit."),
-    Native("std.cuda", "cooperative_fetch", "fn",
-           "All threads of a thread block share the copying that a block does, `vector` elements at a time."),
     Native("std.tiling", "multi_level", "rule",
            "Tiles each block with reuse by a structure such as \"SSRSRS\": S levels split the spatial loops, R the "
            "reduction loops."),

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt
 from mslang.ir.visit import Path, all_buffers, free_vars, walk, walk_paths
 from mslang.transform.cover import Box, consumed_box, covers, produced_box
 from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
-from mslang.transform.legality import why_not_affine
+from mslang.transform.legality import affine_binding, why_not_affine
 from mslang.transform.linear import linear_terms
 from mslang.transform.position import (
     block_at,
@@ -23,6 +23,7 @@ from mslang.transform.position import (
     leaves,
     loop_at,
     loop_range,
+    loops_above,
     ranges_above,
     scope_buffers,
     whole_box,
@@ -121,6 +122,8 @@ def _why_not_private(program: Program, touching: Sequence[Path], storage: str, a
 
 def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
     loop = loop_at(above)
+    if _element_each(program, touching, storage, loop):
+        return None
     boxes: list[Box] = []
     for q in touching:
         found = _boxes(program, q, storage, above)
@@ -137,6 +140,22 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
     names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
     return (f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
             f"which is written there (block {names})")
+
+
+def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
+    """Does a single block touch a buffer, each instance one element of its own, and no instance run twice in its own
+    loops, of which `loop` is one?"""
+    if len(touching) != 1:
+        return False
+    block = block_at(touching[0])
+    mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
+    starts = {r.start.name for r in mine[0].ranges if isinstance(r.start, Var)}
+    same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
+    if not same or not {a.name for a in block.axes} <= starts or any(r.extent != ONE for r in mine[0].ranges):
+        return False
+    own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
+    found = affine_binding(touching[0], own[0]) if any(s is loop for s in own) else None
+    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
 
 
 def _ranges(above: Path) -> dict[str, Range]:

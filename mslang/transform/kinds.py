@@ -209,7 +209,8 @@ def _is_free(loop: For, kind: str) -> bool:
     if loop.kind == kind:
         return False
     if loop.kind != "serial":
-        raise refuse("MS305", _PRIMITIVES.get(kind, "bind"), f"loop `{loop.var}` is {loop.kind} already", why="a loop runs in one way only",
+        raise refuse("MS305", _PRIMITIVES.get(kind, "bind"), f"loop `{loop.var}` is {loop.kind} already",
+                     why="a loop runs in one way only",
                      help="`split` the loop before and mark one part of it each way")
     return True
 

@@ -34,14 +34,23 @@ def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arit
     return detect([a.binding for a in block.axes], ranges, block.predicate)
 
 
+def _affine_further_out(path: Path, first: For) -> bool:
+    block = block_at(path)
+    own = [s for s in loops_above(path) if leaves(s) == (block,)]
+    return any(s is first for s in own) and isinstance(affine_binding(path, own[0]), arith.IterMap)
+
+
 def why_not_affine(path: Path, first: For | None = None) -> str | None:
     """None if the bindings of the block at the end of a path are an affine map of the loops from `first` on.
 
     Without `first`: of all loops above it, or else of those that it alone is under. (A block computed where several
-    iterations need the same elements is affine in its own loops only.)
+    iterations need the same elements is affine in its own loops only.) What is affine in all of its own loops is
+    so in some of them, even where a guard makes one loop of those that move and those that stand still.
     """
     block = block_at(path)
     found = affine_binding(path, first)
+    if first is not None and isinstance(found, arith.NotAffine) and _affine_further_out(path, first):
+        return None
     if first is None and isinstance(found, arith.NotAffine):
         own = next((s for s in loops_above(path) if leaves(s) == (block,)), None)
         again = affine_binding(path, own) if own is not None else found
