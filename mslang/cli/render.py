@@ -171,7 +171,7 @@ def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
     found = tuple(diagnostics)
     results = []
     for d in found:
-        message = " ".join(x for x in (d.message, d.why, d.help) if x)
+        message = "; ".join(x for x in (d.message, d.why, d.help) if x)
         result: dict[str, Any] = {"ruleId": d.code, "level": _SARIF_LEVEL[d.severity], "message": {"text": message}}
         at = _position(d.path, d.span, texts)
         if at["path"] is not None:
@@ -195,7 +195,7 @@ def as_github(d: Diagnostic, texts: Texts) -> str:
     place = ""
     if at["path"] is not None:
         place = f"file={_escaped(at['path'], _IN_PROPERTY)},line={at.get('line', 1)},col={at.get('column', 1)},"
-    text = " ".join(x for x in (d.message, d.why, d.help) if x)
+    text = "; ".join(x for x in (d.message, d.why, d.help) if x)
     return f"::{level} {place}title={d.code}::{_escaped(text, _IN_TEXT)}"
 
 

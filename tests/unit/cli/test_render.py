@@ -67,7 +67,7 @@ def test_sarif_has_the_shape_of_the_standard() -> None:
 def test_annotations_escape_what_would_end_them() -> None:
     found, texts = at("what", "what")
     assert written("github", [found], texts) == (
-        "::error file=a b/c%2Cd.ms,line=1,col=1,title=MS101::unknown name 100 %25%0Areally\n")
+        "::error file=a b/c%2Cd.ms,line=1,col=1,title=MS101::unknown name; 100 %25%0Areally\n")
 
 
 @pytest.mark.parametrize("form", FORMATS)
