@@ -11,8 +11,8 @@ _CONSUMERS = Param("consumers", Kind.BLOCKS, None, keyword=True)
 
 
 def _primitive(name: str, family: str, *params: Param, gives: tuple[Kind, ...] = (), many: bool = False,
-               consumes: tuple[str, ...] = ()) -> Signature:
-    return Signature(name, Group.PRIMITIVE, params, gives, many, consumes, family)
+               consumes: tuple[str, ...] = (), planned: bool = False) -> Signature:
+    return Signature(name, Group.PRIMITIVE, params, gives, many, consumes, family, planned)
 
 
 def _sampler(name: str, *params: Param, gives: Kind) -> Signature:
@@ -47,12 +47,12 @@ PRIMITIVES = (
     _primitive("reverse_compute_inline", "inlining", _BLOCK, consumes=("block",)),
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
     _primitive("set_scope", "memory", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE)),
-    _primitive("blockize", "blocks", _LOOP, gives=(Kind.BLOCK,)),
-    _primitive("tensorize", "instructions", _EITHER, Param("intrin", Kind.INTRIN)),
+    _primitive("blockize", "blocks", _LOOP, gives=(Kind.BLOCK,), planned=True),
+    _primitive("tensorize", "instructions", _EITHER, Param("intrin", Kind.INTRIN), planned=True),
     _primitive("storage_align", "memory", _BLOCK, Param("axis", Kind.INT), Param("factor", Kind.INT),
-               Param("offset", Kind.INT, 0)),
+               Param("offset", Kind.INT, 0), planned=True),
     _primitive("pipeline", "loop kinds", _LOOP, Param("stages", Kind.INT, keyword=True),
-               Param("copy", Kind.STR, None, keyword=True)),
+               Param("copy", Kind.STR, None, keyword=True), planned=True),
 )
 
 SAMPLERS = (

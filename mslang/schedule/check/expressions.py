@@ -9,8 +9,25 @@ from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import (
-    ANY, BLOCK, BOOL, FLOAT, HOLE, INDEX_MAP, LOOP, NOTHING, SCOPE, SIZE, STR, Binding, Death, Environment, Static,
-    accepts, describe, list_of, of_kind,
+    ANY,
+    BLOCK,
+    BOOL,
+    FLOAT,
+    HOLE,
+    INDEX_MAP,
+    LOOP,
+    NOTHING,
+    SCOPE,
+    SIZE,
+    STR,
+    Binding,
+    Death,
+    Environment,
+    Static,
+    accepts,
+    describe,
+    list_of,
+    of_kind,
 )
 from mslang.schedule.check.scope import item_value
 from mslang.sema.module import Found, Module
@@ -300,6 +317,9 @@ class Expressions:
     def _operation(self, signature: Signature, name: tree.Name, given: Sequence[tuple[str | None, tree.Expr, Static]],
                    method: bool, names: Environment) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
+        if signature.planned:
+            self._report(Diagnostic("MS399", f"`{name.text}` is known, but not part of this version", name.span,
+                                    severity=Severity.INFORMATION, why="a schedule that reaches it cannot run yet"))
         bound = self._bind(signature, name, given)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value

@@ -102,3 +102,10 @@ def test_a_pipeline_is_not_part_of_this_version():
 def test_the_samples_of_the_language_page_have_no_errors(name: str):
     module = load(str(SAMPLES / f"{name}.ms"))
     assert [d for d in findings(module) if d.severity is Severity.ERROR] == []
+
+
+def test_the_checker_says_what_cannot_run():
+    found = findings(load(str(SAMPLES / "wmma.ms")))
+    said = [d for d in found if d.code == "MS399"]
+    assert len(said) == 8 and {d.severity for d in said} == {Severity.INFORMATION}
+    assert {n for n, s in OPERATIONS.items() if s.planned} == {"blockize", "tensorize", "storage_align", "pipeline"}
