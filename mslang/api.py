@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ide.findings import findings
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
@@ -49,9 +49,15 @@ class Source:
         return (*self.module.schedules, *self.module.spaces)
 
     def program(self, name: str | None = None, **sizes: int) -> Program:
-        """A program with its sizes; `name` may be left out if there is only one. Raises MsError if it is faulty."""
-        name = next(iter(self.module.programs), "") if name is None else name
-        return instantiate(self.module, name, sizes)
+        """A program with its sizes; `name` may be left out if there is only one.
+
+        Raises:
+            MsError: MS704, there is none or several to choose from; or what is wrong with it.
+        """
+        if name is None and len(self.programs) != 1:
+            there_are = "several programs" if self.programs else "no program"
+            raise MsError(problem("MS704", f"{self.module.path} has {there_are}", why=", ".join(self.programs) or None))
+        return instantiate(self.module, self.programs[0] if name is None else name, sizes)
 
     def space(self, name: str, *, target: Target | None = None, sizes: Mapping[str, int] = NO_SIZES) -> Space:
         """The space that a schedule or space spans; `machine` is `target` (default: this machine)."""

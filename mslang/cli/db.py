@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             case "show":
                 return _show(database, args)
             case "top":
-                records = [r for h in _hashes(database, args.program) for r in database.top(args.k, workload=h)]
+                records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k)]
                 records.sort(key=lambda r: r.seconds or 0.0)
                 return _print_records(records[: args.k], args.json)
             case _:

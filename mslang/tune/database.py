@@ -17,6 +17,7 @@ from types import TracebackType
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.ir.program import Program
 from mslang.tune.record import Outcome, Record, Result
 
 SCHEMA_VERSION = 1
@@ -199,16 +200,23 @@ class Database:
         yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
 
     def top(
-        self, k: int, *, workload: str | None = None, target: str | None = None, run: str | None = None
+        self, program: Program | str | None = None, k: int = 10, *, target: str | None = None, run: str | None = None
     ) -> list[Record]:
-        """The `k` fastest candidates, fastest first; of one measured several times the last outcome counts."""
-        condition, values = _where(workload=workload, target=target, run=run)
+        """The `k` fastest candidates, fastest first; of one measured several times the last outcome counts.
+
+        Args:
+            program: whose candidates (the program itself or its structural hash; None: all programs').
+            k: how many.
+            target: only those measured for this target, by name.
+            run: only those of this run.
+        """
+        condition, values = _where(workload=_hash_of(program), target=target, run=run)
         found = self._select((f"seconds IS NOT NULL AND {_LAST} AND {condition}", values), "seconds, id", k)
         return [r for r in found if isinstance(r, Record)]
 
-    def best(self, workload: str, target: str | None = None) -> Record | None:
-        """The fastest record of a program, or None."""
-        return next(iter(self.top(1, workload=workload, target=target)), None)
+    def best(self, program: Program | str, target: str | None = None) -> Record | None:
+        """The fastest record of a program (or of a structural hash), or None."""
+        return next(iter(self.top(program, 1, target=target)), None)
 
     def record(self, id: int) -> Record:
         """One record by id; MS604 if there is none or it cannot be read."""
@@ -260,6 +268,14 @@ class Database:
             except (msgspec.MsgspecError, TypeError) as error:
                 yield Diagnostic("MS605", f"record {id} of {self.path} cannot be read", severity=Severity.WARNING,
                                  why=str(error), help="it is skipped; the others are not touched")
+
+
+def _hash_of(program: Program | str | None) -> str | None:
+    if program is None or isinstance(program, str):
+        return program
+    from mslang.ir.equal import structural_hash
+
+    return structural_hash(program)
 
 
 def _where(**wanted: object) -> tuple[str, list[object]]:

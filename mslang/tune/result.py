@@ -50,6 +50,8 @@ class Tuned(msgspec.Struct, frozen=True):
         return None if count is None else count / self.seconds
 
     def _repr_html_(self) -> str:
+        if self.done.best is None:
+            return f"<b>{escape(self.task.program.name)}</b>: nothing valid was found"
         rows = [("time", f"{self.seconds * 1e3:.4g} ms"), ("trials", str(self.done.tally.trials))]
         if self.flops is not None:
             rows.insert(1, ("rate", f"{self.flops / 1e9:.4g} GFLOP/s"))

@@ -225,7 +225,7 @@ class Search:
 
         One that does not stand it is no longer the best, and the next takes its place. Returns whether one did.
         """
-        finalists = self._database.top(TRIED_AGAIN, run=self._run)
+        finalists = self._database.top(k=TRIED_AGAIN, run=self._run)
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         confirmed: list[Record] = []
         for record in finalists:

@@ -29,7 +29,7 @@ def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
     # A new process replays the pinned result to the identical program and verifies it.
     again = json_lines(run("run", "gemm.ms:gemm_best", "--json").stdout)[0]
     with Database(gemm.parent / ".mslang" / "records.db") as db:
-        best = db.top(1)[0]
+        best = db.top(k=1)[0]
     assert again["program"] == best.candidate
     assert again["outcome"] == "measured"
     assert [v["inputs"] for v in again["verified"]] == ["sparse integers", "dense"]
@@ -165,4 +165,4 @@ def test_two_spaces_of_a_program_write_one_winner(run: Run, gemm: Path) -> None:
 
 def _measured(gemm: Path) -> list[Record]:
     with Database(gemm.parent / ".mslang" / "records.db") as db:
-        return [r for r in db.top(100) if len(r.result.verified) == 2]
+        return [r for r in db.top(k=100) if len(r.result.verified) == 2]

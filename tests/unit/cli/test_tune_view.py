@@ -23,8 +23,9 @@ def record(trial: int, seconds: float | None, outcome: Outcome = Outcome.MEASURE
 
 
 def finished(best: Record | None, confirmed: bool = True) -> Finished:
+    whys = {LONG: 3, **{f"why {k}": 1 for k in range(4)}}
     tally = Tally(Counter({Outcome.MEASURED: 5, Outcome.WRONG_RESULT: 7, Outcome.DUPLICATE: 2}),
-                  Counter({(Outcome.WRONG_RESULT, LONG): 3, **{(Outcome.WRONG_RESULT, f"why {k}"): 1 for k in range(4)}}))
+                  Counter({(Outcome.WRONG_RESULT, why): n for why, n in whys.items()}))
     return Finished("12 trials done", tally, best, 3.21, confirmed=confirmed)
 
 

@@ -106,7 +106,10 @@ def test_snapshots_are_rewritten_and_then_hold(good: Path, capsys: Captured) -> 
     assert status("test", "good.ms", "--samples", "0") == 0
 
 
-@pytest.mark.parametrize("text", ["(" * 3000 + "A[i]" + ")" * 3000, " + ".join(["A[i]"] * 4000)], ids=["brackets", "sum"])
+DEEP = {"brackets": "(" * 3000 + "A[i]" + ")" * 3000, "sum": " + ".join(["A[i]"] * 4000)}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_what_is_nested_too_deeply_is_refused(good: Path, capsys: Captured, text: str) -> None:
     good.write_text(GOOD.replace("A[i]", text))
     for verb in ("check", "expand"):

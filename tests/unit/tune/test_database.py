@@ -17,8 +17,10 @@ def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w"
     if seconds is None:
         result = Result(Outcome.WRONG_RESULT, "C differs at (0, 1)")
     else:
-        result = Result(Outcome.MEASURED, timing=Timing((seconds, seconds * 1.5, seconds), 3), verified=(Verification("sparse integers", 0.0),))
-    return Record(workload, "matmul", "cpu", "this", "llvm 22", f"c{trial}", "schedule …", "[]", "{}", result, run, trial, 7, "0.1.0")
+        result = Result(Outcome.MEASURED, timing=Timing((seconds, seconds * 1.5, seconds), 3),
+                        verified=(Verification("sparse integers", 0.0),))
+    return Record(workload, "matmul", "cpu", "this", "llvm 22", f"c{trial}", "schedule …", "[]", "{}", result, run, trial,
+                  7, "0.1.0")
 
 
 def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:
@@ -34,7 +36,7 @@ def test_top_orders_by_median_and_leaves_out_failures(tmp_path: Path) -> None:
     with Database(tmp_path / "r.db") as db:
         for trial, seconds in enumerate([3.0, None, 1.0, 2.0]):
             db.add(make(trial, seconds))
-        assert [r.trial for r in db.top(2)] == [2, 3]
+        assert [r.trial for r in db.top(k=2)] == [2, 3]
         assert db.counts() == {Outcome.MEASURED: 3, Outcome.WRONG_RESULT: 1}
         assert [r.trial for r in db.records(outcome=Outcome.WRONG_RESULT) if isinstance(r, Record)] == [1]
 
@@ -99,7 +101,8 @@ with Database(sys.argv[1]) as db:
 
 def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     here = str(Path(__file__).parent)
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "r.db"), run, here]) for run in ("a", "b")]
+    write = [sys.executable, "-c", WRITER, str(tmp_path / "r.db")]
+    writers = [subprocess.Popen([*write, run, here]) for run in ("a", "b")]
     assert [w.wait(60) for w in writers] == [0, 0]
     with Database(tmp_path / "r.db") as db:
         for run in ("a", "b"):

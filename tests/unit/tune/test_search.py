@@ -42,8 +42,8 @@ def space() -> Space:
     return space_of(load("gemm.ms", TEXT), "tiled", world=World(machine=GENERIC))
 
 
-def search(folder: Path, work: Work = WELL, *, trials: int = TRIALS, builders: int = 1, run: str = "r",
-           listen: Callable[[Event], None] = lambda _: None, peak: float = 1e15, stop_at: int | None = None) -> Finished:
+def search(folder: Path, work: Work = WELL, *, trials: int = TRIALS, builders: int = 1,
+           listen: Callable[[Event], None] = lambda _: None, stop_at: int | None = None) -> Finished:
     found = space()
     task = Task(found.program, found, GENERIC, "gemm.ms")
     with (Database(folder / "r.db") as database,
@@ -55,8 +55,8 @@ def search(folder: Path, work: Work = WELL, *, trials: int = TRIALS, builders: i
             if isinstance(event, Trial) and event.record.trial + 1 == stop_at:
                 searching.stop()
 
-        searching = Search(task, Settings(SEED, Budget(trials)), database, workers, str(folder), run,
-                           Roofline(found.program, lambda _: peak), hear)
+        searching = Search(task, Settings(SEED, Budget(trials)), database, workers, str(folder), "r",
+                           Roofline(found.program, lambda _: 1e15), hear)
         return searching.run(builders)
 
 

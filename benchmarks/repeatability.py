@@ -1,0 +1,61 @@
+"""Whether a pinned result is the same program and as fast in new processes.
+
+    python benchmarks/repeatability.py [examples/gemm.ms] [--trials 32] [--processes 5]
+
+Tunes a copy of the file, then runs `mslang run` on the schedule written back in so many new processes. Good is: one
+program hash, the one on record, and every time within max(5 %, 3 × MAD) of the median.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import ROOT, table
+
+from mslang.tune.database import Database
+
+
+def mslang(*words: str, folder: Path) -> str:
+    """What the command prints; its own errors stay visible."""
+    return subprocess.run([sys.executable, "-m", "mslang.cli.main", *words], cwd=folder, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, nargs="?", default=ROOT / "examples" / "gemm.ms")
+    parser.add_argument("--trials", type=int, default=32)
+    parser.add_argument("--processes", type=int, default=5)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = Path(shutil.copy(args.file, folder))
+        mslang("tune", file.name, "--trials", str(args.trials), "--write", folder=folder)
+        with Database(folder / ".mslang" / "records.db", read_only=True) as database:
+            best = database.top(k=1)[0]
+        item = f"{file.name}:{best.program}_best"
+        runs = [json.loads(mslang("run", item, "--json", folder=folder)) for _ in range(args.processes)]
+    times = [r["seconds"] for r in runs]
+    middle = statistics.median(times)
+    spread = statistics.median(abs(t - middle) for t in times)
+    allowed = max(0.05 * middle, 3 * spread)
+    print(table(("process", "program", "time", "of the median"), [
+        (k + 1, r["program"][:12], f"{t * 1e6:.2f} µs", f"{100 * (t / middle - 1):+.1f} %")
+        for k, (r, t) in enumerate(zip(runs, times, strict=True))
+    ]))
+    same = {r["program"] for r in runs} == {best.candidate}
+    near = all(abs(t - middle) <= allowed for t in times)
+    print(f"\nprogram: {'identical, the one on record' if same else 'DIFFERENT'}")
+    print(f"time: median {middle * 1e6:.2f} µs, allowed ± {100 * allowed / middle:.1f} %: "
+          f"{'all within' if near else 'NOT all within'}; when tuned {(best.seconds or 0.0) * 1e6:.2f} µs")
+
+
+if __name__ == "__main__":
+    main()
