@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import MsError, TargetError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
-from mslang.schedule.strategies import space_of
-from mslang.sema.module import Module
+from mslang.schedule.strategies import machine_of, space_of
+from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
@@ -84,6 +84,11 @@ def _program_name(item: tree.Space | tree.Schedule) -> str:
 
 
 def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], target: Target) -> Named:
+    found = module.find(space)
+    machine = machine_of(found, target) if isinstance(found, Found) else target
+    if machine.kind != "cpu":
+        raise TargetError(problem("MS404", f"`{space}` is for a {machine.kind} target, which needs the CUDA back end",
+                                  why="it is not part of this version"))
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
     task = Task(drawn.program, drawn, target, module.path)
     return Named(task, program, space, _best(program), _small(module, program, sizes))

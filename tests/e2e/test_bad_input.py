@@ -9,6 +9,8 @@ import pytest
 from conftest import GEMM, Run, json_lines
 
 CONSUMED = "    let a = mm.k\n    let b, c = a.split([_, 2])\n    a.unroll()"
+SAMPLES = Path(__file__).parents[1] / "fixtures" / "samples"
+
 BROKEN = [
     ("broken syntax", GEMM.replace("let ti ~", "let ti ~ ~"), "MS0"),
     ("unknown block", GEMM.replace("mm.k, i1", "mn.k, i1"), "MS201"),
@@ -54,6 +56,11 @@ def test_wrong_use(run: Run, gemm: Path, words: tuple[str, ...], status: int, co
     done = run(*words)
     assert done.returncode == status, done.stderr
     assert code in done.stderr
+
+
+def test_a_cuda_schedule_cannot_be_tuned_yet(run: Run) -> None:
+    done = run("tune", str(SAMPLES / "wmma.ms"))
+    assert done.returncode == 3 and "MS404" in done.stderr
 
 
 def test_a_file_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
