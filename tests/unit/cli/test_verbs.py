@@ -131,3 +131,25 @@ def test_without_standard_error_it_still_works(good: Path, monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stderr", None)
     assert status("check", "good.ms") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_everything_has_an_explanation(capsys: Captured) -> None:
+    assert status("explain", "--json") == 0
+    names = [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
+    assert {"MS001", "MS705", "MS999", "split", "choose"} <= {*names}
+    for name in names:
+        assert status("explain", name) == 0
+        page = capsys.readouterr().out
+        assert page.startswith(f"# {name}") and len(page.strip().splitlines()) >= 3, name
+    assert status("explain", "spilt") == 1
+    assert "did you mean split" in capsys.readouterr().err
+
+
+def test_without_its_packages_the_server_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    import mslang.cli.lsp as verb
+
+    monkeypatch.setattr(verb, "entry_points", lambda **_: ())
+    assert status("lsp") == 3
+    assert "MS499" in capsys.readouterr().err
