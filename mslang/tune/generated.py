@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from mslang.diagnostics import Diagnostic, MsError, Span, problem
 from mslang.ir.program import Program
-from mslang.schedule.space import Candidate, Space
+from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.schedule.strategies import space_of
 from mslang.schedule.testing import TestResult
 from mslang.sema.module import Module
@@ -40,17 +41,20 @@ def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | N
             if small is None:
                 continue
             span = name.span.shifted(placed.start)
-            yield _test(module, title, span, space_of(module, name.text, small), small, samples, seed)
+            whole = partial(space_of, module, name.text) if isinstance(item, tree.Schedule | tree.Space) else None
+            yield _test(module, title, span, space_of(module, name.text, small), small, samples, seed, whole)
 
 
 def _test(module: Module, title: str, span: Span, space: Space, program: Program, samples: int,
-          seed: int) -> TestResult:
+          seed: int, whole: Callable[[], Space] | None) -> TestResult:
     done = 0
+    illegal = False
     for attempt in range(samples * ATTEMPTS):
         if done >= samples:
             break
         drawn = space.attempt(seed, attempt)
-        if not isinstance(drawn, Candidate):
+        if isinstance(drawn, Rejection):
+            illegal = illegal or drawn.illegal
             continue
         done += 1
         wrong = fault_of(program, drawn)
@@ -60,8 +64,9 @@ def _test(module: Module, title: str, span: Span, space: Space, program: Program
                             why=wrong, help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}")
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
     if done < 1:
+        # A requirement, or pins, may fit the real sizes only: then they must hold there.
         try:
-            space.sample(seed)
+            (space if illegal or whole is None else whole()).sample(seed)
         except MsError as error:
             return TestResult(title, module.path, span, error.diagnostics)
     return TestResult(title, module.path, span, (), done)
