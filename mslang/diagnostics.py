@@ -126,7 +126,15 @@ class TargetError(MsError):
     """A target, compiler or device that is absent or cannot do what is asked (exit status 3)."""
 
 
-def problem(code: str, message: str, *, why: str | None = None, help: str | None = None, span: Span | None = None,
-            notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+def problem(
+    code: str,
+    message: str,
+    *,
+    why: str | None = None,
+    help: str | None = None,
+    span: Span | None = None,
+    notes: tuple[Note, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> Diagnostic:
     """An error diagnostic, shortly."""
     return Diagnostic(code, message, span, Severity.ERROR, why, help, notes, fixes)

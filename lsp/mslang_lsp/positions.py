@@ -20,7 +20,7 @@ class Positions:
     def offset(self, position: Position) -> int:
         """The offset of a position; one outside the text counts as the nearest place in it."""
         start = self._index.offset(position.line, 0)
-        line = self._text[start:self._index.offset(position.line + 1, 0)]
+        line = self._text[start : self._index.offset(position.line + 1, 0)]
         inside = self._codec.position_from_client_units([line], Position(0, position.character))
         return self._index.offset(position.line, inside.character)
 
@@ -28,7 +28,7 @@ class Positions:
         """The position of an offset."""
         line, column = self._index.position(offset)
         start = self._index.starts[line]
-        return Position(line, self._codec.client_num_units(self._text[start:start + column]))
+        return Position(line, self._codec.client_num_units(self._text[start : start + column]))
 
     def range(self, span: Span) -> Range:
         """The range of a span."""

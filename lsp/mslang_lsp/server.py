@@ -41,8 +41,11 @@ def make_server() -> MslangServer:
         (types.TEXT_DOCUMENT_DID_SAVE, _saved, None),
         (types.INITIALIZED, _initialized, None),
         (types.SHUTDOWN, _shutdown, None),
-        (types.TEXT_DOCUMENT_COMPLETION, _completion,
-         types.CompletionOptions(trigger_characters=[".", "~", "@", "(", ",", "{", "="], resolve_provider=True)),
+        (
+            types.TEXT_DOCUMENT_COMPLETION,
+            _completion,
+            types.CompletionOptions(trigger_characters=[".", "~", "@", "(", ",", "{", "="], resolve_provider=True),
+        ),
         (types.COMPLETION_ITEM_RESOLVE, _resolve, None),
         (types.TEXT_DOCUMENT_HOVER, _hover, None),
         (types.TEXT_DOCUMENT_DEFINITION, _definition, None),
@@ -50,8 +53,11 @@ def make_server() -> MslangServer:
         (types.TEXT_DOCUMENT_FORMATTING, _format, None),
         (types.TEXT_DOCUMENT_RANGE_FORMATTING, _format_range, None),
         (types.TEXT_DOCUMENT_SIGNATURE_HELP, _signature, types.SignatureHelpOptions(trigger_characters=["(", ","])),
-        (types.TEXT_DOCUMENT_DIAGNOSTIC, _pull,
-         types.DiagnosticOptions(identifier="mslang", inter_file_dependencies=True, workspace_diagnostics=False)),
+        (
+            types.TEXT_DOCUMENT_DIAGNOSTIC,
+            _pull,
+            types.DiagnosticOptions(identifier="mslang", inter_file_dependencies=True, workspace_diagnostics=False),
+        ),
         (IR_AT, _ir_at, None),
     ):
         server.feature(method, options)(_guarded(server, method, handler))
@@ -73,6 +79,7 @@ def serve() -> None:
 def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """A handler whose failure is one line in the client's log and an empty answer, never the server's end."""
     if inspect.iscoroutinefunction(handler):
+
         async def waiting(params: Any) -> Any:
             try:
                 return await handler(server, params)
@@ -196,8 +203,16 @@ async def _ir_at(server: MslangServer, params: Any) -> dict[str, object] | None:
     try:
         answer = await server.show(path, offset, None, int(seed), _pins(getattr(params, "pins", None)))
     except WorkerFailed as error:
-        return {"statement": None, "before": "", "after": "", "diff": "", "handles": [], "decisions": [], "trace": "",
-                "error": f"the schedule could not be run: {error}"}
+        return {
+            "statement": None,
+            "before": "",
+            "after": "",
+            "diff": "",
+            "handles": [],
+            "decisions": [],
+            "trace": "",
+            "error": f"the schedule could not be run: {error}",
+        }
     return None if answer is None else convert.program_at(answer, positions)
 
 
@@ -214,5 +229,3 @@ def _pin(address: str, value: Any) -> Value:
         return tuple(value)
     found: Value = parse_pin(f"{address} = {value}")[1] if isinstance(value, str) else value
     return found
-
-

@@ -207,8 +207,9 @@ class MslangServer(LanguageServer):
         elif not self._pulls:
             self._publish(path, self._versions[path])
 
-    async def show(self, path: str, offset: int, seconds: float | None = None, seed: int = 0,
-                   pins: Mapping[str, Value] = NO_PINS) -> ProgramAt | None:
+    async def show(
+        self, path: str, offset: int, seconds: float | None = None, seed: int = 0, pins: Mapping[str, Value] = NO_PINS
+    ) -> ProgramAt | None:
         """The program at an offset, from the worker process; waits at most `seconds`.
 
         Raises:

@@ -62,8 +62,14 @@ def words(texts: Iterable[str], sort: Sort, detail: str, first: bool = False) ->
 
 def operation(signature: Signature, method: bool) -> Candidate:
     """An operation, after a dot or as a function."""
-    return Candidate(signature.name, Sort.OPERATION, signature.text, key=f"operation:{signature.name}", first=method,
-                     signature=signature)
+    return Candidate(
+        signature.name,
+        Sort.OPERATION,
+        signature.text,
+        key=f"operation:{signature.name}",
+        first=method,
+        signature=signature,
+    )
 
 
 def function_names() -> Iterator[Candidate]:

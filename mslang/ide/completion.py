@@ -28,12 +28,30 @@ from mslang.syntax.query import expected_at, keywords_at
 
 __all__ = ["Candidate", "Sort", "completions", "documentation"]
 
-_NAMING = frozenset({"LET", "AS", "BLOCK", "ALLOC", "VIEW", "PROGRAM", "SCHEDULE", "RULE", "FN", "SPACE", "CONST",
-                     "TARGET", "INTRIN", "FORK", "CASE"})
+_NAMING = frozenset(
+    {
+        "LET",
+        "AS",
+        "BLOCK",
+        "ALLOC",
+        "VIEW",
+        "PROGRAM",
+        "SCHEDULE",
+        "RULE",
+        "FN",
+        "SPACE",
+        "CONST",
+        "TARGET",
+        "INTRIN",
+        "FORK",
+        "CASE",
+    }
+)
 """After these a new name is written."""
 
-_IN_EXPRESSIONS = frozenset({"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block",
-                             "intrin"})
+_IN_EXPRESSIONS = frozenset(
+    {"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block", "intrin"}
+)
 _TESTING = frozenset({"check", "snapshot"})
 _SCHEDULING = frozenset({"fork", "case", "require", "return"}) | _TESTING
 _COMPUTING = frozenset({"alloc", "view", "block", "attr", "init", "reads", "writes", "where", "while"})
@@ -81,7 +99,7 @@ def _candidates(cursor: Cursor, snapshot: Snapshot) -> Iterable[Candidate]:
 def _starts_line(cursor: Cursor) -> bool:
     """Whether the word begins its line, where an item would."""
     assert cursor.placed is not None
-    return cursor.placed.parsed.text[:cursor.replaced.start - cursor.start].endswith("\n")
+    return cursor.placed.parsed.text[: cursor.replaced.start - cursor.start].endswith("\n")
 
 
 def _names_target(cursor: Cursor) -> bool:
@@ -96,7 +114,7 @@ def _place(cursor: Cursor) -> str:
         k -= 1
     if k == 0 or cursor.before[k - 1].kind != "AT":
         return ""
-    return "".join(t.text for t in cursor.before[k - 1:])
+    return "".join(t.text for t in cursor.before[k - 1 :])
 
 
 def _after_at(cursor: Cursor, item: tree.AnyItem | None, place: str) -> Iterator[Candidate]:
@@ -137,7 +155,7 @@ def _members(cursor: Cursor) -> Iterator[Candidate]:
     if tokens and tokens[-1].text == "machine" and cursor.placed is not None:
         item = cursor.placed.item
         target = item.target if isinstance(item, tree.Schedule | tree.Space) else None
-        name = "" if target is None else cursor.placed.parsed.text[target.span.start:target.span.end]
+        name = "" if target is None else cursor.placed.parsed.text[target.span.start : target.span.end]
         yield from words(sorted(_fields(cursor.module, name)), Sort.FIELD, "field of the target")
         return
     scoped = tokens and (tokens[-1].text in ("blockIdx", "threadIdx", "vthread", "wmma", "mma", "shared"))
@@ -159,8 +177,13 @@ def _callables(module: Module, value: Static) -> Iterator[Candidate]:
     """Rules and fns that take the value first: `b.my_rule()`."""
     for candidate in things(module):
         signature = candidate.signature
-        if signature is not None and signature.params and accepts(signature.params[0].kind, value) \
-                and candidate.sort in (Sort.RULE, Sort.FUNCTION) and signature.params[0].kind is not Kind.ANY:
+        if (
+            signature is not None
+            and signature.params
+            and accepts(signature.params[0].kind, value)
+            and candidate.sort in (Sort.RULE, Sort.FUNCTION)
+            and signature.params[0].kind is not Kind.ANY
+        ):
             yield candidate
 
 
@@ -220,16 +243,23 @@ def _of_kind(kind: Kind | None) -> Iterator[Candidate]:
 def _pins(cursor: Cursor) -> Iterator[Candidate]:
     """The addresses of the decisions of the schedule that is pinned."""
     opening = enclosing(cursor.before)
-    if opening is None or opening == 0 or cursor.before[opening].kind != "LBRACE" \
-            or cursor.before[opening - 1].kind != "WITH" or cursor.kind() not in ("LBRACE", "COMMA"):
+    if (
+        opening is None
+        or opening == 0
+        or cursor.before[opening].kind != "LBRACE"
+        or cursor.before[opening - 1].kind != "WITH"
+        or cursor.kind() not in ("LBRACE", "COMMA")
+    ):
         return
     head = opening - 1
     while head > 0 and cursor.before[head - 1].kind in ("RPAR", "LPAR", "NAME", "EQUAL", "COMMA", "NUMBER"):
         head -= 1
         thing = cursor.module.find(cursor.before[head].text)
         if isinstance(thing, Found) and isinstance(thing.item, tree.Schedule):
-            yield from (Candidate(a, Sort.DECISION, f"decision of `{thing.item.name.text}`", insert=f"{a} = ")
-                        for a in decisions_of(thing.item))
+            yield from (
+                Candidate(a, Sort.DECISION, f"decision of `{thing.item.name.text}`", insert=f"{a} = ")
+                for a in decisions_of(thing.item)
+            )
             return
 
 

@@ -51,17 +51,16 @@ def cursor_at(snapshot: Snapshot, path: str, offset: int) -> Cursor:
     word_start = end
     while word_start > 0 and (text[word_start - 1].isalnum() or text[word_start - 1] == "_"):
         word_start -= 1
-    if text[word_start:word_start + 1].isdigit():
+    if text[word_start : word_start + 1].isdigit():
         word_start = end
     word_end = end
     while word_end < len(text) and (text[word_end].isalnum() or text[word_end] == "_"):
         word_end += 1
-    silent = last is not None and (
-        (last.kind in COMMENTS) or (last.kind == "STRING" and end < last.end)
-    )
+    silent = last is not None and ((last.kind in COMMENTS) or (last.kind == "STRING" and end < last.end))
     before = tuple(significant([t for t in tokens if t.end <= word_start]))
-    return Cursor(module, placed, offset, start, text[word_start:end], Span(word_start + start, word_end + start),
-                  before, silent)
+    return Cursor(
+        module, placed, offset, start, text[word_start:end], Span(word_start + start, word_end + start), before, silent
+    )
 
 
 _OPENING = {"RPAR": "LPAR", "RSQB": "LSQB", "RBRACE": "LBRACE"}
@@ -87,7 +86,7 @@ def operand_before(tokens: Sequence[Token]) -> Sequence[Token]:
     while k > 0:
         kind = tokens[k - 1].kind
         if kind in ("RPAR", "RSQB"):
-            opening = enclosing(tokens[:k - 1])
+            opening = enclosing(tokens[: k - 1])
             if opening is None:
                 break
             k = opening

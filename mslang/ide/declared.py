@@ -43,9 +43,11 @@ def declarations(item: tree.Program | tree.Intrin) -> tuple[Name, ...]:
     """Every declaration of a program (or of the meaning of an intrinsic), outer before inner."""
     body = item.body if isinstance(item, tree.Program) else item.desc
     sizes = item.sizes if isinstance(item, tree.Program) else ()
-    return (*(Name(s.name.text, Role.SIZE, s.name.span, s, item.span) for s in sizes),
-            *(Name(p.name.text, Role.PARAMETER, p.name.span, p, item.span) for p in item.params),
-            *_inside(body, item.span))
+    return (
+        *(Name(s.name.text, Role.SIZE, s.name.span, s, item.span) for s in sizes),
+        *(Name(p.name.text, Role.PARAMETER, p.name.span, p, item.span) for p in item.params),
+        *_inside(body, item.span),
+    )
 
 
 def visible(item: tree.Program | tree.Intrin, offset: int) -> dict[str, Name]:
@@ -61,8 +63,11 @@ def _inside(body: tree.Body, whole: Span) -> Iterator[Name]:
             case tree.View(name=name):
                 yield Name(name.text, Role.VIEW, name.span, s, Span(s.span.end, body.span.end))
             case tree.Let(binders=binders):
-                yield from (Name(b.name.text, Role.LET, b.name.span, s, Span(s.span.end, body.span.end))
-                            for b in binders if b.name is not None)
+                yield from (
+                    Name(b.name.text, Role.LET, b.name.span, s, Span(s.span.end, body.span.end))
+                    for b in binders
+                    if b.name is not None
+                )
             case tree.For(loops=loops, body=inner):
                 yield from (Name(x.name.text, Role.LOOP, x.name.span, x, s.span) for x in loops)
                 yield from _inside(inner, whole)

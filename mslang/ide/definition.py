@@ -161,8 +161,10 @@ def _decision(body: tree.Body, address: str) -> Name | None:
             case tree.Fork(name=tree.Name() as name) if name.text == address:
                 return Name(address, Role.LET, name.span, s, body.span)
             case tree.Fork(cases=cases):
-                inner = next((n for c in cases if isinstance(c, tree.Case)
-                              if (n := _decision(c.body, address)) is not None), None)
+                inner = next(
+                    (n for c in cases if isinstance(c, tree.Case) if (n := _decision(c.body, address)) is not None),
+                    None,
+                )
                 if inner is not None:
                     return inner
     return None

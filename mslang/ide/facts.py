@@ -47,8 +47,12 @@ class BlockFacts(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Several lines of Markdown."""
-        lines = [f"block `{self.name}`", f"- axes: {', '.join(self.axes) or 'none'}",
-                 f"- reads {', '.join(self.reads) or 'nothing'}", f"- writes {', '.join(self.writes) or 'nothing'}"]
+        lines = [
+            f"block `{self.name}`",
+            f"- axes: {', '.join(self.axes) or 'none'}",
+            f"- reads {', '.join(self.reads) or 'nothing'}",
+            f"- writes {', '.join(self.writes) or 'nothing'}",
+        ]
         if self.operations is not None:
             lines.append(f"- {amount(self.operations, 1000, ('FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP'))}")
         if self.bytes is not None:
@@ -93,9 +97,14 @@ def block_facts(program: Program, name: str) -> BlockFacts | None:
     once = operations(replace(program, body=block.body))
     times = [a.extent.value if isinstance(a.extent, Const) else None for a in block.axes]
     work = None if once is None or None in times else once * prod(int(t) for t in times if t is not None)
-    return BlockFacts(name, axes, tuple(f"`{region_text(r)}`" for r in block.reads),
-                      tuple(f"`{region_text(r)}`" for r in block.writes), work,
-                      None if None in sizes else sum(s for s in sizes if s is not None))
+    return BlockFacts(
+        name,
+        axes,
+        tuple(f"`{region_text(r)}`" for r in block.reads),
+        tuple(f"`{region_text(r)}`" for r in block.writes),
+        work,
+        None if None in sizes else sum(s for s in sizes if s is not None),
+    )
 
 
 def buffer_facts(program: Program, name: str) -> BufferFacts | None:

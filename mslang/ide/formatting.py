@@ -26,5 +26,8 @@ def line_edits(old: str, new: str) -> tuple[Edit, ...]:
     for line in before:
         starts.append(starts[-1] + len(line))
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
-    return tuple(Edit(Span(starts[a], starts[b]), "".join(after[c:d]))
-                 for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
+    return tuple(
+        Edit(Span(starts[a], starts[b]), "".join(after[c:d]))
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    )

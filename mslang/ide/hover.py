@@ -46,8 +46,11 @@ def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
     if not text:
         return None
     kind = None if target.mention is None else target.mention.value.kind
-    runs = target.mention is not None and target.mention.bound is not None and kind in (
-        Kind.LOOP, Kind.BLOCK, Kind.TILE, Kind.SIZE, Kind.VALUES, Kind.ANY)
+    runs = (
+        target.mention is not None
+        and target.mention.bound is not None
+        and kind in (Kind.LOOP, Kind.BLOCK, Kind.TILE, Kind.SIZE, Kind.VALUES, Kind.ANY)
+    )
     return Hover(target.span, text, target.text, runs)
 
 
@@ -64,8 +67,11 @@ def with_run(found: Hover, answer: ProgramAt | None) -> Hover:
 
 def _faults(snapshot: Snapshot, path: str, offset: int) -> tuple[Span, str] | None:
     """What the codes of the diagnostics at an offset mean, and where the first of them points."""
-    found = {d.code: d.span for d in findings(snapshot.module(path))
-             if d.span is not None and d.path == path and d.span.start <= offset <= d.span.end}
+    found = {
+        d.code: d.span
+        for d in findings(snapshot.module(path))
+        if d.span is not None and d.path == path and d.span.start <= offset <= d.span.end
+    }
     pages = {code: page for code in found if (page := code_page(code)) is not None}
     if not pages:
         return None
@@ -138,5 +144,3 @@ def _axis(program: Program, name: Name) -> str:
     block = block_facts(program, name.block or "")
     mine = () if block is None else tuple(a for a in block.axes if a.startswith(f"`{name.text}:"))
     return f"axis {mine[0]} of block `{name.block}`" if mine else ""
-
-

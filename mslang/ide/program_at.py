@@ -54,8 +54,13 @@ class ProgramAt(msgspec.Struct, frozen=True):
     error: str | None
 
 
-def program_at(snapshot: Snapshot, path: str, offset: int, seed: int = 0, pins: Mapping[str, Value] = NO_PINS,
-               ) -> ProgramAt | None:
+def program_at(
+    snapshot: Snapshot,
+    path: str,
+    offset: int,
+    seed: int = 0,
+    pins: Mapping[str, Value] = NO_PINS,
+) -> ProgramAt | None:
     """The program before and after the statement of the schedule at an offset; None where there is no schedule.
 
     Open decisions are drawn from `seed`; a fork takes the case that the cursor is in, unless `pins` say otherwise.
@@ -153,8 +158,10 @@ def _answer(done: Run, moment: Moment | None, span: Span | None, whole: bool) ->
     first, second = (print_program(instantiate(p, done.numbers)) for p in (before, after))
     shown_program = instantiate(after, done.numbers)
     handles = tuple(_handle(n, refs, shown_program) for n, refs in names.items())
-    decisions = tuple(DecisionAt(d.address, shown(done.numbers.get(d.address)), decision_text(d.domain, done.numbers))
-                      for d in done.decisions)
+    decisions = tuple(
+        DecisionAt(d.address, shown(done.numbers.get(d.address)), decision_text(d.domain, done.numbers))
+        for d in done.decisions
+    )
     error = None if done.error is None else _error_text(done.error)
     return ProgramAt(span, first, second, _diff(first, second), handles, decisions, _trace(done, count), error)
 

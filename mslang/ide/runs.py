@@ -67,8 +67,11 @@ class _Recording:
     def step(self, step: Step) -> None:
         """Note a statement."""
         names = {n: self._refs(v) for n, v in step.names.items()}
-        self.moments.append(Moment(step.site, step.before, step.after, step.instructions,
-                                   {n: r for n, r in names.items() if r is not None}))
+        self.moments.append(
+            Moment(
+                step.site, step.before, step.after, step.instructions, {n: r for n, r in names.items() if r is not None}
+            )
+        )
 
     def _refs(self, value: object) -> tuple[Ref | None, ...] | None:
         match value:
@@ -83,8 +86,10 @@ class _Recording:
     def structure(self) -> Structure:
         """Which structure this replay was of."""
         events = self.session.events
-        return (tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen)),
-                tuple(e.answer for e in events if isinstance(e, Branched)))
+        return (
+            tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen)),
+            tuple(e.answer for e in events if isinstance(e, Branched)),
+        )
 
 
 def run(found: Found, seed: int = 0, pins: Mapping[str, Value] = NO_PINS) -> Run:
@@ -121,8 +126,14 @@ def _done(program: Program, recordings: list[_Recording], candidate: Candidate) 
     recording = next(r for r in reversed(recordings) if r.structure == structure)
     values = cast("Mapping[str, Number]", candidate.decisions)
     numbers = {d.address: values[d.address] for d in candidate.sketch.decisions}
-    return Run(program, tuple(recording.moments), candidate.trace, candidate.sketch.decisions, numbers,
-               recording.session.program)
+    return Run(
+        program,
+        tuple(recording.moments),
+        candidate.trace,
+        candidate.sketch.decisions,
+        numbers,
+        recording.session.program,
+    )
 
 
 def _failed(program: Program, recordings: list[_Recording], error: Diagnostic) -> Run:
@@ -130,8 +141,9 @@ def _failed(program: Program, recordings: list[_Recording], error: Diagnostic) -
         return Run(program, (), Trace(program.name), (), {}, program, error)
     last = recordings[-1]
     decisions = tuple(e for e in last.session.events if isinstance(e, Decision))
-    return Run(program, tuple(last.moments), last.session.trace(), decisions, last.session.numbers,
-               last.session.program, error)
+    return Run(
+        program, tuple(last.moments), last.session.trace(), decisions, last.session.numbers, last.session.program, error
+    )
 
 
 def trace_until(run: Run, instructions: int) -> Trace:

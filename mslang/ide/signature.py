@@ -47,7 +47,7 @@ def called(cursor: Cursor) -> Called | None:
     if signature is None:
         known = info(cursor.module, name) if name.isidentifier() else None
         signature = None if known is None else known.signature
-    declares = any(t.kind in ("FN", "RULE", "SCHEDULE") for t in cursor.before[max(opening - 2, 0):opening])
+    declares = any(t.kind in ("FN", "RULE", "SCHEDULE") for t in cursor.before[max(opening - 2, 0) : opening])
     if signature is None or declares:
         return None
     sampled = signature.group is Group.SAMPLER and not method
@@ -55,7 +55,7 @@ def called(cursor: Cursor) -> Called | None:
     parameters = signature.params[1:] if receiver_before_dot else signature.params
     if not method and not sampled and signature.params and signature.group is Group.PRIMITIVE:
         parameters = signature.params
-    given, position, current = _arguments(cursor.before[opening + 1:])
+    given, position, current = _arguments(cursor.before[opening + 1 :])
     if current is not None:
         return Called(signature, parameters, next((p for p in parameters if p.name == current), None), given)
     places = [p for p in parameters if not p.keyword]

@@ -25,7 +25,7 @@ def operand_value(cursor: Cursor, tokens: Sequence[Token]) -> Static:
     operand = operand_before(tokens)
     if not operand or cursor.placed is None:
         return ANY
-    text = cursor.placed.parsed.text[operand[0].start:operand[-1].end]
+    text = cursor.placed.parsed.text[operand[0].start : operand[-1].end]
     try:
         expression = parse_expression(text)
     except MsError:

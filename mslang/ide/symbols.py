@@ -78,8 +78,11 @@ def _body(body: tree.Body) -> Iterator[Symbol]:
                 yield Symbol(name.text if address is None else address.value, "decision", s.span, name.span)
             case tree.Fork(name=fork, cases=cases):
                 label = fork.span if fork is not None else Span(s.span.start, s.span.start + len("fork"))
-                inside = tuple(Symbol(c.name.text, "case", c.span, c.name.span, children=tuple(_body(c.body)))
-                               for c in cases if isinstance(c, tree.Case))
+                inside = tuple(
+                    Symbol(c.name.text, "case", c.span, c.name.span, children=tuple(_body(c.body)))
+                    for c in cases
+                    if isinstance(c, tree.Case)
+                )
                 yield Symbol("fork" if fork is None else fork.text, "fork", s.span, label, children=inside)
             case tree.For(body=inner) | tree.While(body=inner):
                 yield from _body(inner)
@@ -90,5 +93,11 @@ def _body(body: tree.Body) -> Iterator[Symbol]:
 
 
 def _shifted(s: Symbol, by: int) -> Symbol:
-    return Symbol(s.name, s.kind, s.span.shifted(by), s.name_span.shifted(by), s.detail,
-                  tuple(_shifted(c, by) for c in s.children))
+    return Symbol(
+        s.name,
+        s.kind,
+        s.span.shifted(by),
+        s.name_span.shifted(by),
+        s.detail,
+        tuple(_shifted(c, by) for c in s.children),
+    )

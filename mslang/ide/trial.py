@@ -31,8 +31,11 @@ PINNED = "MS260"
 def trial_names(module: Module) -> tuple[str, ...]:
     """The schedules and spaces of a file that can be run: those without errors of their own or of what they name."""
     wrong = [(d.path or module.path, d.span) for d in findings(module) if d.severity is Severity.ERROR]
-    return tuple(n for n, p in module.items.items()
-                 if isinstance(p.item, tree.Schedule | tree.Space) and not _is_wrong(p, wrong, module.path))
+    return tuple(
+        n
+        for n, p in module.items.items()
+        if isinstance(p.item, tree.Schedule | tree.Space) and not _is_wrong(p, wrong, module.path)
+    )
 
 
 def _is_wrong(placed: tree.PlacedItem, wrong: list[tuple[str, Span | None]], path: str) -> bool:
@@ -92,8 +95,16 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
     outcome = [_refusal(d, n, draws, found) for d, n in refused.items()]
     if rejected and sum(rejected.values()) == draws:
         reasons = "; ".join(f"{n} of {draws}: {why}" for why, n in rejected.most_common(3))
-        outcome.append(Diagnostic("MS261", f"no draw of {draws} is valid", at, Severity.WARNING, why=reasons,
-                                  help="loosen the requirements, or pin decisions that satisfy them"))
+        outcome.append(
+            Diagnostic(
+                "MS261",
+                f"no draw of {draws} is valid",
+                at,
+                Severity.WARNING,
+                why=reasons,
+                help="loosen the requirements, or pin decisions that satisfy them",
+            )
+        )
     return tuple(outcome)
 
 
@@ -115,4 +126,3 @@ def _in_item(d: Diagnostic, found: Found) -> Span | None:
         if path == found.module.path and span is not None and found.placed.start <= span.start < end:
             return span.shifted(-found.placed.start)
     return None
-

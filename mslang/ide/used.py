@@ -17,15 +17,16 @@ def used_names(cursor: Cursor, reader: Reader) -> Iterator[Candidate]:
     tokens = cursor.before[1:]
     texts = [t.text for t in tokens]
     if "{" in texts:
-        dotted = "".join(texts[:texts.index("{")]).rstrip(".")
+        dotted = "".join(texts[: texts.index("{")]).rstrip(".")
         if "}" not in texts:
-            yield from _exports(cursor.module.path, dotted, frozenset(texts[texts.index("{"):]), reader)
+            yield from _exports(cursor.module.path, dotted, frozenset(texts[texts.index("{") :]), reader)
         return
     if tokens and tokens[-1].kind not in ("DOT", "DANGLING_DOT"):
         return
     prefix = "".join(texts)
-    following = dict.fromkeys(m.removeprefix(prefix).split(".")[0] for m in (*library_modules(), *MODULES)
-                              if m.startswith(prefix))
+    following = dict.fromkeys(
+        m.removeprefix(prefix).split(".")[0] for m in (*library_modules(), *MODULES) if m.startswith(prefix)
+    )
     yield from (Candidate(name, Sort.MODULE, "module") for name in following if name)
     if prefix:
         yield from _exports(cursor.module.path, prefix.rstrip("."), frozenset(), reader)

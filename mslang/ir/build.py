@@ -259,7 +259,7 @@ class ProgramBuilder:
     def view(self, name: str, source: Tensor, box: Sequence[tuple[Size, Size]], keep: int | None = None) -> Tensor:
         """A name for the box of (start, extent) pairs of `source`; the last `keep` dimensions stay (all of them)."""
         ranges = tuple(Range(expression(a), expression(n)) for a, n in box)
-        shape = tuple(r.extent for r in ranges)[len(ranges) - (len(ranges) if keep is None else keep):]
+        shape = tuple(r.extent for r in ranges)[len(ranges) - (len(ranges) if keep is None else keep) :]
         buffer = self._buffer(name, tuple(Value(n) for n in shape), source.buffer.dtype, source.buffer.scope)
         self._views[-1].append(View(buffer, Region(source.buffer.name, ranges)))
         return Tensor(buffer, self)
@@ -290,8 +290,9 @@ class ProgramBuilder:
         self._bodies[-1].append(s)
 
     @contextmanager
-    def loop(self, name: str, extent: Size, *, start: Size = 0, kind: str = "serial",
-             annotations: Annotations = ()) -> Iterator[Value]:
+    def loop(
+        self, name: str, extent: Size, *, start: Size = 0, kind: str = "serial", annotations: Annotations = ()
+    ) -> Iterator[Value]:
         """An explicit loop; its variable is handed to the `with` body. A taken name gets a number."""
         var = self._fresh(name)
         body = self._open()
@@ -316,9 +317,16 @@ class ProgramBuilder:
         self.emit(Let(name, value.expr, tuple(body)))
 
     @contextmanager
-    def block(self, name: str, *axes: AxisSpec, where: Value | None = None, init: Sequence[Stmt] | None = None,
-              reads: Sequence[Region] | None = None, writes: Sequence[Region] | None = None,
-              annotations: Annotations = ()) -> Iterator[tuple[Value, ...]]:
+    def block(
+        self,
+        name: str,
+        *axes: AxisSpec,
+        where: Value | None = None,
+        init: Sequence[Stmt] | None = None,
+        reads: Sequence[Region] | None = None,
+        writes: Sequence[Region] | None = None,
+        annotations: Annotations = (),
+    ) -> Iterator[tuple[Value, ...]]:
         """A block; its axes are handed to the `with` body.
 
         Args:
@@ -333,8 +341,10 @@ class ProgramBuilder:
         name = self._fresh(name)
         loops = [(self._fresh(a.name), a.extent) for a in axes if a.binding is None]
         own = iter(loops)
-        made = tuple(Axis(a.name, expression(a.extent), a.kind,
-                          VarExpr(next(own)[0]) if a.binding is None else a.binding.expr) for a in axes)
+        made = tuple(
+            Axis(a.name, expression(a.extent), a.kind, VarExpr(next(own)[0]) if a.binding is None else a.binding.expr)
+            for a in axes
+        )
         body = self._open()
         self._allocs.append([])
         self._views.append([])
@@ -343,11 +353,13 @@ class ProgramBuilder:
         allocs, views = tuple(self._allocs.pop()), tuple(self._views.pop())
         start = inferred_init(tuple(body), made, frozenset(self._started)) if init is None else tuple(init) or None
         self._started |= {s.buffer for s in walk(tuple(body)) if isinstance(s, Store)}
-        block = Block(name, made, (), (), tuple(body), start, TRUE if where is None else where.expr, allocs, views,
-                      annotations)
+        block = Block(
+            name, made, (), (), tuple(body), start, TRUE if where is None else where.expr, allocs, views, annotations
+        )
         read, written = infer_regions(block, self._buffers)
-        result: Stmt = replace(block, reads=read if reads is None else tuple(reads),
-                               writes=written if writes is None else tuple(writes))
+        result: Stmt = replace(
+            block, reads=read if reads is None else tuple(reads), writes=written if writes is None else tuple(writes)
+        )
         for var, extent in reversed(loops):
             result = For(var, expression(extent), (result,))
         self.emit(result)
@@ -364,9 +376,26 @@ class ProgramBuilder:
     # -------------------------------------------------------------- the end
     def finish(self, annotations: Annotations = ()) -> Program:
         """The program made so far."""
-        return Program(self._name, tuple(self._params), tuple(self._bodies[0]), tuple(self._allocs[0]),
-                       tuple(self._dynamic), annotations)
+        return Program(
+            self._name,
+            tuple(self._params),
+            tuple(self._bodies[0]),
+            tuple(self._allocs[0]),
+            tuple(self._dynamic),
+            annotations,
+        )
 
 
-__all__ = ["AxisSpec", "ProgramBuilder", "Tensor", "Value", "call", "expression", "maximum", "minimum",
-           "reduce", "select", "spatial"]
+__all__ = [
+    "AxisSpec",
+    "ProgramBuilder",
+    "Tensor",
+    "Value",
+    "call",
+    "expression",
+    "maximum",
+    "minimum",
+    "reduce",
+    "select",
+    "spatial",
+]

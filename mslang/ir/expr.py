@@ -85,8 +85,18 @@ LOGICAL = frozenset({"and", "or"})
 BINARY_OPS = ARITHMETIC | SHIFTS | BITS | COMPARISONS | LOGICAL
 
 FUNCTIONS = {
-    "exp": 1, "log": 1, "tanh": 1, "sigmoid": 1, "erf": 1, "sqrt": 1, "rsqrt": 1, "pow": 2,
-    "floor": 1, "ceil": 1, "round": 1, "abs": 1,
+    "exp": 1,
+    "log": 1,
+    "tanh": 1,
+    "sigmoid": 1,
+    "erf": 1,
+    "sqrt": 1,
+    "rsqrt": 1,
+    "pow": 2,
+    "floor": 1,
+    "ceil": 1,
+    "round": 1,
+    "abs": 1,
 }
 """Math functions of `Call` and their arity (`min`, `max` and shifts are binary operators, `select` is `Select`)."""
 

@@ -102,8 +102,10 @@ def _statement(s: Stmt, buffers: Mapping[str, Buffer]) -> list[str]:
 def _store(s: Store) -> str:
     target = f"{name_text(s.buffer)}[{expr_list(s.indices, INDEX)}]"
     match s.value:
-        case Binary(op="+" | "*" as op, left=Load(buffer=b, indices=xs, dtype=d), right=value) if (
-                (b, xs) == (s.buffer, s.indices)):
+        case Binary(op="+" | "*" as op, left=Load(buffer=b, indices=xs, dtype=d), right=value) if (b, xs) == (
+            s.buffer,
+            s.indices,
+        ):
             return f"{target} {op}= {print_expr(value, d)}"
     return f"{target} = {print_expr(s.value, dtype_of(s.value))}"
 
@@ -155,7 +157,8 @@ def _block(b: Block, buffers: Mapping[str, Buffer]) -> list[str]:
     if b.init is not None:
         inside += _braced("init", _lines(b.init, buffers), one_line=True)
     elif any(a.kind == "reduce" for a in b.axes) and any(
-            isinstance(s, Store) and update_of(s) is not None for s in walk(b.body)):
+        isinstance(s, Store) and update_of(s) is not None for s in walk(b.body)
+    ):
         inside.append("init {}")
     plain = len(b.body) == 1 and isinstance(b.body[0], Store)
     return _braced(f"block {name_text(b.name)}{_axes(b.axes)}", [*inside, *_lines(b.body, buffers)], one_line=plain)

@@ -18,10 +18,21 @@ LOOP_KINDS = frozenset(
     | {f"{a}.{d}" for a in ("blockIdx", "threadIdx", "vthread") for d in "xyz"}
 )
 AXIS_KINDS = frozenset({"spatial", "reduce", "scan", "opaque"})
-SCOPES = frozenset({
-    "global", "shared", "shared.dyn", "local", "warp",
-    "wmma.a", "wmma.b", "wmma.acc", "mma.a", "mma.b", "mma.acc",
-})
+SCOPES = frozenset(
+    {
+        "global",
+        "shared",
+        "shared.dyn",
+        "local",
+        "warp",
+        "wmma.a",
+        "wmma.b",
+        "wmma.acc",
+        "mma.a",
+        "mma.b",
+        "mma.acc",
+    }
+)
 
 AttrValue = bool | int | float | str | Expr | tuple["AttrValue", ...]
 """What an annotation may hold; an `Expr` may mention symbols only."""

@@ -83,8 +83,10 @@ class _Scope(msgspec.Struct, frozen=True):
             source = self.views[buffer]
             dropped = len(source.ranges) - len(box)
             kept = zip(source.ranges[dropped:], box, strict=True)
-            buffer, box = source.buffer, (*source.ranges[:dropped],
-                                          *(Range(_plus(s.start, r.start), r.extent) for s, r in kept))
+            buffer, box = (
+                source.buffer,
+                (*source.ranges[:dropped], *(Range(_plus(s.start, r.start), r.extent) for s, r in kept)),
+            )
         return _Access(buffer, box, write, self.loops)
 
     def reads(self, e: Expr) -> Iterator[_Access]:
@@ -112,8 +114,7 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     """
     started = frozenset(s.buffer for s in walk(block.init or ()) if isinstance(s, Store))
     updated = frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
-    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated,
-                   started=started)
+    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated, started=started)
     local = {b.name for b in block.allocs}
     ranges = {a.name: Range(ZERO, a.extent) for a in block.axes}
     boxes: dict[tuple[bool, str], list[Box]] = {}
@@ -124,8 +125,9 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
         known = boxes.setdefault((a.write, a.buffer), [])
         if box not in known:
             known.append(box)
-    joined = [(write, Region(b, box)) for (write, b), found in boxes.items()
-              for box in _joined(found, buffers.get(b), ranges)]
+    joined = [
+        (write, Region(b, box)) for (write, b), found in boxes.items() for box in _joined(found, buffers.get(b), ranges)
+    ]
     return tuple(r for write, r in joined if not write), tuple(r for write, r in joined if write)
 
 
@@ -177,8 +179,10 @@ def _resolved(box: Box, buffer: Buffer | None) -> Box:
     """The box with dimensions that depend on data widened to the whole dimension."""
     if buffer is None or len(buffer.shape) != len(box):
         return box
-    return tuple(Range(ZERO, n) if _depends_on_data(r.start) or _depends_on_data(r.extent) else r
-                 for r, n in zip(box, buffer.shape, strict=True))
+    return tuple(
+        Range(ZERO, n) if _depends_on_data(r.start) or _depends_on_data(r.extent) else r
+        for r, n in zip(box, buffer.shape, strict=True)
+    )
 
 
 def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...]) -> Box:

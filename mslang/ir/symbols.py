@@ -70,6 +70,7 @@ def buffer_exprs(b: Buffer) -> Iterator[Expr]:
 
 def annotation_exprs(notes: Annotations) -> Iterator[Expr]:
     """The expressions that annotations hold."""
+
     def inside(v: AttrValue) -> Iterator[Expr]:
         if isinstance(v, Expr):
             yield v

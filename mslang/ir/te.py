@@ -144,8 +144,9 @@ def program(name: str, *results: Tensor, inputs: Sequence[Tensor] = ()) -> Progr
             b.dynamic(s.name, s.domain.lo, s.domain.hi, s.domain.multiple)
     given = [(t, b.input(t.name, t.shape, t.dtype)) for t in order if t.axes is None]
     made = [(t, b.output(t.name, t.shape, t.dtype)) for t in results if t.axes is not None]
-    made += [(t, b.alloc(t.name, t.shape, t.dtype)) for t in order
-             if t.axes is not None and not any(t is r for r in results)]
+    made += [
+        (t, b.alloc(t.name, t.shape, t.dtype)) for t in order if t.axes is not None and not any(t is r for r in results)
+    ]
     declared = {id(t): d for t, d in (*given, *made)}
     for t in order:
         if t.axes is not None:
@@ -192,11 +193,27 @@ def _block(b: ProgramBuilder, t: Tensor, axes: tuple[str, ...], out: Declared) -
 
 def _plain(v: Value) -> Value:
     """The value over plain loads."""
+
     def plain(e: Expr) -> Expr | None:
         return Load(e.buffer, e.indices, e.dtype) if isinstance(e, _Element) else None
 
     return Value(map_expr(v.expr, plain))
 
 
-__all__ = ["ReduceAxis", "Reduction", "Tensor", "call", "compute", "max", "maximum", "min", "minimum", "placeholder",
-           "program", "reduce_axis", "select", "size", "sum"]
+__all__ = [
+    "ReduceAxis",
+    "Reduction",
+    "Tensor",
+    "call",
+    "compute",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "placeholder",
+    "program",
+    "reduce_axis",
+    "select",
+    "size",
+    "sum",
+]

@@ -40,18 +40,66 @@ from mslang.ir.program import Annotations, AttrValue, Buffer, Range, Region, Vie
 from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
 
-KEYWORDS = frozenset({
-    "use", "as", "const", "target", "program", "schedule", "rule", "fn", "space", "intrin", "test", "for", "on",
-    "when", "desc", "impl", "block", "out", "inout", "let", "alloc", "view", "attr", "in", "where", "init",
-    "reads", "writes", "if", "else", "while", "fork", "case", "require", "check", "snapshot", "return", "with",
-    "and", "or", "not", "true", "false",
-})
+KEYWORDS = frozenset(
+    {
+        "use",
+        "as",
+        "const",
+        "target",
+        "program",
+        "schedule",
+        "rule",
+        "fn",
+        "space",
+        "intrin",
+        "test",
+        "for",
+        "on",
+        "when",
+        "desc",
+        "impl",
+        "block",
+        "out",
+        "inout",
+        "let",
+        "alloc",
+        "view",
+        "attr",
+        "in",
+        "where",
+        "init",
+        "reads",
+        "writes",
+        "if",
+        "else",
+        "while",
+        "fork",
+        "case",
+        "require",
+        "check",
+        "snapshot",
+        "return",
+        "with",
+        "and",
+        "or",
+        "not",
+        "true",
+        "false",
+    }
+)
 """The words of the grammar; a name that is one of them is written in backticks."""
 
 _NAME = re.compile(r"[A-Za-z]\w*|_\w+")
 
-_CALLED = {"min": "min", "max": "max", "<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or",
-           "^": "bit_xor"}
+_CALLED = {
+    "min": "min",
+    "max": "max",
+    "<<": "shift_left",
+    ">>": "shift_right",
+    "&": "bit_and",
+    "|": "bit_or",
+    "^": "bit_xor",
+}
 _OR, _AND, _NOT, _COMPARE, _SUM, _TERM, _UNARY, _ATOM = range(8)
 _LEVELS = {"or": _OR, "and": _AND, "+": _SUM, "-": _SUM, "*": _TERM, "/": _TERM, "//": _TERM, "%": _TERM}
 
@@ -242,6 +290,7 @@ def attrs(notes: Annotations) -> list[str]:
 
 def domain_text(d: Domain) -> str:
     """A domain as it is written in the header of a program."""
+
     def tile(kind: str, extent: Expr, *more: tuple[str, int | None]) -> str:
         given = (f"{name} = {v}" for name, v in more if v is not None)
         return f"{kind}({', '.join((print_expr(extent, INDEX), *given))})"

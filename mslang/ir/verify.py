@@ -107,8 +107,11 @@ def _unique(p: Program, symbols: tuple[str, ...]) -> Found:
                 local.append(n)
     for text, found in kinds.items():
         if len(found) > 1:
-            yield problem("MS150", f"`{text}` is the name of {_several(found)}",
-                          why="loops, blocks, buffers and sizes have names of their own")
+            yield problem(
+                "MS150",
+                f"`{text}` is the name of {_several(found)}",
+                why="loops, blocks, buffers and sizes have names of their own",
+            )
     for text in dict.fromkeys(local):
         clash = [k for k in kinds.get(text, ()) if k in ("buffer", "size")]
         if clash:
@@ -178,8 +181,11 @@ def _view_fits(v: View, of: Buffer, here: Visible) -> Found:
     if v.buffer.dtype != of.dtype:
         yield here.fault("MS153", f"`{name}` views `{of.dtype}` elements as `{v.buffer.dtype}`")
     if dropped < 0 or any(r.extent != ONE for r in ranges[:dropped]):
-        yield here.fault("MS154", f"`{name}` has other dimensions than what it views",
-                         "only dimensions of extent 1 in front may be left out")
+        yield here.fault(
+            "MS154",
+            f"`{name}` has other dimensions than what it views",
+            "only dimensions of extent 1 in front may be left out",
+        )
         return
     for n, r in zip(v.buffer.shape, ranges[dropped:], strict=True):
         if decide(Binary("==", n, r.extent)) is Verdict.REFUTED:
@@ -197,8 +203,11 @@ class _Statements:
     def body(self, body: tuple[Stmt, ...], here: Visible) -> Found:
         for k, s in enumerate(body):
             if isinstance(s, Let) and k < len(body) - 1:
-                yield here.fault("MS159", f"statements follow `let {s.name}` in its list",
-                                 "a `let` holds the rest of its list as its body")
+                yield here.fault(
+                    "MS159",
+                    f"statements follow `let {s.name}` in its list",
+                    "a `let` holds the rest of its list as its body",
+                )
             yield from self.statement(s, here)
 
     def statement(self, s: Stmt, here: Visible) -> Found:

@@ -96,8 +96,11 @@ def _node(e: Expr, here: Visible) -> Found:
         case Var(name=n, dtype=d):
             known = here.variables.get(n)
             if known is None:
-                yield here.fault("MS151", f"`{n}` is not in scope",
-                                 "the body of a block names its own axes and lets; bindings name the loops around")
+                yield here.fault(
+                    "MS151",
+                    f"`{n}` is not in scope",
+                    "the body of a block names its own axes and lets; bindings name the loops around",
+                )
             elif known != d:
                 yield here.fault("MS153", f"`{n}` is `{known}`, but is used as `{d}`")
         case Symbol():

@@ -133,6 +133,7 @@ def map_buffer(b: Buffer, f: Callable[[Expr], Expr]) -> Buffer:
 
 def map_annotations(notes: Annotations, f: Callable[[Expr], Expr]) -> Annotations:
     """Annotations with the expressions in them, in lists too, rebuilt by `f`."""
+
     def value(v: AttrValue) -> AttrValue:
         if isinstance(v, Expr):
             return f(v)
@@ -143,6 +144,7 @@ def map_annotations(notes: Annotations, f: Callable[[Expr], Expr]) -> Annotation
 
 def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     """A statement with every expression in it, at any depth, those of annotations too, rebuilt by `f`."""
+
     def several(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(map_stmt_exprs(x, f) for x in body)
 
@@ -158,8 +160,13 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Evaluate(value=v):
             return Evaluate(f(v))
         case For():
-            return replace(s, start=f(s.start), extent=f(s.extent), body=several(s.body),
-                           annotations=map_annotations(s.annotations, f))
+            return replace(
+                s,
+                start=f(s.start),
+                extent=f(s.extent),
+                body=several(s.body),
+                annotations=map_annotations(s.annotations, f),
+            )
         case Block():
             return replace(
                 s,

@@ -96,9 +96,7 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     notes.buffers.extend(s.allocs)
     body = _body(s.body, inner, notes)
     if s.init is not None:
-        reduced = tuple(
-            Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1)
-        )
+        reduced = tuple(Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1))
         init = _body(s.init, inner, notes)
         first = fold(conjunction(reduced))
         body = (*(init if first == TRUE else (If(first, init),)), *body)

@@ -10,8 +10,17 @@ from mslang.ir.expr import FALSE, TRUE, Binary, Cast, Const, Expr, Select, Unary
 from mslang.ir.visit import map_expr
 
 _INTEGER: Mapping[str, Callable[[int, int], int | bool]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max,
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "min": min,
+    "max": max,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 
 
@@ -36,7 +45,7 @@ def step(e: Expr) -> Expr | None:
             return right
         case Binary(op="-", left=left, right=Const(value=0, dtype=d)) if d == INDEX:
             return left
-        case Binary(op="*" | "//" , left=left, right=Const(value=1, dtype=d)) if d == INDEX:
+        case Binary(op="*" | "//", left=left, right=Const(value=1, dtype=d)) if d == INDEX:
             return left
         case Binary(op="*", left=Const(value=1, dtype=d), right=right) if d == INDEX:
             return right

@@ -34,8 +34,13 @@ def hoist(body: Body, counted: Mapping[str, int] | None = None) -> Body:
 
 def _hoisted(s: Stmt) -> Iterator[Stmt]:
     match s:
-        case For(var=v, start=Const(value=0), extent=Const(value=n), kind="serial" | "unrolled",
-                 body=(If(condition=c, then=then, otherwise=()), *rest)) if int(n) > 0:
+        case For(
+            var=v,
+            start=Const(value=0),
+            extent=Const(value=n),
+            kind="serial" | "unrolled",
+            body=(If(condition=c, then=then, otherwise=()), *rest),
+        ) if int(n) > 0:
             first = Binary("==", Var(v), ZERO)
             parts = conjuncts(c)
             if first in parts and not any(mentions(e, v) for x in walk(then) for e in expressions(x)):
@@ -54,7 +59,8 @@ def _each_zero(c: Expr, starts: Mapping[str, int]) -> Expr:
     for part in conjuncts(c):
         match condition(part):
             case Condition(relation="==", form=form) if (
-                form.constant == 0 and form.terms
+                form.constant == 0
+                and form.terms
                 and all(k > 0 and starts.get(name) == 0 for name, k in form.terms.items())
             ):
                 parts.extend(Binary("==", Var(name), ZERO) for name in form.terms)

@@ -98,6 +98,4 @@ def map_expressions(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
 
 def map_deep(body: Body, f: Callable[[Expr], Expr]) -> Body:
     """Statements with every expression in them, at any depth, rebuilt by `f`."""
-    return tuple(
-        map_expressions(with_bodies(s, tuple(map_deep(b, f) for b in bodies(s))), f) for s in body
-    )
+    return tuple(map_expressions(with_bodies(s, tuple(map_deep(b, f) for b in bodies(s))), f) for s in body)

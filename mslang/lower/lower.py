@@ -31,20 +31,28 @@ def _check_types(program: Program) -> None:
     for buffer in all_buffers(program).values():
         found = parts(buffer.dtype)
         if found is None or found.lanes > 1:
-            raise MsError(problem(
-                "MS409", f"{buffer.name} has elements of type {buffer.dtype}", why="only scalar elements are compiled",
-                help="give the buffer a dimension more, and vectorize the loop over it",
-            ))
+            raise MsError(
+                problem(
+                    "MS409",
+                    f"{buffer.name} has elements of type {buffer.dtype}",
+                    why="only scalar elements are compiled",
+                    help="give the buffer a dimension more, and vectorize the loop over it",
+                )
+            )
 
 
 def _check_decided(program: Program) -> None:
     def look(e: Expr) -> Expr:
         for x in walk_expr(e):
             if isinstance(x, Symbol) and not isinstance(x.domain, DynamicRange):
-                raise MsError(problem(
-                    "MS406", f"the decision {x.text} has no value", why="only a concrete program can be compiled",
-                    help="pin the decision, or draw one with sample",
-                ))
+                raise MsError(
+                    problem(
+                        "MS406",
+                        f"the decision {x.text} has no value",
+                        why="only a concrete program can be compiled",
+                        help="pin the decision, or draw one with sample",
+                    )
+                )
         return e
 
     map_program_exprs(program, look)

@@ -36,7 +36,7 @@ def _place(buffer: Buffer, body: Body, kept: frozenset[str]) -> Body:
         s = body[users[0]]
         inner = _descend(buffer, s, kept)
         if inner is not None:
-            return (*body[:users[0]], inner, *body[users[0] + 1:])
+            return (*body[: users[0]], inner, *body[users[0] + 1 :])
     first, last = users[0], users[-1] + 1
     return (*body[:first], allocate(buffer, body[first:last]), *body[last:])
 

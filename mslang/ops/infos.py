@@ -17,13 +17,36 @@ from mslang.sema.targets import field_names
 from mslang.syntax import tree
 from mslang.target.description import GENERIC
 
-PARAM_KINDS: Mapping[str, Kind] = MappingProxyType({
-    "int": Kind.INT, "float": Kind.FLOAT, "bool": Kind.BOOL, "str": Kind.STR, "size": Kind.SIZE, "sizes": Kind.SIZES,
-    "factors": Kind.FACTORS, "values": Kind.VALUES, "value": Kind.VALUE, "loop": Kind.LOOP, "loops": Kind.LOOPS,
-    "block": Kind.BLOCK, "blocks": Kind.BLOCKS, "buffer": Kind.BUFFER, "scope": Kind.SCOPE, "axis": Kind.AXIS,
-    "location": Kind.LOCATION, "intrin": Kind.INTRIN, "program": Kind.PROGRAM, "rule": Kind.RULE, "space": Kind.SPACE,
-    "tile": Kind.TILE, "tail": Kind.TAIL, "list": Kind.VALUES, "target": Kind.ANY, "any": Kind.ANY,
-})
+PARAM_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "int": Kind.INT,
+        "float": Kind.FLOAT,
+        "bool": Kind.BOOL,
+        "str": Kind.STR,
+        "size": Kind.SIZE,
+        "sizes": Kind.SIZES,
+        "factors": Kind.FACTORS,
+        "values": Kind.VALUES,
+        "value": Kind.VALUE,
+        "loop": Kind.LOOP,
+        "loops": Kind.LOOPS,
+        "block": Kind.BLOCK,
+        "blocks": Kind.BLOCKS,
+        "buffer": Kind.BUFFER,
+        "scope": Kind.SCOPE,
+        "axis": Kind.AXIS,
+        "location": Kind.LOCATION,
+        "intrin": Kind.INTRIN,
+        "program": Kind.PROGRAM,
+        "rule": Kind.RULE,
+        "space": Kind.SPACE,
+        "tile": Kind.TILE,
+        "tail": Kind.TAIL,
+        "list": Kind.VALUES,
+        "target": Kind.ANY,
+        "any": Kind.ANY,
+    }
+)
 """The types that parameters of schedules, rules and fns may have."""
 
 
@@ -70,14 +93,18 @@ def info_of(thing: Thing, name: str) -> ItemInfo:
 def _of_item(found: Found) -> ItemInfo:
     item = found.item
     span = item.name.span.shifted(found.placed.start)
-    made = ItemInfo(item.name.text, found.role, header_of(found), item.doc, signature_of(item), path=found.module.path,
-                    span=span)
+    made = ItemInfo(
+        item.name.text, found.role, header_of(found), item.doc, signature_of(item), path=found.module.path, span=span
+    )
     match item:
         case tree.Program(sizes=sizes, params=params):
             return msgspec.structs.replace(made, sizes=sizes, buffers=params)
         case tree.Schedule(program=program, target=target) | tree.Space(program=program, target=target):
-            return msgspec.structs.replace(made, program=None if program is None else ".".join(n.text for n in program),
-                                           target=None if target is None else _source(found, target))
+            return msgspec.structs.replace(
+                made,
+                program=None if program is None else ".".join(n.text for n in program),
+                target=None if target is None else _source(found, target),
+            )
         case tree.Target():
             return msgspec.structs.replace(made, fields=field_names(found.module, item.name.text))
     return made
@@ -106,7 +133,7 @@ def _default(p: tree.Param) -> object:
 
 
 def _source(found: Found, node: tree.Node) -> str:
-    return found.placed.parsed.text[node.span.start:node.span.end]
+    return found.placed.parsed.text[node.span.start : node.span.end]
 
 
 def header_of(found: Found) -> str:

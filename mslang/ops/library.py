@@ -12,23 +12,34 @@ def _function(name: str, *params: Param, gives: Kind) -> Signature:
     return Signature(name, Group.FUNCTION, params, (gives,), family="library")
 
 
-_TOLERANCES = (Param("rtol", Kind.FLOAT, 1e-5, keyword=True), Param("atol", Kind.FLOAT, 1e-6, keyword=True),
-               Param("seed", Kind.INT, 0, keyword=True))
+_TOLERANCES = (
+    Param("rtol", Kind.FLOAT, 1e-5, keyword=True),
+    Param("atol", Kind.FLOAT, 1e-6, keyword=True),
+    Param("seed", Kind.INT, 0, keyword=True),
+)
 
-LIBRARY: Mapping[str, Signature] = MappingProxyType({
-    "sample": _function("sample", Param("space", Kind.SPACE), Param("program", Kind.PROGRAM),
-                        Param("seed", Kind.INT, 0, keyword=True), gives=Kind.ANY),
-    "apply": _function("apply", Param("rule", Kind.RULE), Param("program", Kind.PROGRAM, None), gives=Kind.ANY),
-    "len": _function("len", Param("list", Kind.VALUES), gives=Kind.INT),
-    "min": _function("min", Param("sizes", Kind.SIZE, variadic=True), gives=Kind.SIZE),
-    "max": _function("max", Param("sizes", Kind.SIZE, variadic=True), gives=Kind.SIZE),
-    "at": _function("at", Param("loop", Kind.LOOP), gives=Kind.LOCATION),
-    "enter_postproc": _function("enter_postproc", gives=Kind.NOTHING),
-    "std.testing.equiv": _function("equiv", Param("program", Kind.PROGRAM), Param("scheduled", Kind.ANY), *_TOLERANCES,
-                                   gives=Kind.BOOL),
-    "std.testing.implements": _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL),
-    "std.testing.fits": _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL),
-    "std.cpu.auto_parallel": _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING),
-    "std.tiling.multi_level": _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE),
-})
+LIBRARY: Mapping[str, Signature] = MappingProxyType(
+    {
+        "sample": _function(
+            "sample",
+            Param("space", Kind.SPACE),
+            Param("program", Kind.PROGRAM),
+            Param("seed", Kind.INT, 0, keyword=True),
+            gives=Kind.ANY,
+        ),
+        "apply": _function("apply", Param("rule", Kind.RULE), Param("program", Kind.PROGRAM, None), gives=Kind.ANY),
+        "len": _function("len", Param("list", Kind.VALUES), gives=Kind.INT),
+        "min": _function("min", Param("sizes", Kind.SIZE, variadic=True), gives=Kind.SIZE),
+        "max": _function("max", Param("sizes", Kind.SIZE, variadic=True), gives=Kind.SIZE),
+        "at": _function("at", Param("loop", Kind.LOOP), gives=Kind.LOCATION),
+        "enter_postproc": _function("enter_postproc", gives=Kind.NOTHING),
+        "std.testing.equiv": _function(
+            "equiv", Param("program", Kind.PROGRAM), Param("scheduled", Kind.ANY), *_TOLERANCES, gives=Kind.BOOL
+        ),
+        "std.testing.implements": _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL),
+        "std.testing.fits": _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL),
+        "std.cpu.auto_parallel": _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING),
+        "std.tiling.multi_level": _function("multi_level", Param("structure", Kind.STR), gives=Kind.RULE),
+    }
+)
 """Signatures by the address of the `mslang.sema.native.Native`."""

@@ -10,8 +10,15 @@ _EITHER = Param("target", Kind.LOOP_OR_BLOCK)
 _CONSUMERS = Param("consumers", Kind.BLOCKS, None, keyword=True)
 
 
-def _primitive(name: str, family: str, *params: Param, gives: tuple[Kind, ...] = (), many: bool = False,
-               consumes: tuple[str, ...] = (), planned: bool = False) -> Signature:
+def _primitive(
+    name: str,
+    family: str,
+    *params: Param,
+    gives: tuple[Kind, ...] = (),
+    many: bool = False,
+    consumes: tuple[str, ...] = (),
+    planned: bool = False,
+) -> Signature:
     return Signature(name, Group.PRIMITIVE, params, gives, many, consumes, family, planned)
 
 
@@ -24,8 +31,16 @@ def _getter(name: str, *params: Param, gives: Kind) -> Signature:
 
 
 PRIMITIVES = (
-    _primitive("split", "loops", _LOOP, Param("factors", Kind.FACTORS), Param("tail", Kind.TAIL, "guard", keyword=True),
-               gives=(Kind.LOOP,), many=True, consumes=("loop",)),
+    _primitive(
+        "split",
+        "loops",
+        _LOOP,
+        Param("factors", Kind.FACTORS),
+        Param("tail", Kind.TAIL, "guard", keyword=True),
+        gives=(Kind.LOOP,),
+        many=True,
+        consumes=("loop",),
+    ),
     _primitive("fuse", "loops", Param("loops", Kind.LOOP, variadic=True), gives=(Kind.LOOP,), consumes=("loops",)),
     _primitive("reorder", "loops", Param("loops", Kind.LOOP, variadic=True)),
     _primitive("add_unit_loop", "loops", _EITHER, gives=(Kind.LOOP,)),
@@ -35,31 +50,74 @@ PRIMITIVES = (
     _primitive("bind", "loop kinds", _LOOP, Param("axis", Kind.AXIS)),
     _primitive("annotate", "annotations", _EITHER, Param("key", Kind.STR), Param("value", Kind.VALUE, True)),
     _primitive("unannotate", "annotations", _EITHER, Param("key", Kind.STR)),
-    _primitive("cache_read", "caching", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE, "global"),
-               _CONSUMERS, gives=(Kind.BLOCK,)),
-    _primitive("cache_write", "caching", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE, "global"),
-               _CONSUMERS, gives=(Kind.BLOCK,)),
-    _primitive("compute_at", "compute location", _BLOCK, Param("loop", Kind.LOCATION),
-               Param("index", Kind.INT, -1, keyword=True)),
-    _primitive("reverse_compute_at", "compute location", _BLOCK, Param("loop", Kind.LOCATION),
-               Param("index", Kind.INT, -1, keyword=True)),
+    _primitive(
+        "cache_read",
+        "caching",
+        _BLOCK,
+        Param("buffer", Kind.BUFFER),
+        Param("scope", Kind.SCOPE, "global"),
+        _CONSUMERS,
+        gives=(Kind.BLOCK,),
+    ),
+    _primitive(
+        "cache_write",
+        "caching",
+        _BLOCK,
+        Param("buffer", Kind.BUFFER),
+        Param("scope", Kind.SCOPE, "global"),
+        _CONSUMERS,
+        gives=(Kind.BLOCK,),
+    ),
+    _primitive(
+        "compute_at",
+        "compute location",
+        _BLOCK,
+        Param("loop", Kind.LOCATION),
+        Param("index", Kind.INT, -1, keyword=True),
+    ),
+    _primitive(
+        "reverse_compute_at",
+        "compute location",
+        _BLOCK,
+        Param("loop", Kind.LOCATION),
+        Param("index", Kind.INT, -1, keyword=True),
+    ),
     _primitive("compute_inline", "inlining", _BLOCK, consumes=("block",)),
     _primitive("reverse_compute_inline", "inlining", _BLOCK, consumes=("block",)),
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
     _primitive("set_scope", "memory", _BLOCK, Param("buffer", Kind.BUFFER), Param("scope", Kind.SCOPE)),
     _primitive("blockize", "blocks", _LOOP, gives=(Kind.BLOCK,), planned=True),
     _primitive("tensorize", "instructions", _EITHER, Param("intrin", Kind.INTRIN), planned=True),
-    _primitive("storage_align", "memory", _BLOCK, Param("axis", Kind.INT), Param("factor", Kind.INT),
-               Param("offset", Kind.INT, 0), planned=True),
-    _primitive("pipeline", "loop kinds", _LOOP, Param("stages", Kind.INT, keyword=True),
-               Param("copy", Kind.STR, None, keyword=True), planned=True),
+    _primitive(
+        "storage_align",
+        "memory",
+        _BLOCK,
+        Param("axis", Kind.INT),
+        Param("factor", Kind.INT),
+        Param("offset", Kind.INT, 0),
+        planned=True,
+    ),
+    _primitive(
+        "pipeline",
+        "loop kinds",
+        _LOOP,
+        Param("stages", Kind.INT, keyword=True),
+        Param("copy", Kind.STR, None, keyword=True),
+        planned=True,
+    ),
 )
 
 SAMPLERS = (
     _sampler("perfect_tile", _LOOP, Param("n", Kind.INT), Param("max_inner", Kind.INT, 64), gives=Kind.TILE),
     _sampler("tile", _LOOP, Param("n", Kind.INT), Param("max_inner", Kind.INT, 64), gives=Kind.TILE),
-    _sampler("partitioned_tile", _LOOP, Param("n", Kind.INT), Param("at", Kind.INT), Param("factor", Kind.INT),
-             gives=Kind.TILE),
+    _sampler(
+        "partitioned_tile",
+        _LOOP,
+        Param("n", Kind.INT),
+        Param("at", Kind.INT),
+        Param("factor", Kind.INT),
+        gives=Kind.TILE,
+    ),
     _sampler("choose", Param("values", Kind.VALUES), Param("weights", Kind.VALUES, None), gives=Kind.SIZE),
     _sampler("uniform", Param("lo", Kind.INT), Param("hi", Kind.INT), gives=Kind.SIZE),
     _sampler("permute", Param("values", Kind.VALUES), gives=Kind.LOOPS),

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NUMPY = {
-    "bool": "bool", "bf16": "uint16", "f16": "float16", "f32": "float32", "f64": "float64",
-    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)}, **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
+    "bool": "bool",
+    "bf16": "uint16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)},
+    **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
 }
 
 
@@ -24,9 +29,9 @@ def numpy_name(dtype: str) -> str:
     return _NUMPY[dtype]
 
 
-def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> tuple[
-    dict[str, NDArray[Any]], dict[str, int]
-]:
+def prepare(
+    signature: Signature, given: Sequence[object], named: Mapping[str, object]
+) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
     """Every parameter's array by name, and the dynamic sizes. Arrays are used in place, never copied.
 
     Raises MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape,
@@ -97,8 +102,11 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
     if isinstance(x, np.ndarray):
         return x
     if not hasattr(x, "__dlpack__"):
-        _refuse("MS411", f"{name} is no array but {type(x).__name__}",
-                help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)")
+        _refuse(
+            "MS411",
+            f"{name} is no array but {type(x).__name__}",
+            help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)",
+        )
     return np.from_dlpack(x)
 
 
@@ -115,12 +123,18 @@ def _dynamic_sizes(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> 
     for symbol in signature.dynamic:
         known = symbol.domain
         if symbol.text not in sizes:
-            _refuse("MS412", f"the size {symbol.text} cannot be told from the arguments",
-                    help="pass an array that has it as a dimension")
+            _refuse(
+                "MS412",
+                f"the size {symbol.text} cannot be told from the arguments",
+                help="pass an array that has it as a dimension",
+            )
         n = sizes[symbol.text]
         if isinstance(known, DynamicRange) and not (known.lo <= n <= known.hi and n % known.multiple == 0):
-            _refuse("MS412", f"{symbol.text} = {n} is not allowed",
-                    why=f"it is declared dyn({known.lo}..{known.hi}, multiple = {known.multiple})")
+            _refuse(
+                "MS412",
+                f"{symbol.text} = {n} is not allowed",
+                why=f"it is declared dyn({known.lo}..{known.hi}, multiple = {known.multiple})",
+            )
     return sizes
 
 
@@ -142,8 +156,11 @@ def _check(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int], x: ND
     strides = row_strides(shape) if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
     actual = tuple(s // size for s in x.strides)
     if any(n > 1 and a != b for n, a, b in zip(shape, actual, strides, strict=True)) and x.size:
-        _refuse("MS413", f"{p.name} has strides {actual} (in elements), expected {strides}",
-                help=f"numpy.ascontiguousarray({p.name})" if p.strides is None else None)
+        _refuse(
+            "MS413",
+            f"{p.name} has strides {actual} (in elements), expected {strides}",
+            help=f"numpy.ascontiguousarray({p.name})" if p.strides is None else None,
+        )
     if x.ctypes.data % size:
         _refuse("MS413", f"{p.name} is not aligned to its elements", help=f"{p.name}.copy()")
     if p.direction != "in" and not x.flags.writeable:
@@ -167,8 +184,11 @@ def _check_overlaps(signature: Signature, arrays: Mapping[str, NDArray[Any]]) ->
             continue
         for name, other in arrays.items():
             if name != p.name and np.may_share_memory(arrays[p.name], other):
-                _refuse("MS414", f"{p.name} and {name} share memory",
-                        why="compiled code takes what it writes to be apart from all else")
+                _refuse(
+                    "MS414",
+                    f"{p.name} and {name} share memory",
+                    why="compiled code takes what it writes to be apart from all else",
+                )
 
 
 def _refuse(code: str, message: str, why: str | None = None, help: str | None = None) -> NoReturn:

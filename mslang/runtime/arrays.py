@@ -22,11 +22,15 @@ def empty(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
         count *= n
     raw = np.empty(count * size_of(dtype) + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return raw[start:start + count * size_of(dtype)].view(numpy_name(dtype)).reshape(shape)
+    return raw[start : start + count * size_of(dtype)].view(numpy_name(dtype)).reshape(shape)
 
 
 def sparse_integers(
-    shape: tuple[int, ...], dtype: str, seed: int, density: float = 0.25, bound: int = 3,
+    shape: tuple[int, ...],
+    dtype: str,
+    seed: int,
+    density: float = 0.25,
+    bound: int = 3,
 ) -> NDArray[Any]:
     """Mostly zeros, the rest small integers: sums of their products are exact in any order.
 

@@ -62,8 +62,10 @@ class LoadedKernel:
         """What an entry is given."""
         pool = self._linker.pool if self.signature.parallel and self._linker.workers > 1 else None
         return [
-            self.workspace.ctypes.data, *((0, 0) if pool is None else (pool.launcher, pool.state)),
-            ctypes.addressof(status), *(arrays[p.name].ctypes.data for p in self.signature.parameters),
+            self.workspace.ctypes.data,
+            *((0, 0) if pool is None else (pool.launcher, pool.state)),
+            ctypes.addressof(status),
+            *(arrays[p.name].ctypes.data for p in self.signature.parameters),
             *(sizes[s.text] for s in self.signature.dynamic),
         ]
 
@@ -93,10 +95,13 @@ class Bound:
         if code:
             self._status[0] = 0
             buffer = self.kernel.signature.checked_buffers[code - 1]
-            raise MsError(problem(
-                "MS415", f"{buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
-                why="the access is out of bounds; other accesses may be too",
-            ))
+            raise MsError(
+                problem(
+                    "MS415",
+                    f"{buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
+                    why="the access is out of bounds; other accesses may be too",
+                )
+            )
 
     def time(self, limits: Limits | None = None) -> Timing:
         """How long a run takes."""

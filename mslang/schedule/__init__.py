@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from mslang.schedule.trace import Trace
 
 _HOMES = {
-    "Candidate": "space", "Schedule": "schedule", "Sketch": "sketch", "Space": "space", "Trace": "trace",
-    "replay": "replay", "space_of": "strategies", "space_of_text": "replay",
+    "Candidate": "space",
+    "Schedule": "schedule",
+    "Sketch": "sketch",
+    "Space": "space",
+    "Trace": "trace",
+    "replay": "replay",
+    "space_of": "strategies",
+    "space_of_text": "replay",
 }
 
 

@@ -17,13 +17,21 @@ Bound = dict[str, object]
 """Arguments by parameter, defaults filled in."""
 
 _HANDLES = {
-    Kind.LOOP: ("loop",), Kind.BLOCK: ("block",), Kind.LOOP_OR_BLOCK: ("loop", "block"), Kind.BUFFER: ("buffer",),
+    Kind.LOOP: ("loop",),
+    Kind.BLOCK: ("block",),
+    Kind.LOOP_OR_BLOCK: ("loop", "block"),
+    Kind.BUFFER: ("buffer",),
     Kind.LOCATION: ("loop",),
 }
 _ELEMENTS = {Kind.LOOPS: Kind.LOOP, Kind.BLOCKS: Kind.BLOCK, Kind.SIZES: Kind.SIZE}
 _SCALARS: Mapping[Kind, tuple[type, ...]] = {
-    Kind.INT: (int,), Kind.FLOAT: (int, float), Kind.BOOL: (bool,), Kind.STR: (str,), Kind.SCOPE: (str,),
-    Kind.AXIS: (str,), Kind.TAIL: (str,),
+    Kind.INT: (int,),
+    Kind.FLOAT: (int, float),
+    Kind.BOOL: (bool,),
+    Kind.STR: (str,),
+    Kind.SCOPE: (str,),
+    Kind.AXIS: (str,),
+    Kind.TAIL: (str,),
 }
 
 
@@ -112,9 +120,12 @@ def _size(op: str, param: Param, value: object) -> Expr:
 
 
 def _wrong(op: str, param: Param, value: object) -> ScheduleError:
-    return ScheduleError(problem(
-        "MS203", f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
-    ))
+    return ScheduleError(
+        problem(
+            "MS203",
+            f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
+        )
+    )
 
 
 def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:

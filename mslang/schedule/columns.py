@@ -65,8 +65,14 @@ def _column(decision: Decision, n: int, seed: int, before: Mapping[str, Column])
     return out
 
 
-def _tiles(domain: Domain, values: distribution.Values, n: int, rng: np.random.Generator, seed: int, address: str,
-           ) -> Column:
+def _tiles(
+    domain: Domain,
+    values: distribution.Values,
+    n: int,
+    rng: np.random.Generator,
+    seed: int,
+    address: str,
+) -> Column:
     import numpy as np
 
     if isinstance(domain, PerfectTile | PartitionedTile) and 0 < distribution.count(domain, values) <= TABLE:

@@ -113,8 +113,14 @@ class Drawing:
     the redraws of one sample.
     """
 
-    def __init__(self, seed: int, *, attempt: int = 0, pins: Mapping[str, Value] | None = None, strict: bool = False,
-                 ) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        attempt: int = 0,
+        pins: Mapping[str, Value] | None = None,
+        strict: bool = False,
+    ) -> None:
         self.seed, self.attempt, self.strict = seed, attempt, strict
         self.pins: Mapping[str, Value] = {a: _frozen(v) for a, v in (pins or {}).items()}
         self.warnings: dict[str, Diagnostic] = {}
@@ -131,10 +137,13 @@ class Drawing:
         self.drew = True
         drawn = distribution.draw(decision.domain, generator(self.seed, self.attempt, decision.address), values)
         if drawn is None:
-            raise NoValue(problem(
-                "MS258", f"`{decision.address}` has no value to draw",
-                why="nothing satisfies the limits of its distribution",
-            ))
+            raise NoValue(
+                problem(
+                    "MS258",
+                    f"`{decision.address}` has no value to draw",
+                    why="nothing satisfies the limits of its distribution",
+                )
+            )
         return drawn
 
     def structure(self, choice: Structural) -> Label:
@@ -249,11 +258,18 @@ def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:
 
 def _stale(address: str, value: Value, why: str, mended: Value | None) -> Diagnostic:
     if mended is None:
-        return problem("MS254", f"the pin `{address} = {shown(value)}` does not fit", why=why,
-                       help="delete the pin to draw the decision again")
+        return problem(
+            "MS254",
+            f"the pin `{address} = {shown(value)}` does not fit",
+            why=why,
+            help="delete the pin to draw the decision again",
+        )
     return Diagnostic(
-        "MS254", f"the pin `{address} = {shown(value)}` is stale: {shown(mended)} is taken", severity=Severity.WARNING,
-        why=why, help="write the new value, or delete the pin to draw again",
+        "MS254",
+        f"the pin `{address} = {shown(value)}` is stale: {shown(mended)} is taken",
+        severity=Severity.WARNING,
+        why=why,
+        help="write the new value, or delete the pin to draw again",
     )
 
 

@@ -37,8 +37,6 @@ Values = Mapping[str, Number]
 """Values by address."""
 
 
-
-
 Tile = PerfectTile | PartitionedTile | FreeTile
 """The domains whose values are tiles."""
 
@@ -51,9 +49,7 @@ def extent_of(domain: Tile, values: Values) -> int | None:
 
 def plain(values: Values) -> dict[str, int | tuple[int, ...]]:
     """The values as substitution takes them (an inferred size is never asked for)."""
-    return {
-        name: v if isinstance(v, int) else tuple(0 if x is None else x for x in v) for name, v in values.items()
-    }
+    return {name: v if isinstance(v, int) else tuple(0 if x is None else x for x in v) for name, v in values.items()}
 
 
 def depends_on(domain: Domain) -> frozenset[str]:
@@ -189,7 +185,7 @@ def _mended(domain: Domain, value: object, values: Values) -> Number | None:
             if not isinstance(value, tuple) or not all(x is None or (_is_int(x) and x >= 1) for x in value):
                 return None
             given = tuple(1 if x is None else x for x in value)
-            wanted = (1,) * (n - len(given)) + given[max(len(given) - n, 0):]
+            wanted = (1,) * (n - len(given)) + given[max(len(given) - n, 0) :]
             return _mended_tile(domain, wanted, extent_of(domain, values))
     raise TypeError(f"no decision has this domain: {domain!r}")
 
@@ -241,7 +237,7 @@ def neighbours(domain: Domain, value: Number, values: Values) -> Iterator[Number
         case (Choice(values=xs), int()):
             order = sorted(set(xs))
             k = order.index(value)
-            yield from (*order[max(k - 1, 0):k], *order[k + 1:k + 2])
+            yield from (*order[max(k - 1, 0) : k], *order[k + 1 : k + 2])
         case (Uniform(lo=lo, hi=hi), int()):
             yield from (x for x in (value - 1, value + 1) if lo <= x < hi)
 
@@ -251,7 +247,7 @@ def _free_neighbours(value: Sizes, extent: int | None, cap: int | None) -> Itera
     whole = tuple(1 if x is None else x for x in value)
     for k in range(1, len(value)):
         for changed in (whole[k] * 2, whole[k] // 2, whole[k] + 1, whole[k] - 1):
-            moved = _mended_free((*whole[:k], max(changed, 1), *whole[k + 1:]), extent, cap)
+            moved = _mended_free((*whole[:k], max(changed, 1), *whole[k + 1 :]), extent, cap)
             if moved not in seen:
                 seen.add(moved)
                 yield moved
@@ -261,10 +257,14 @@ def _free_neighbours(value: Sizes, extent: int | None, cap: int | None) -> Itera
 def _known(domain: PerfectTile | PartitionedTile, values: Values) -> int:
     extent = extent_of(domain, values)
     if extent is None:
-        raise ScheduleError(problem(
-            "MS259", "a perfect tile of an extent that is known only at the call cannot be drawn",
-            why="its divisors are not known", help="use `tile`, which draws any sizes and guards the remainder",
-        ))
+        raise ScheduleError(
+            problem(
+                "MS259",
+                "a perfect tile of an extent that is known only at the call cannot be drawn",
+                why="its divisors are not known",
+                help="use `tile`, which draws any sizes and guards the remainder",
+            )
+        )
     return extent
 
 

@@ -74,8 +74,9 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
             return _at(e, frame, lambda: values.combine(op, left, right))
         case tree.Unary(op=op, operand=x):
             inner = evaluate(it, x, frame)
-            return _at(e, frame, lambda: values.invert(inner) if op == "not" else
-                       values.negate(inner) if op == "-" else inner)
+            return _at(
+                e, frame, lambda: values.invert(inner) if op == "not" else values.negate(inner) if op == "-" else inner
+            )
         case tree.List(items=items):
             return tuple(evaluate(it, x, frame) for x in items)
         case tree.Group(items=(inner,)):
@@ -176,8 +177,13 @@ def _member(it: Interpreter, base: object, name: str) -> object:
             if name in fields:
                 return fields[name]
             near = nearest(name, fields)
-            raise ScheduleError(problem("MS204", f"target `{base.name}` has no field `{name}`",
-                                        help=f"did you mean `{near}`?" if near else None))
+            raise ScheduleError(
+                problem(
+                    "MS204",
+                    f"target `{base.name}` has no field `{name}`",
+                    help=f"did you mean `{near}`?" if near else None,
+                )
+            )
     raise ScheduleError(problem("MS204", f"{describe(base)} has no member `{name}`"))
 
 
@@ -193,8 +199,12 @@ def _logic(it: Interpreter, op: str, a: tree.Expr, b: tree.Expr, frame: Frame) -
 def _range(it: Interpreter, e: tree.Binary, frame: Frame) -> tuple[int, ...]:
     lo, hi = evaluate(it, e.left, frame), evaluate(it, e.right, frame)
     if not (isinstance(lo, int) and isinstance(hi, int)):
-        raise failure("MS203", e, "the bounds of a range in a schedule are numbers",
-                      why="how often something is done is structure")
+        raise failure(
+            "MS203",
+            e,
+            "the bounds of a range in a schedule are numbers",
+            why="how often something is done is structure",
+        )
     return tuple(range(lo, hi))
 
 
@@ -247,14 +257,18 @@ def unpack(binders: Sequence[tree.Binder], value: object, at: tree.Node) -> dict
     star = next((k for k, b in enumerate(binders) if b.star), None)
     if star is None:
         if len(items) != len(binders):
-            raise failure("MS206", at, f"{len(binders)} names for {len(items)} values",
-                 help="`_` discards a value, `*rest` takes all that remain")
+            raise failure(
+                "MS206",
+                at,
+                f"{len(binders)} names for {len(items)} values",
+                help="`_` discards a value, `*rest` takes all that remain",
+            )
         spread: list[object] = list(items)
     else:
         after = len(binders) - star - 1
         if len(items) < len(binders) - 1:
             raise failure("MS206", at, f"at least {len(binders) - 1} values are needed, there are {len(items)}")
-        spread = [*items[:star], tuple(items[star:len(items) - after]), *items[len(items) - after:]]
+        spread = [*items[:star], tuple(items[star : len(items) - after]), *items[len(items) - after :]]
     return {b.name.text: x for b, x in zip(binders, spread, strict=True) if b.name is not None}
 
 
@@ -315,4 +329,3 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
             raise failure("MS202", e, f"{describe(receiver[0])} has no operation `{name}`", help=help)
         raise failure("MS201", e, f"unknown name `{name}`", help=help)
     return _at(e, frame, lambda: it.call_value(value, args, kwargs, e, frame))
-

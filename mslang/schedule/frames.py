@@ -36,11 +36,14 @@ class Address(msgspec.Struct, frozen=True):
             ScheduleError: MS264, the fn was called without a `let`.
         """
         if self.closed:
-            raise ScheduleError(problem(
-                "MS264", "an fn that samples must be called under a `let`",
-                why="the binder is the first part of the addresses of its decisions",
-                help=f"write `let x = …`: this decision is then `x/{name}`",
-            ))
+            raise ScheduleError(
+                problem(
+                    "MS264",
+                    "an fn that samples must be called under a `let`",
+                    why="the binder is the first part of the addresses of its decisions",
+                    help=f"write `let x = …`: this decision is then `x/{name}`",
+                )
+            )
         return f"{self.prefix}{name}{self.suffix}"
 
     def under(self, binder: str | None) -> Address:
@@ -61,8 +64,9 @@ class Address(msgspec.Struct, frozen=True):
 class Frame:
     """The names of a running body; `for` bodies and branches share their item's names, comprehensions do not."""
 
-    def __init__(self, place: Place, names: dict[str, object] | None = None, address: Address | None = None,
-                 depth: int = 0) -> None:
+    def __init__(
+        self, place: Place, names: dict[str, object] | None = None, address: Address | None = None, depth: int = 0
+    ) -> None:
         self.place = place
         self.names: dict[str, object] = {} if names is None else names
         self.address = address or Address()
@@ -78,9 +82,10 @@ class Frame:
 
     def site(self, node: tree.Node) -> Site:
         """Where a node stands."""
-        raw = self.place.text[node.span.start:node.span.end]
-        return Site(" ".join(raw.split()) or type(node).__name__.lower(), self.place.path,
-                    node.span.shifted(self.place.start))
+        raw = self.place.text[node.span.start : node.span.end]
+        return Site(
+            " ".join(raw.split()) or type(node).__name__.lower(), self.place.path, node.span.shifted(self.place.start)
+        )
 
     def blame(self, error: MsError, span: Span) -> MsError:
         """The error pointing at `span`, unless it points into this text already; from an inner call, with a note."""

@@ -74,18 +74,26 @@ class HandleTable:
             ScheduleError: MS211, it was consumed; MS203, it is another schedule's.
         """
         if handle.number >= len(self._made) or self._made[handle.number] != handle:
-            raise ScheduleError(problem("MS203", f"the {handle.kind} `{handle.name}` is another schedule's",
-                                        help="ask this schedule for its own: `schedule.get(name)`"))
+            raise ScheduleError(
+                problem(
+                    "MS203",
+                    f"the {handle.kind} `{handle.name}` is another schedule's",
+                    help="ask this schedule for its own: `schedule.get(name)`",
+                )
+            )
         state = self._state[handle.number]
         if not isinstance(state, Death):
             return state
         into = ", ".join(f"`{n}`" for n in state.into)
-        raise ScheduleError(problem(
-            "MS211", f"{handle.kind} `{handle.name}` does not exist any more",
-            why=f"it was consumed by `{state.site.text}`",
-            help=f"use what stands in its place: {into}" if into else None,
-            notes=(Note("consumed here", state.site.span, state.site.path),) if state.site.span is not None else (),
-        ))
+        raise ScheduleError(
+            problem(
+                "MS211",
+                f"{handle.kind} `{handle.name}` does not exist any more",
+                why=f"it was consumed by `{state.site.text}`",
+                help=f"use what stands in its place: {into}" if into else None,
+                notes=(Note("consumed here", state.site.span, state.site.path),) if state.site.span is not None else (),
+            )
+        )
 
     def alive(self, handle: Handle) -> bool:
         """Whether a handle still stands for something."""

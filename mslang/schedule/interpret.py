@@ -118,15 +118,21 @@ class Interpreter:
         self.world.judge(self, s, frame)
 
     # ------------------------------------------------------------------ items
-    def run_schedule(self, found: Found, args: Sequence[object] = (),
-                     kwargs: Mapping[str, object] = MappingProxyType({})) -> None:
+    def run_schedule(
+        self, found: Found, args: Sequence[object] = (), kwargs: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
         """Run a schedule item that has a body."""
         item = found.item
         assert isinstance(item, tree.Schedule) and item.body is not None
         self.run_text(item, place_of(found), args, kwargs)
 
-    def run_text(self, item: tree.Schedule, place: Place, args: Sequence[object] = (),
-                 kwargs: Mapping[str, object] = MappingProxyType({})) -> None:
+    def run_text(
+        self,
+        item: tree.Schedule,
+        place: Place,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         """Run a schedule whose body is at hand."""
         assert item.body is not None
         frame = Frame(place)
@@ -136,14 +142,21 @@ class Interpreter:
         except Returned:
             return
 
-    def run_fn(self, found: Found, args: Sequence[object], kwargs: Mapping[str, object], address: Address, depth: int,
-               ) -> object:
+    def run_fn(
+        self,
+        found: Found,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        address: Address,
+        depth: int,
+    ) -> object:
         """Run an fn; gives what it returns."""
         item = found.item
         assert isinstance(item, tree.Fn)
         if depth > DEPTH:
-            raise ScheduleError(problem("MS265", f"`{item.name.text}` calls itself without end",
-                                        why=f"the calls are {DEPTH} deep"))
+            raise ScheduleError(
+                problem("MS265", f"`{item.name.text}` calls itself without end", why=f"the calls are {DEPTH} deep")
+            )
         frame = Frame(place_of(found), address=address, depth=depth)
         frame.names.update(self._parameters(item.params, item.name.text, args, kwargs, frame))
         try:
@@ -152,8 +165,13 @@ class Interpreter:
             return returned.value
         return None
 
-    def run_rule(self, found: Found, block: Handle, args: Sequence[object] = (),
-                 kwargs: Mapping[str, object] = MappingProxyType({})) -> bool:
+    def run_rule(
+        self,
+        found: Found,
+        block: Handle,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] = MappingProxyType({}),
+    ) -> bool:
         """Run a rule on one block, if its `when` holds; gives whether it did."""
         item = found.item
         assert isinstance(item, tree.Rule)
@@ -187,8 +205,14 @@ class Interpreter:
             case _:
                 raise ScheduleError(problem("MS203", f"`apply` takes a rule, not {describe(rule)}"))
 
-    def _parameters(self, params: Sequence[tree.Param], name: str, args: Sequence[object], kwargs: Mapping[str, object],
-                    frame: Frame) -> dict[str, object]:
+    def _parameters(
+        self,
+        params: Sequence[tree.Param],
+        name: str,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        frame: Frame,
+    ) -> dict[str, object]:
         if len(args) > len(params):
             raise ScheduleError(problem("MS205", f"`{name}` takes {len(params)} arguments, {len(args)} are given"))
         bound = {p.name.text: a for p, a in zip(params, args)}
@@ -196,9 +220,15 @@ class Interpreter:
         for key, value in kwargs.items():
             if key not in known or key in bound:
                 near = nearest(key, known)
-                raise ScheduleError(problem("MS205", f"`{name}` has no parameter `{key}`" if key not in known else
-                                            f"`{key}` of `{name}` is given twice",
-                                            help=f"did you mean `{near}`?" if near and key not in known else None))
+                raise ScheduleError(
+                    problem(
+                        "MS205",
+                        f"`{name}` has no parameter `{key}`"
+                        if key not in known
+                        else f"`{key}` of `{name}` is given twice",
+                        help=f"did you mean `{near}`?" if near and key not in known else None,
+                    )
+                )
             bound[key] = value
         for p in params:
             if p.name.text not in bound:
@@ -208,8 +238,14 @@ class Interpreter:
         return bound
 
     # ------------------------------------------------------------------ calls
-    def operation(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], names: Names, site: Site,
-                  ) -> object:
+    def operation(
+        self,
+        name: str,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        names: Names,
+        site: Site,
+    ) -> object:
         """Apply a primitive, or ask a getter."""
         result = self.session.call(name, args, kwargs, names=names, site=site)
         signature = OPERATIONS[name]
@@ -231,8 +267,9 @@ class Interpreter:
         assert self.world.method is not None
         return self.world.method(self, value, name, e, frame)
 
-    def call_value(self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call,
-                   frame: Frame) -> object:
+    def call_value(
+        self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame
+    ) -> object:
         """Call what a name stands for: an fn runs, a rule runs on its block, a schedule takes its arguments."""
         match value:
             case ItemValue(found=found, item=tree.Fn()):
@@ -250,8 +287,11 @@ class Interpreter:
     def _native(self, value: NativeValue) -> object:
         run = self.world.natives.get(value.native.address) or NATIVES.get(value.native.address)
         if run is None:
-            raise ScheduleError(problem("MS266", f"`{value.native.address}` cannot run here",
-                                        why="nothing that implements it is loaded"))
+            raise ScheduleError(
+                problem(
+                    "MS266", f"`{value.native.address}` cannot run here", why="nothing that implements it is loaded"
+                )
+            )
         return run(self, value.args, dict(value.kwargs))
 
 
@@ -261,7 +301,7 @@ def place_of(found: Found) -> Place:
 
 
 def _call_text(e: tree.Call, frame: Frame) -> str:
-    return " ".join(frame.place.text[e.span.start:e.span.end].split())
+    return " ".join(frame.place.text[e.span.start : e.span.end].split())
 
 
 def _order(attributes: Sequence[tree.Attribute]) -> str:
@@ -286,8 +326,13 @@ def _len(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], 
 
 
 def _extreme(op: str) -> Builtin:
-    def find(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-             ) -> object:
+    def find(
+        it: Interpreter,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        e: tree.Call,
+        frame: Frame,
+    ) -> object:
         items = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
         if not items or kwargs:
             raise ScheduleError(problem("MS205", f"`{op}` takes sizes, or a list of them"))
@@ -299,21 +344,37 @@ def _extreme(op: str) -> Builtin:
     return find
 
 
-def _location(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-              ) -> object:
+def _location(
+    it: Interpreter,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    e: tree.Call,
+    frame: Frame,
+) -> object:
     if len(args) != 1 or not isinstance(args[0], Handle) or args[0].kind != "loop":
         raise ScheduleError(problem("MS205", "`at` takes a loop"))
     return Location(f"at({it.session.handles.resolve(args[0]).name})", args[0])
 
 
-def _enter_postproc(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-                    ) -> object:
+def _enter_postproc(
+    it: Interpreter,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    e: tree.Call,
+    frame: Frame,
+) -> object:
     it.session.enter_postproc()
     return None
 
 
-BUILTINS: Mapping[str, Builtin] = MappingProxyType({
-    "apply": _apply, "len": _len, "min": _extreme("min"), "max": _extreme("max"), "at": _location,
-    "enter_postproc": _enter_postproc,
-})
+BUILTINS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "apply": _apply,
+        "len": _len,
+        "min": _extreme("min"),
+        "max": _extreme("max"),
+        "at": _location,
+        "enter_postproc": _enter_postproc,
+    }
+)
 """The functions that need no `use`."""

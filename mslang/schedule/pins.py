@@ -31,8 +31,12 @@ def pin_value(e: tree.Expr, loop: Callable[[str], str] = str) -> Value:
             return tuple(_element(x) for x in items)
         case tree.Call(callee=tree.Ref(name=tree.Name(text="at")), args=(tree.Arg(value=tree.Ref(name=name)),)):
             return f"at({loop(name.text)})"
-    raise failure("MS203", e, "this is no value of a decision",
-         help="a pin is a number, a list of numbers, the name of a case, `at(loop)`, or a text in quotes")
+    raise failure(
+        "MS203",
+        e,
+        "this is no value of a decision",
+        help="a pin is a number, a list of numbers, the name of a case, `at(loop)`, or a text in quotes",
+    )
 
 
 def _element(e: tree.Expr) -> int:

@@ -83,8 +83,13 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
         raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
     kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
     if [n for n, _ in instruction.arguments] != list(kinds):
-        raise ScheduleError(problem("MS263", f"`{instruction.op}` is called with other arguments than it takes",
-                                    why=f"it takes {', '.join(kinds)}"))
+        raise ScheduleError(
+            problem(
+                "MS263",
+                f"`{instruction.op}` is called with other arguments than it takes",
+                why=f"it takes {', '.join(kinds)}",
+            )
+        )
     bound = {
         name: unwritten(_current(session, argument), kinds[name], session.operand_value)
         for name, argument in instruction.arguments
@@ -95,8 +100,13 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
     if instruction.address is None:
         session.apply(instruction.op, bound, names=instruction.results, site=Site(instruction.op))
         return
-    session.sample(instruction.op, bound, address=instruction.address, name=instruction.results[0],
-                   given=values.get(instruction.address))
+    session.sample(
+        instruction.op,
+        bound,
+        address=instruction.address,
+        name=instruction.results[0],
+        given=values.get(instruction.address),
+    )
 
 
 def _current(session: Session, argument: Argument) -> Argument:
@@ -135,7 +145,7 @@ def space_of_text(text: str, program: Program, world: World = PLAIN, module: Mod
     if not isinstance(item, tree.Schedule) or item.body is None:
         raise MsError(problem("MS263", "one `schedule` item with a body is needed here"))
     place = Place(module, None, 0, text)
-    target = None if item.target is None else " ".join(text[item.target.span.start:item.target.span.end].split())
+    target = None if item.target is None else " ".join(text[item.target.span.start : item.target.span.end].split())
 
     def recipe(session: Session) -> str | None:
         Interpreter(session, world).run_text(item, place)

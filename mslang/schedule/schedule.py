@@ -31,39 +31,77 @@ class Size(msgspec.Struct, frozen=True):
 
     expr: Expr
 
-    def __add__(self, other: object) -> Size | int: return _combine("+", self, other)
-    def __radd__(self, other: object) -> Size | int: return _combine("+", other, self)
-    def __sub__(self, other: object) -> Size | int: return _combine("-", self, other)
-    def __rsub__(self, other: object) -> Size | int: return _combine("-", other, self)
-    def __mul__(self, other: object) -> Size | int: return _combine("*", self, other)
-    def __rmul__(self, other: object) -> Size | int: return _combine("*", other, self)
-    def __floordiv__(self, other: object) -> Size | int: return _combine("//", self, other)
-    def __rfloordiv__(self, other: object) -> Size | int: return _combine("//", other, self)
-    def __mod__(self, other: object) -> Size | int: return _combine("%", self, other)
-    def __rmod__(self, other: object) -> Size | int: return _combine("%", other, self)
-    def __le__(self, other: object) -> Size | bool: return _compare("<=", self, other)
-    def __lt__(self, other: object) -> Size | bool: return _compare("<", self, other)
-    def __ge__(self, other: object) -> Size | bool: return _compare(">=", self, other)
-    def __gt__(self, other: object) -> Size | bool: return _compare(">", self, other)
+    def __add__(self, other: object) -> Size | int:
+        return _combine("+", self, other)
+
+    def __radd__(self, other: object) -> Size | int:
+        return _combine("+", other, self)
+
+    def __sub__(self, other: object) -> Size | int:
+        return _combine("-", self, other)
+
+    def __rsub__(self, other: object) -> Size | int:
+        return _combine("-", other, self)
+
+    def __mul__(self, other: object) -> Size | int:
+        return _combine("*", self, other)
+
+    def __rmul__(self, other: object) -> Size | int:
+        return _combine("*", other, self)
+
+    def __floordiv__(self, other: object) -> Size | int:
+        return _combine("//", self, other)
+
+    def __rfloordiv__(self, other: object) -> Size | int:
+        return _combine("//", other, self)
+
+    def __mod__(self, other: object) -> Size | int:
+        return _combine("%", self, other)
+
+    def __rmod__(self, other: object) -> Size | int:
+        return _combine("%", other, self)
+
+    def __le__(self, other: object) -> Size | bool:
+        return _compare("<=", self, other)
+
+    def __lt__(self, other: object) -> Size | bool:
+        return _compare("<", self, other)
+
+    def __ge__(self, other: object) -> Size | bool:
+        return _compare(">=", self, other)
+
+    def __gt__(self, other: object) -> Size | bool:
+        return _compare(">", self, other)
+
     def __eq__(self, other: object) -> Size | bool:  # type: ignore[override]
         return _compare("==", self, other)
 
     def __ne__(self, other: object) -> Size | bool:  # type: ignore[override]
         return _compare("!=", self, other)
 
-    def __and__(self, other: object) -> Size | bool: return _both("and", self, other)
-    def __or__(self, other: object) -> Size | bool: return _both("or", self, other)
-    def __invert__(self) -> Size | bool: return _condition(values.invert(self.expr))
-    def __neg__(self) -> Size | int: return _combine("-", 0, self)
+    def __and__(self, other: object) -> Size | bool:
+        return _both("and", self, other)
+
+    def __or__(self, other: object) -> Size | bool:
+        return _both("or", self, other)
+
+    def __invert__(self) -> Size | bool:
+        return _condition(values.invert(self.expr))
+
+    def __neg__(self) -> Size | int:
+        return _combine("-", 0, self)
 
     def __hash__(self) -> int:
         return hash(self.expr)
 
     def __bool__(self) -> bool:
-        raise ScheduleError(problem(
-            "MS203", "this condition depends on decisions: it is neither true nor false yet",
-            help="ask `schedule.branch(condition)`, which makes the answer part of the structure",
-        ))
+        raise ScheduleError(
+            problem(
+                "MS203",
+                "this condition depends on decisions: it is neither true nor false yet",
+                help="ask `schedule.branch(condition)`, which makes the answer part of the structure",
+            )
+        )
 
 
 SizeLike = int | Size
@@ -80,8 +118,13 @@ class Schedule:
         pins: decisions that are given, by address.
     """
 
-    def __init__(self, program: Program, target: Target | str | None = None, seed: int = 0,
-                 pins: Mapping[str, Value] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        target: Target | str | None = None,
+        seed: int = 0,
+        pins: Mapping[str, Value] | None = None,
+    ) -> None:
         self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
         self.session = Session(program, self._drawing)
@@ -164,49 +207,96 @@ class Schedule:
         return found
 
     # ------------------------------------------------------------------ sampling
-    def perfect_tile(self, loop: Handle, n: int, max_inner: int | None = 64, *, name: str, address: str | None = None,
-                     decision: Sequence[int] | None = None) -> Tile:
+    def perfect_tile(
+        self,
+        loop: Handle,
+        n: int,
+        max_inner: int | None = 64,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: Sequence[int] | None = None,
+    ) -> Tile:
         """Draw `n` factors of a loop's extent, the innermost at most `max_inner`."""
         return self._tile("perfect_tile", (loop, n, max_inner), name, address, decision)
 
-    def tile(self, loop: Handle, n: int, max_inner: int | None = 64, *, name: str, address: str | None = None,
-             decision: Sequence[int | None] | None = None) -> Tile:
+    def tile(
+        self,
+        loop: Handle,
+        n: int,
+        max_inner: int | None = 64,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: Sequence[int | None] | None = None,
+    ) -> Tile:
         """Draw `n` sizes that cover a loop's extent, divisors or not."""
         return self._tile("tile", (loop, n, max_inner), name, address, decision)
 
-    def partitioned_tile(self, loop: Handle, n: int, at: int, factor: int, *, name: str, address: str | None = None,
-                         decision: Sequence[int] | None = None) -> Tile:
+    def partitioned_tile(
+        self,
+        loop: Handle,
+        n: int,
+        at: int,
+        factor: int,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: Sequence[int] | None = None,
+    ) -> Tile:
         """Draw `n` factors of which those from `at` on multiply to a multiple of `factor`."""
         return self._tile("partitioned_tile", (loop, n, at, factor), name, address, decision)
 
-    def choose(self, values: Sequence[object], weights: Sequence[float] | None = None, *, name: str,
-               address: str | None = None, decision: Value | None = None) -> object:
+    def choose(
+        self,
+        values: Sequence[object],
+        weights: Sequence[float] | None = None,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: Value | None = None,
+    ) -> object:
         """Draw one of some values: an integer as a size, anything else as structure."""
         return self.sample("choose", values, weights, name=name, address=address, decision=decision)
 
-    def uniform(self, lo: int, hi: int, *, name: str, address: str | None = None, decision: int | None = None,
-                ) -> SizeLike:
+    def uniform(
+        self,
+        lo: int,
+        hi: int,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: int | None = None,
+    ) -> SizeLike:
         """Draw an integer, `lo <= value < hi`."""
         found = self.sample("uniform", lo, hi, name=name, address=address, decision=decision)
         assert isinstance(found, int | Size)
         return found
 
-    def permute(self, values: Sequence[Handle], *, name: str, address: str | None = None,
-                decision: Sequence[int] | None = None) -> tuple[Handle, ...]:
+    def permute(
+        self, values: Sequence[Handle], *, name: str, address: str | None = None, decision: Sequence[int] | None = None
+    ) -> tuple[Handle, ...]:
         """Draw an order."""
         found = self.sample("permute", values, name=name, address=address, decision=decision)
         assert isinstance(found, tuple)
         return found
 
-    def compute_location(self, block: Handle, *, name: str, address: str | None = None, decision: str | None = None,
-                         ) -> Location:
+    def compute_location(
+        self,
+        block: Handle,
+        *,
+        name: str,
+        address: str | None = None,
+        decision: str | None = None,
+    ) -> Location:
         """Draw where a block is computed: `inline`, `root` or `at(loop)`."""
         found = self.sample("compute_location", block, name=name, address=address, decision=decision)
         assert isinstance(found, Location)
         return found
 
-    def sample(self, op: str, *args: object, name: str, address: str | None = None, decision: object = None,
-               **kwargs: object) -> object:
+    def sample(
+        self, op: str, *args: object, name: str, address: str | None = None, decision: object = None, **kwargs: object
+    ) -> object:
         """Draw by any distribution of the language; `name` is the binder, its address unless one is given."""
         bound = bind(OPERATIONS[op], [_unwrap(a) for a in args], {k: _unwrap(v) for k, v in kwargs.items()})
         given = _unwrap(decision)
@@ -269,8 +359,9 @@ class Schedule:
         bound = bind(OPERATIONS[op], given, {k: _unwrap(v) for k, v in kwargs.items()})
         return self.session.apply(op, bound, names=names, site=Site(f"{op}(…)"))
 
-    def split(self, loop: Handle, factors: Sequence[SizeLike | None], *, tail: str = "guard",
-              names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
+    def split(
+        self, loop: Handle, factors: Sequence[SizeLike | None], *, tail: str = "guard", names: Sequence[str | None] = ()
+    ) -> tuple[Handle, ...]:
         """Split a loop by factors, of which one may be None to be inferred."""
         return self.apply("split", loop, [HOLE if f is None else f for f in factors], tail=tail, names=names)
 
@@ -310,13 +401,27 @@ class Schedule:
         """Take an annotation away."""
         self.apply("unannotate", target, key)
 
-    def cache_read(self, block: Handle, buffer: Handle, scope: str = "global", *,
-                   consumers: Sequence[Handle] | None = None, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
+    def cache_read(
+        self,
+        block: Handle,
+        buffer: Handle,
+        scope: str = "global",
+        *,
+        consumers: Sequence[Handle] | None = None,
+        names: Sequence[str | None] = (),
+    ) -> tuple[Handle, ...]:
         """Read a buffer through a copy."""
         return self.apply("cache_read", block, buffer, scope, consumers=consumers, names=names)
 
-    def cache_write(self, block: Handle, buffer: Handle, scope: str = "global", *,
-                    consumers: Sequence[Handle] | None = None, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
+    def cache_write(
+        self,
+        block: Handle,
+        buffer: Handle,
+        scope: str = "global",
+        *,
+        consumers: Sequence[Handle] | None = None,
+        names: Sequence[str | None] = (),
+    ) -> tuple[Handle, ...]:
         """Write a buffer through a copy."""
         return self.apply("cache_write", block, buffer, scope, consumers=consumers, names=names)
 
@@ -336,8 +441,13 @@ class Schedule:
         """Compute a block where the value it reads is produced."""
         self.apply("reverse_compute_inline", block)
 
-    def decompose_reduction(self, block: Handle, loop: Handle, *, names: Sequence[str | None] = (),
-                            ) -> tuple[Handle, ...]:
+    def decompose_reduction(
+        self,
+        block: Handle,
+        loop: Handle,
+        *,
+        names: Sequence[str | None] = (),
+    ) -> tuple[Handle, ...]:
         """Split the initialisation of a reduction from its updates, before a loop."""
         return self.apply("decompose_reduction", block, loop, names=names)
 

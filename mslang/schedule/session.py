@@ -84,8 +84,11 @@ class Session:
 
     def blocks(self) -> tuple[tuple[str, str], ...]:
         """The blocks that the program had at first and still has: what they were called, and what they are now."""
-        return tuple((n, self.handles.resolve(h).name) for n, h in self._things.items()
-                     if h.kind == "block" and self.handles.alive(h))
+        return tuple(
+            (n, self.handles.resolve(h).name)
+            for n, h in self._things.items()
+            if h.kind == "block" and self.handles.alive(h)
+        )
 
     def axis(self, block: Handle, axis: str) -> Handle:
         """The loop `block.axis`."""
@@ -134,14 +137,22 @@ class Session:
         loops = self.get("loops", {"block": base})
         assert isinstance(loops, tuple) and operand.index is not None
         if not 0 <= operand.index < len(loops):
-            raise ScheduleError(problem(
-                "MS201", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops"))
+            raise ScheduleError(
+                problem("MS201", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops")
+            )
         found: object = loops[operand.index]
         return found
 
     # ------------------------------------------------------------------ primitives and getters
-    def call(self, op: str, args: Sequence[object], kwargs: Mapping[str, object], *, names: Names = (),
-             site: Site | None = None) -> object:
+    def call(
+        self,
+        op: str,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        *,
+        names: Names = (),
+        site: Site | None = None,
+    ) -> object:
         """Apply a primitive or ask a getter by name, arguments as written."""
         signature = OPERATIONS[op]
         bound = bind(signature, args, kwargs)
@@ -162,8 +173,14 @@ class Session:
                 return v
         return answer
 
-    def apply(self, op: str, bound: Bound, *, names: Names = (), site: Site | None = None,
-              ) -> tuple[Handle, ...]:
+    def apply(
+        self,
+        op: str,
+        bound: Bound,
+        *,
+        names: Names = (),
+        site: Site | None = None,
+    ) -> tuple[Handle, ...]:
         """Apply a primitive: the program, the handles and the trace move on.
 
         Args:
@@ -177,8 +194,11 @@ class Session:
             ScheduleError: the primitive refuses, or an argument is not what it takes.
         """
         signature = OPERATIONS[op]
-        args = {p.name: lowered(op, p, bound[p.name], self.handles.resolve) for p in signature.params
-                if not (p.kind.value == "location" and isinstance(bound[p.name], Location))}
+        args = {
+            p.name: lowered(op, p, bound[p.name], self.handles.resolve)
+            for p in signature.params
+            if not (p.kind.value == "location" and isinstance(bound[p.name], Location))
+        }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
         outcome = self._renamed(outcome, names)
@@ -227,10 +247,14 @@ class Session:
             ScheduleError: MS209, another decision has it.
         """
         if address in self._addresses:
-            raise ScheduleError(problem(
-                "MS209", f"two decisions have the address `{address}`", why="an address names one decision",
-                help='rename the binder, or say the address: `let x as "name" ~ …`',
-            ))
+            raise ScheduleError(
+                problem(
+                    "MS209",
+                    f"two decisions have the address `{address}`",
+                    why="an address names one decision",
+                    help='rename the binder, or say the address: `let x as "name" ~ …`',
+                )
+            )
         self._addresses.add(address)
 
     def sample(self, op: str, bound: Bound, *, address: str, name: str, given: Value | None = None) -> object:
@@ -244,15 +268,22 @@ class Session:
             given: the value that the text pins it to.
         """
         signature = OPERATIONS[op]
-        args = {p.name: bound[p.name] if op in ("choose", "permute") and p.name == "values"
-                else lowered(op, p, bound[p.name], self.handles.resolve) for p in signature.params}
+        args = {
+            p.name: bound[p.name]
+            if op in ("choose", "permute") and p.name == "values"
+            else lowered(op, p, bound[p.name], self.handles.resolve)
+            for p in signature.params
+        }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         domain = sampling.domain_of(op, args, self.program)
         self.claim(address)
         result = fresh(name, set(self._names))
         try:
-            value = (self._structural(op, args, address, result, given) if domain is None
-                     else self._number(address, domain, given))
+            value = (
+                self._structural(op, args, address, result, given)
+                if domain is None
+                else self._number(address, domain, given)
+            )
         except MsError:
             self._addresses.discard(address)
             raise
@@ -304,8 +335,9 @@ class Session:
             raise ScheduleError(problem("MS251", f"nothing was drawn that `{like.text}` could be"))
         return like
 
-    def choose(self, address: str, alternatives: Alternatives, given: Value | None = None,
-               implied: tuple[Label, ...] = ()) -> Label:
+    def choose(
+        self, address: str, alternatives: Alternatives, given: Value | None = None, implied: tuple[Label, ...] = ()
+    ) -> Label:
         """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
         if not alternatives.labels and not alternatives.orders:
             raise ScheduleError(problem("MS203", f"`{address}` has nothing to choose from"))
@@ -336,8 +368,13 @@ class Session:
         lost = [a for a in pins if a not in self._addresses - before]
         if lost:
             known = sorted(self._addresses - before)
-            raise PinLost(problem("MS251", f"no decision has the address `{lost[0]}`",
-                                        help=f"the decisions here are: {', '.join(known) or 'none'}"))
+            raise PinLost(
+                problem(
+                    "MS251",
+                    f"no decision has the address `{lost[0]}`",
+                    help=f"the decisions here are: {', '.join(known) or 'none'}",
+                )
+            )
 
     def _given(self, address: str, given: Value | None) -> Value | None:
         return next((p[address] for p in self._pins if address in p), given)
@@ -368,10 +405,13 @@ class Session:
         verdict = arith.decide(condition)
         if verdict in (arith.Verdict.PROVED, arith.Verdict.REFUTED) or not sampling.dynamic(condition):
             return verdict
-        raise ScheduleError(problem(
-            "MS256", "this condition depends on a size that is known only when the kernel is called",
-            help="write the alternatives as schedules of their own, or give the size a number",
-        ))
+        raise ScheduleError(
+            problem(
+                "MS256",
+                "this condition depends on a size that is known only when the kernel is called",
+                help="write the alternatives as schedules of their own, or give the size a number",
+            )
+        )
 
     def require(self, condition: object, why: str | None) -> None:
         """Reject decisions for which a condition does not hold.

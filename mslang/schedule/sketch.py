@@ -132,8 +132,11 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
         decisions,
         tuple(e for e in events if isinstance(e, Constraint)),
         tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
-        tuple(e.address if isinstance(e, Decision) else e.choice.address for e in events
-              if isinstance(e, Decision | Chosen)),
+        tuple(
+            e.address if isinstance(e, Decision) else e.choice.address
+            for e in events
+            if isinstance(e, Decision | Chosen)
+        ),
         tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.label in e.choice.implied),
         session.blocks(),
     )
@@ -181,4 +184,3 @@ def skeleton(program: Program) -> tuple[object, ...]:
         return (type(s).__name__, inside)
 
     return tuple(of(s) for s in program.body)
-

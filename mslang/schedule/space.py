@@ -87,8 +87,9 @@ class Space:
     Without an `item` of that name candidates have no pinned call; they print flat.
     """
 
-    def __init__(self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None,
-                 item: bool = True) -> None:
+    def __init__(
+        self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None, item: bool = True
+    ) -> None:
         self.program = program
         self.name = name
         self.target = target
@@ -123,8 +124,14 @@ class Space:
                 raise _as_error(drawn)
         raise self._failed(reasons, last)
 
-    def attempt(self, seed: int, attempt: int = 0, pins: Mapping[str, Value] | None = None, *, strict: bool = False,
-                ) -> Candidate | Rejection:
+    def attempt(
+        self,
+        seed: int,
+        attempt: int = 0,
+        pins: Mapping[str, Value] | None = None,
+        *,
+        strict: bool = False,
+    ) -> Candidate | Rejection:
         """One draw of the sequence that `seed` gives; `sample(seed)` is the first that is a candidate.
 
         Raises:
@@ -144,8 +151,13 @@ class Space:
             raise _as_error(drawn)
         missing = [a for a in drawn.decisions if a not in decisions]
         if strict and missing:
-            raise PinError(problem("MS254", f"the decision `{missing[0]}` has no value",
-                                   help="give it one, or replay without `strict` to draw it"))
+            raise PinError(
+                problem(
+                    "MS254",
+                    f"the decision `{missing[0]}` has no value",
+                    help="give it one, or replay without `strict` to draw it",
+                )
+            )
         return drawn
 
     def _draw(self, drawing: Drawing) -> Candidate | Rejection:
@@ -190,21 +202,35 @@ class Space:
         unused = drawing.unused()
         if unused:
             known = ", ".join(leaf.sketch.addresses) or "none"
-            lost = PinLost(problem("MS251", f"no decision has the address `{unused[0]}`",
-                                   help=f"the decisions of this structure are: {known}"))
+            lost = PinLost(
+                problem(
+                    "MS251",
+                    f"no decision has the address `{unused[0]}`",
+                    help=f"the decisions of this structure are: {known}",
+                )
+            )
             return Rejection(lost.diagnostic.message, error=lost)
-        return Candidate(leaf.sketch.instantiate(values), leaf.sketch.trace_with(values),
-                         leaf.sketch.decided(values), leaf.sketch,
-                         tuple(drawing.warnings.values()))
+        return Candidate(
+            leaf.sketch.instantiate(values),
+            leaf.sketch.trace_with(values),
+            leaf.sketch.decided(values),
+            leaf.sketch,
+            tuple(drawing.warnings.values()),
+        )
 
     def _failed(self, reasons: Counter[str], last: MsError | None) -> MsError:
         if last is not None and (len(reasons) == 1 or isinstance(last, PinLost)):
             return last
         counts = "; ".join(f"{n} × {why}" for why, n in reasons.most_common())
-        return NoCandidate(problem(
-            "MS261", f"no valid candidate of `{self.name}` in {DRAWS} draws", why=counts,
-            help="loosen the requirements, or pin decisions that satisfy them",
-        ), reasons)
+        return NoCandidate(
+            problem(
+                "MS261",
+                f"no valid candidate of `{self.name}` in {DRAWS} draws",
+                why=counts,
+                help="loosen the requirements, or pin decisions that satisfy them",
+            ),
+            reasons,
+        )
 
     # ------------------------------------------------------------------ structures
     def structures(self, pins: Mapping[str, Value] | None = None) -> Iterator[Sketch | Illegal]:
@@ -253,8 +279,13 @@ def _found(leaf: _Leaf) -> Sketch | Illegal:
 
 def _as_error(rejection: Rejection) -> MsError:
     """The error of pinned decisions that are rejected."""
-    return rejection.error or ScheduleError(problem("MS260", f"these decisions are rejected: {rejection.reason}",
-                                                    help="change or delete a pin that it depends on"))
+    return rejection.error or ScheduleError(
+        problem(
+            "MS260",
+            f"these decisions are rejected: {rejection.reason}",
+            help="change or delete a pin that it depends on",
+        )
+    )
 
 
 def _graft(root: _Node, events: list[Event], leaf: _Leaf) -> None:

@@ -59,8 +59,16 @@ def run_body(it: Interpreter, body: tree.Body, frame: Frame) -> None:
             _run(it, statement, frame)
         except MsError as error:
             raise frame.blame(error, statement.span) from error
-        it.stepped(Step(frame.site(statement), statement, before, it.session.program, len(it.session.instructions),
-                        dict(frame.names)))
+        it.stepped(
+            Step(
+                frame.site(statement),
+                statement,
+                before,
+                it.session.program,
+                len(it.session.instructions),
+                dict(frame.names),
+            )
+        )
 
 
 def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
@@ -73,7 +81,7 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
             with it.session.pinned(pin_values(pins or ())):
                 evaluate(it, call, frame.with_address(frame.address.under(None)))
         case tree.Require(condition=condition, why=why):
-            raw = frame.place.text[condition.span.start:condition.span.end]
+            raw = frame.place.text[condition.span.start : condition.span.end]
             it.session.require(evaluate(it, condition, frame), why.value if why is not None else " ".join(raw.split()))
         case tree.Fork():
             _fork(it, s, frame)
@@ -108,7 +116,7 @@ def _let(it: Interpreter, s: tree.Let, frame: Frame) -> None:
         star = next((k for k, b in enumerate(binders) if b.star), None)
         if star is None:
             return names
-        after = names[star + 1:]
+        after = names[star + 1 :]
         return [*names[:star], *[None] * (count - star - len(after)), *after]
 
     value = evaluate(it, s.value, frame.with_address(frame.address.under(first)), named)
@@ -147,8 +155,13 @@ def _fork(it: Interpreter, s: tree.Fork, frame: Frame) -> None:
     run_body(it, cases[str(label)], frame)
 
 
-def _for(it: Interpreter, loops: Sequence[tree.AxisLoop], where: tree.Expr | None, body: tree.Body, frame: Frame,
-         ) -> None:
+def _for(
+    it: Interpreter,
+    loops: Sequence[tree.AxisLoop],
+    where: tree.Expr | None,
+    body: tree.Body,
+    frame: Frame,
+) -> None:
     if not loops:
         if where is None or it.truth(where, frame):
             run_body(it, body, frame)
@@ -168,4 +181,3 @@ def truth(it: Interpreter, e: tree.Expr, frame: Frame) -> bool:
         case Expr():
             return it.session.branch(found)
     raise failure("MS203", e, "this is no condition")
-

@@ -29,8 +29,13 @@ from mslang.target.description import GENERIC, Target
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
-def space_of(module: Module, name: str, program: Program | None = None, world: World | None = None,
-             sizes: Mapping[str, int] = NO_SIZES) -> Space:
+def space_of(
+    module: Module,
+    name: str,
+    program: Program | None = None,
+    world: World | None = None,
+    sizes: Mapping[str, int] = NO_SIZES,
+) -> Space:
     """The space that a schedule, space or rule of a module spans.
 
     Args:
@@ -50,8 +55,9 @@ def space_of(module: Module, name: str, program: Program | None = None, world: W
     return space_of_value(ItemValue(found, name), program, world, sizes)
 
 
-def space_of_value(value: ItemValue, program: Program | None = None, world: World | None = None,
-                   sizes: Mapping[str, int] = NO_SIZES) -> Space:
+def space_of_value(
+    value: ItemValue, program: Program | None = None, world: World | None = None, sizes: Mapping[str, int] = NO_SIZES
+) -> Space:
     """The space of an item with the arguments that it was called with; see `space_of`."""
     found = value.found
     program = program_of(found, sizes) if program is None else program
@@ -120,8 +126,13 @@ def program_of(found: Found, sizes: Mapping[str, int] = NO_SIZES) -> Program:
     item = found.item
     path = item.program if isinstance(item, tree.Schedule | tree.Space) else None
     if path is None:
-        raise MsError(problem("MS267", f"`{item.name.text}` does not say which program it is for",
-                              help="write `for program`, or name one"))
+        raise MsError(
+            problem(
+                "MS267",
+                f"`{item.name.text}` does not say which program it is for",
+                help="write `for program`, or name one",
+            )
+        )
     return instantiate(found.module, ".".join(n.text for n in path), sizes)
 
 
@@ -130,7 +141,7 @@ def _target_text(found: Found) -> str | None:
     target = item.target if isinstance(item, tree.Schedule | tree.Space) else None
     if target is None:
         return None
-    return " ".join(found.placed.parsed.text[target.span.start:target.span.end].split())
+    return " ".join(found.placed.parsed.text[target.span.start : target.span.end].split())
 
 
 class _Runner:
@@ -160,8 +171,13 @@ class _Runner:
             case ItemValue(found=found, item=tree.Fn() as fn):
                 self.it.run_fn(found, value.args, dict(value.kwargs), Address(prefix=f"{fn.name.text}/"), 0)
                 return None
-        raise ScheduleError(problem("MS203", f"{describe(value)} is no part of a space",
-                                    help="a space is made of schedules, rules, fns and other spaces"))
+        raise ScheduleError(
+            problem(
+                "MS203",
+                f"{describe(value)} is no part of a space",
+                help="a space is made of schedules, rules, fns and other spaces",
+            )
+        )
 
     def _pinned_schedule(self, found: Found, top: bool) -> str | None:
         item = found.item
@@ -221,7 +237,7 @@ def _labels(parts: Sequence[tree.Strategy], text: str) -> tuple[str, ...]:
     """What the alternatives of a union are called: by their text, numbered where it is the same."""
     labels: list[str] = []
     for p in parts:
-        label = " ".join(text[p.span.start:p.span.end].split())
+        label = " ".join(text[p.span.start : p.span.end].split())
         labels.append(label if label not in labels else f"{label} #{len(labels)}")
     return tuple(labels)
 

@@ -87,8 +87,12 @@ class TestResult(msgspec.Struct, frozen=True):
         return not self.diagnostics
 
 
-def run_test(module: Module, placed: tree.PlacedItem, equivalence: Equivalence, natives: Natives = NO_NATIVES,
-             ) -> TestResult:
+def run_test(
+    module: Module,
+    placed: tree.PlacedItem,
+    equivalence: Equivalence,
+    natives: Natives = NO_NATIVES,
+) -> TestResult:
     """Run one test item of a module.
 
     Args:
@@ -106,8 +110,14 @@ def run_test(module: Module, placed: tree.PlacedItem, equivalence: Equivalence, 
     except MsError as error:
         diagnostics = error.diagnostics
     found = tuple(s.diagnostic(module.path) for s in runner.failed)
-    return TestResult(item.title.value, module.path, item.title.span.shifted(placed.start), (*diagnostics, *found),
-                      runner.checks, tuple(runner.snapshots))
+    return TestResult(
+        item.title.value,
+        module.path,
+        item.title.span.shifted(placed.start),
+        (*diagnostics, *found),
+        runner.checks,
+        tuple(runner.snapshots),
+    )
 
 
 def updated(text: str, results: Sequence[TestResult]) -> str:
@@ -115,9 +125,9 @@ def updated(text: str, results: Sequence[TestResult]) -> str:
     wrong = {s.span: s for r in results for s in r.snapshots if not s.passed}
     for span in sorted(wrong, reverse=True):
         line = text.rfind("\n", 0, span.start) + 1
-        indent = " " * (len(text[line:span.start]) - len(text[line:span.start].lstrip()))
+        indent = " " * (len(text[line : span.start]) - len(text[line : span.start].lstrip()))
         lines = "".join(f"{indent}    {x}\n" if x else "\n" for x in _plain(wrong[span].found).split("\n"))
-        text = f'{text[:span.start]}"""\n{lines}{indent}"""{text[span.end:]}'
+        text = f'{text[: span.start]}"""\n{lines}{indent}"""{text[span.end :]}'
     return text
 
 
@@ -130,8 +140,14 @@ class _Failed(msgspec.Struct, frozen=True):
 
     def diagnostic(self, path: str) -> Diagnostic:
         why = f"found: {_plain(self.snapshot.found)}"
-        return Diagnostic("MS268", "the snapshot differs", self.snapshot.span, why=why,
-                          help="`mslang test --update` rewrites it", path=path)
+        return Diagnostic(
+            "MS268",
+            "the snapshot differs",
+            self.snapshot.span,
+            why=why,
+            help="`mslang test --update` rewrites it",
+            path=path,
+        )
 
 
 class _Runner:
@@ -147,7 +163,9 @@ class _Runner:
         self._world = World(
             natives=MappingProxyType({**natives, **own}),
             functions=MappingProxyType({"sample": self._sample, "apply": self._apply}),
-            receivers=(Scheduled, SizedProgram), method=_method, judge=self._judge,
+            receivers=(Scheduled, SizedProgram),
+            method=_method,
+            judge=self._judge,
         )
 
     @property
@@ -166,7 +184,7 @@ class _Runner:
             case tree.Check(condition=condition, why=why):
                 truth = self._truth(it, condition, frame)
                 if not truth.holds:
-                    text = " ".join(frame.place.text[condition.span.start:condition.span.end].split())
+                    text = " ".join(frame.place.text[condition.span.start : condition.span.end].split())
                     raise failure("MS268", s, f"check failed: {why.value if why is not None else text}", why=truth.why)
                 self.checks += 1
             case tree.Snapshot(value=value, text=text):
@@ -187,8 +205,14 @@ class _Runner:
         raise failure("MS203", e, f"`check` takes a condition, not {describe(found)}")
 
     # ------------------------------------------------------------------ functions of tests
-    def _sample(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-                ) -> object:
+    def _sample(
+        self,
+        it: Interpreter,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        e: tree.Call,
+        frame: Frame,
+    ) -> object:
         if len(args) not in (2, 3) or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
             raise ScheduleError(problem("MS205", "`sample` takes a space or schedule, a program and a seed"))
         pins = dict(kwargs)
@@ -197,8 +221,14 @@ class _Runner:
             raise ScheduleError(problem("MS203", "`seed` is a number"))
         return Scheduled(self._space(args[0], concrete(args[1])).sample(seed, _pins(pins)))
 
-    def _apply(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame,
-               ) -> object:
+    def _apply(
+        self,
+        it: Interpreter,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        e: tree.Call,
+        frame: Frame,
+    ) -> object:
         if len(args) != 2 or not isinstance(args[0], ItemValue) or not isinstance(args[1], SizedProgram):
             raise ScheduleError(problem("MS205", "in a test `apply` takes a rule and a program"))
         return Scheduled(self._space(args[0], concrete(args[1])).sample(0))
@@ -236,8 +266,11 @@ def _fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object])
         raise ScheduleError(problem("MS205", "`fits` takes a scheduled program and a target"))
     program, fields = args[0].program, args[1].fields
     used = {"shared": _shared_bytes(program), "max_threads": max((_threads(s) for s in program.body), default=1)}
-    over = [f"{n} is {used[n]}, the limit of `{args[1].name}` is {limit}" for n, limit in fields.items()
-            if n in used and isinstance(limit, int) and used[n] > limit]
+    over = [
+        f"{n} is {used[n]}, the limit of `{args[1].name}` is {limit}"
+        for n, limit in fields.items()
+        if n in used and isinstance(limit, int) and used[n] > limit
+    ]
     return Truth(not over, "; ".join(over) or None)
 
 
@@ -297,8 +330,13 @@ def _method(it: Interpreter, receiver: object, name: str, e: tree.Call, frame: F
             return receiver.candidate.trace.as_ms()
         case "shared_bytes", ():
             return _shared_bytes(program)
-    raise ScheduleError(problem("MS202", f"a program has no `{name}` with these arguments",
-                                help="it has blocks(), loops(block), text(), trace() and shared_bytes()"))
+    raise ScheduleError(
+        problem(
+            "MS202",
+            f"a program has no `{name}` with these arguments",
+            help="it has blocks(), loops(block), text(), trace() and shared_bytes()",
+        )
+    )
 
 
 def _loops(program: Program, block: str) -> str:

@@ -34,17 +34,24 @@ _DOMAINS: Mapping[str, type[Domain]] = {
 
 def to_json(trace: Trace) -> str:
     """The trace as one line of JSON."""
-    return msgspec.json.encode({
-        "format": FORMAT,
-        "program": trace.program,
-        "target": trace.target,
-        "source": trace.source,
-        "instructions": [
-            {"op": i.op, "arguments": {n: _out(v) for n, v in i.arguments}, "results": i.results, "address": i.address}
-            for i in trace.instructions
-        ],
-        "decisions": dict(trace.values),
-    }).decode()
+    return msgspec.json.encode(
+        {
+            "format": FORMAT,
+            "program": trace.program,
+            "target": trace.target,
+            "source": trace.source,
+            "instructions": [
+                {
+                    "op": i.op,
+                    "arguments": {n: _out(v) for n, v in i.arguments},
+                    "results": i.results,
+                    "address": i.address,
+                }
+                for i in trace.instructions
+            ],
+            "decisions": dict(trace.values),
+        }
+    ).decode()
 
 
 def from_json(text: str | bytes) -> Trace:

@@ -49,8 +49,11 @@ class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._values = trace.decisions
         self._names = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
-        self._lists = {i.results[0] for i in trace.instructions
-                       if len(i.results) == 1 and i.address is None and OPERATIONS[i.op].many}
+        self._lists = {
+            i.results[0]
+            for i in trace.instructions
+            if len(i.results) == 1 and i.address is None and OPERATIONS[i.op].many
+        }
 
     def statement(self, instruction: Instruction) -> str:
         match instruction:
@@ -135,8 +138,11 @@ class _Writer:
         last = value[-1] if value else None
         if not isinstance(last, Symbol) or last.position is None or getattr(last.domain, "n", 0) != len(value):
             return None
-        whole = all(isinstance(x, Symbol) and (x.name, x.position, x.domain) == (last.name, k, last.domain)
-                    for k, x in enumerate(value) if not (k == 0 and x is None))
+        whole = all(
+            isinstance(x, Symbol) and (x.name, x.position, x.domain) == (last.name, k, last.domain)
+            for k, x in enumerate(value)
+            if not (k == 0 and x is None)
+        )
         return name_text(self._names[last.name]) if whole else None
 
     def _symbol(self, symbol: Symbol) -> str:

@@ -32,8 +32,12 @@ class _Writer:
             case Instruction(op="enter_postproc"):
                 return "s.enter_postproc()"
             case Instruction(address=str() as address):
-                call = self._call(instruction, f"name={instruction.results[0]!r}", f"address={address!r}",
-                                  f"decision={self._decision(address)!r}")
+                call = self._call(
+                    instruction,
+                    f"name={instruction.results[0]!r}",
+                    f"address={address!r}",
+                    f"decision={self._decision(address)!r}",
+                )
                 return f"{self._variable(instruction.results[0])} = {call}"
         named = (f"names={list(instruction.results)!r}",) if instruction.results else ()
         call = self._call(instruction, *named)

@@ -41,11 +41,24 @@ class IndexMap(msgspec.Struct, frozen=True):
     results: tuple[Expr, ...]
 
 
-_NUMBERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType({
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
-    "/": operator.truediv, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge, "min": min, "max": max,
-})
+_NUMBERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType(
+    {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "//": operator.floordiv,
+        "%": operator.mod,
+        "/": operator.truediv,
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+        "min": min,
+        "max": max,
+    }
+)
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
@@ -149,9 +162,14 @@ def both(op: str, left: object, right: object) -> object:
 
 def mismatch(op: str, left: object, right: object, *, why: str | None = None, help: str | None = None) -> ScheduleError:
     """The error of operands that do not go with an operator."""
-    return ScheduleError(problem(
-        "MS203", f"`{op}` does not apply to {describe(left)} and {describe(right)}", why=why, help=help,
-    ))
+    return ScheduleError(
+        problem(
+            "MS203",
+            f"`{op}` does not apply to {describe(left)} and {describe(right)}",
+            why=why,
+            help=help,
+        )
+    )
 
 
 def describe(value: object) -> str:

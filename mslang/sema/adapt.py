@@ -22,8 +22,13 @@ def adapted(value: Value, dtype: str, at: tree.Expr) -> Expr:
         why = None
         if value.size and is_float(scalar_of(dtype)):
             why = "sizes are integers (`i64`); only literals take the type that is needed"
-        raise failure("MS104", at, f"`{value.dtype}` stands where `{dtype}` is needed", why=why,
-                      help=f"convert it: `{dtype}({text})`" if dtype != "bool" else "compare it with something")
+        raise failure(
+            "MS104",
+            at,
+            f"`{value.dtype}` stands where `{dtype}` is needed",
+            why=why,
+            help=f"convert it: `{dtype}({text})`" if dtype != "bool" else "compare it with something",
+        )
     return value.expr
 
 
@@ -53,10 +58,13 @@ def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, 
         return left.expr, adapted(right, left.dtype, at_right), ""
     if left.dtype != right.dtype:
         shown = {"<<": "shift_left", ">>": "shift_right", "&": "bit_and", "|": "bit_or", "^": "bit_xor"}.get(op, op)
-        raise failure("MS104", at_left.span.to(at_right.span), f"`{shown}` of `{left.dtype}` and `{right.dtype}`",
-                      why="nothing is converted without being asked for",
-                      help=f"convert one side: `{left.dtype}({text_of(at_right)})` or "
-                           f"`{right.dtype}({text_of(at_left)})`")
+        raise failure(
+            "MS104",
+            at_left.span.to(at_right.span),
+            f"`{shown}` of `{left.dtype}` and `{right.dtype}`",
+            why="nothing is converted without being asked for",
+            help=f"convert one side: `{left.dtype}({text_of(at_right)})` or `{right.dtype}({text_of(at_left)})`",
+        )
     return left.expr, right.expr, ""
 
 

@@ -17,12 +17,21 @@ from mslang.syntax import tree
 def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = "global") -> Buffer:
     """The buffer that a declaration `name: type` makes."""
     if parts(type.name.text) is None:
-        raise MsError(unknown("MS117", type.name, "element type", type.name.text, SCALARS,
-                              help="the element types are " + ", ".join(SCALARS)))
+        raise MsError(
+            unknown(
+                "MS117",
+                type.name,
+                "element type",
+                type.name.text,
+                SCALARS,
+                help="the element types are " + ", ".join(SCALARS),
+            )
+        )
     if type.shape is None:
         fix = Fix("make it a zero-dimensional buffer", type.name.span, f"{type.name.text}[]")
-        raise failure("MS125", type, f"`{name.text}` needs a shape", help=f"a single value is `{type.name.text}[]`",
-                      fixes=(fix,))
+        raise failure(
+            "MS125", type, f"`{name.text}` needs a shape", help=f"a single value is `{type.name.text}[]`", fixes=(fix,)
+        )
     shape = tuple(_extent(e, scope) for e in type.shape)
     made = Buffer(name.text, type.name.text, shape, default_scope)
     return made if type.place is None else _placed(made, type.place, scope)
@@ -48,8 +57,13 @@ def _placed(made: Buffer, place: tree.Place, scope: Scope) -> Buffer:
             case "align":
                 align = _literal_int(a.value, scope)
             case other:
-                raise failure("MS116", a, f"a scope takes `strides`, `offset` and `align`, not `{other}`"
-                     if other is not None else "the arguments of a scope are named: `align = 64`")
+                raise failure(
+                    "MS116",
+                    a,
+                    f"a scope takes `strides`, `offset` and `align`, not `{other}`"
+                    if other is not None
+                    else "the arguments of a scope are named: `align = 64`",
+                )
     return Buffer(made.name, made.dtype, made.shape, place.text, strides, offset, align)
 
 
@@ -76,15 +90,24 @@ def domain(e: tree.Expr, scope: Scope) -> Range:
     else:
         found = Range(ZERO, index(e, scope))
     if isinstance(found.extent, Const) and found.extent.value < 0:
-        raise failure("MS127", e, f"a range of {found.extent.value} numbers",
-                      why="`a .. b` runs from `a` up to, not including, `b`")
+        raise failure(
+            "MS127",
+            e,
+            f"a range of {found.extent.value} numbers",
+            why="`a .. b` runs from `a` up to, not including, `b`",
+        )
     return found
 
 
 def region(e: tree.Expr, scope: Scope) -> Region:
     """A region `A[i, j0 .. j0 + 16]`; a bare `A` is all of it."""
-    name = e.name if isinstance(e, tree.Ref) else e.base.name if isinstance(e, tree.Index) and isinstance(
-        e.base, tree.Ref) else None
+    name = (
+        e.name
+        if isinstance(e, tree.Ref)
+        else e.base.name
+        if isinstance(e, tree.Index) and isinstance(e.base, tree.Ref)
+        else None
+    )
     if name is None:
         raise failure("MS127", e, "a region is a buffer with its indices: `A[i, j .. j + 16]`")
     match scope.get(name.text):
@@ -117,7 +140,7 @@ def loop_place(place: tree.Place | None, scope: Scope) -> tuple[str, Annotations
     notes: list[tuple[str, AttrValue]] = []
     for a in place.args:
         if a.name is None or a.splat:
-            raise failure("MS116", a, "the annotations of a loop are named: `@ serial(\"key\" = 1)`")
+            raise failure("MS116", a, 'the annotations of a loop are named: `@ serial("key" = 1)`')
         if any(key == a.name.text for key, _ in notes):
             raise failure("MS102", a.name, f"`{a.name.text}` is annotated twice")
         notes.append((a.name.text, attribute(a.value, scope)))

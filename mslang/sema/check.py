@@ -15,9 +15,11 @@ from mslang.sema.targets import described, target_names
 from mslang.sema.values import value_of
 from mslang.syntax import tree
 
-ATTRIBUTES: Mapping[type, Mapping[str, tuple[str, ...]]] = MappingProxyType({
-    tree.Rule: {"order": ("producers_first", "consumers_first")},
-})
+ATTRIBUTES: Mapping[type, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        tree.Rule: {"order": ("producers_first", "consumers_first")},
+    }
+)
 """What may stand after `@` before an item, and the words that it takes."""
 
 STRATEGIES = frozenset({"schedule", "space", "rule", "fn"})
@@ -41,8 +43,14 @@ def _attributes(item: tree.AnyItem) -> Iterator[Diagnostic]:
         for x in a.args:
             name = dotted_name(x.value)
             if name not in words:
-                yield unknown("MS116", x, f"argument of `@{a.name.text}`:", name or "…", words,
-                              help="it is " + " or ".join(f"`{w}`" for w in words))
+                yield unknown(
+                    "MS116",
+                    x,
+                    f"argument of `@{a.name.text}`:",
+                    name or "…",
+                    words,
+                    help="it is " + " or ".join(f"`{w}`" for w in words),
+                )
 
 
 def _item(module: Module, item: tree.AnyItem) -> Iterable[Diagnostic]:
@@ -100,8 +108,9 @@ def _target(module: Module, target: tree.Expr | None) -> Iterator[Diagnostic]:
         yield from _role(module, name, callee, ("target",), "target", target_names(module))
 
 
-def _role(module: Module, name: str, at: tree.Node | Span, roles: tuple[str, ...], what: str,
-          candidates: Iterable[str]) -> Iterator[Diagnostic]:
+def _role(
+    module: Module, name: str, at: tree.Node | Span, roles: tuple[str, ...], what: str, candidates: Iterable[str]
+) -> Iterator[Diagnostic]:
     if name in module.lost or name.partition(".")[0] in module.lost:
         return
     thing = module.find(name)

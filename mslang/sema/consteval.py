@@ -20,13 +20,24 @@ Names = Callable[[str], Value | None]
 
 NUMBERS: Mapping[str, float] = MappingProxyType({"inf": math.inf, "nan": math.nan})
 
-_ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = MappingProxyType({
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod,
-})
-_COMPARISONS: Mapping[str, Callable[[int | float, int | float], bool]] = MappingProxyType({
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-})
+_ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = MappingProxyType(
+    {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "//": operator.floordiv,
+        "%": operator.mod,
+    }
+)
+_COMPARISONS: Mapping[str, Callable[[int | float, int | float], bool]] = MappingProxyType(
+    {
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
 
 
 def no_names(name: str) -> Value | None:
@@ -45,6 +56,7 @@ def evaluate(e: tree.Expr, names: Names = no_names, known: tuple[str, ...] = ())
     Raises:
         MsError: with one diagnostic at the node that is no constant, or has the wrong type.
     """
+
     def inner(x: tree.Expr) -> Value:
         return evaluate(x, names, known)
 
@@ -121,8 +133,9 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
     if op in _COMPARISONS:
         return _COMPARISONS[op](x, y)
     if op == "/" and isinstance(x, int) and isinstance(y, int):
-        raise failure("MS108", e, "`/` on integers", why="it would not say how to round",
-                      help="write `//`, or `1.0 * a / b`")
+        raise failure(
+            "MS108", e, "`/` on integers", why="it would not say how to round", help="write `//`, or `1.0 * a / b`"
+        )
     if op not in _ARITHMETIC:
         raise MsError
     try:

@@ -39,8 +39,14 @@ class Declarations:
         self.complete = False
         self.diagnostics.extend(error.diagnostics)
 
-    def buffer(self, name: tree.Name, type: tree.Type, scope: Scope, direction: str, view_of: BufferName | None = None,
-               ) -> tuple[Scope, Buffer | None]:
+    def buffer(
+        self,
+        name: tree.Name,
+        type: tree.Type,
+        scope: Scope,
+        direction: str,
+        view_of: BufferName | None = None,
+    ) -> tuple[Scope, Buffer | None]:
         """The scope with a buffer in it, and the buffer (None if its declaration is faulty, which is reported)."""
         meaning: Meaning = Broken()
         made = None
@@ -73,9 +79,13 @@ class Declarations:
         """Refuse a name that another block or buffer of the program has, or that has a meaning here."""
         before = self.buffers.get(name.text) or self.blocks.get(name.text)
         if before is not None:
-            raise failure("MS102", name, f"`{name.text}` is declared twice",
-                          why="names of buffers and blocks are unique in a program",
-                          notes=(Note("first declared here", before),))
+            raise failure(
+                "MS102",
+                name,
+                f"`{name.text}` is declared twice",
+                why="names of buffers and blocks are unique in a program",
+                notes=(Note("first declared here", before),),
+            )
         refuse_shadow(name, scope)
         self._taken.add(name.text)
 

@@ -99,7 +99,7 @@ class Elaborator:
                 match s:
                     case tree.Let():
                         made, inner = self._let(s, scope)
-                        rest = self.statements(body[k + 1:], inner, part)
+                        rest = self.statements(body[k + 1 :], inner, part)
                         return (*out, *((Let(made.name, made.value, rest),) if made is not None else rest))
                     case tree.Alloc():
                         scope = self._alloc(s, scope, part)
@@ -160,8 +160,12 @@ class Elaborator:
             case (tree.Binder(name=tree.Name() as name, star=False),):
                 pass
             case _:
-                raise failure("MS110", s, "a `let` of a program binds one name",
-                              why="several names, `_` and `*name` take apart what a primitive gives, in schedules")
+                raise failure(
+                    "MS110",
+                    s,
+                    "a `let` of a program binds one name",
+                    why="several names, `_` and `*name` take apart what a primitive gives, in schedules",
+                )
         try:
             refuse_shadow(name, scope)
             value = infer(s.value, scope)
@@ -176,8 +180,9 @@ class Elaborator:
 
     def _alloc(self, s: tree.Alloc, scope: Scope, part: Part) -> Scope:
         if s.value is not None:
-            self.diagnostics.append(fault("MS110", s.value, "an `alloc` has no initial value",
-                                          help="write the value in a block of its own"))
+            self.diagnostics.append(
+                fault("MS110", s.value, "an `alloc` has no initial value", help="write the value in a block of its own")
+            )
         scope, made = self.declared.buffer(s.name, s.type, scope, "alloc")
         part.declared.append((s.name, scope.names[s.name.text].meaning))
         if made is not None:
@@ -219,8 +224,12 @@ class Elaborator:
 
     def _assign(self, s: tree.Assign, scope: Scope) -> Stmt:
         if scope.block is None and not self.exact:
-            raise failure("MS110", s, "an assignment stands in a block only",
-                          help="write `block name[i: N] { … }` around it, with the indices as axes")
+            raise failure(
+                "MS110",
+                s,
+                "an assignment stands in a block only",
+                help="write `block name[i: N] { … }` around it, with the indices as axes",
+            )
         match s.target:
             case tree.Index(base=tree.Ref(name=name)) as target:
                 pass
@@ -234,8 +243,12 @@ class Elaborator:
                 raise MsError(unknown("MS101", name, "buffer", name.text, buffer_names(scope)))
             raise failure("MS125", name, f"`{name.text}` is not a buffer")
         if meaning.direction == "in":
-            raise failure("MS111", target, f"`{meaning.root}` is an input and cannot be written",
-                          help=f"declare it `inout {meaning.root}`")
+            raise failure(
+                "MS111",
+                target,
+                f"`{meaning.root}` is an input and cannot be written",
+                help=f"declare it `inout {meaning.root}`",
+            )
         indices = access(target, scope)
         dtype = meaning.buffer.dtype
         if s.op == "=":
@@ -246,8 +259,12 @@ class Elaborator:
     def _no_element(self, target: tree.Expr, scope: Scope) -> MsError:
         if isinstance(target, tree.Ref) and isinstance(scope.get(target.name.text), BufferName):
             infer(target, scope)
-        return failure("MS125", target, "only an element of a buffer can be assigned to",
-                       help="name a value by `let x = …`; it cannot change")
+        return failure(
+            "MS125",
+            target,
+            "only an element of a buffer can be assigned to",
+            help="name a value by `let x = …`; it cannot change",
+        )
 
     # -------------------------------------------------------------- blocks
     def block(self, s: tree.Block, scope: Scope) -> tuple[Stmt, ...]:
@@ -272,8 +289,18 @@ class Elaborator:
         part = Part(own=s.body.statements)
         body = self._body(s, inner, part, axes)
         clauses = self._clauses(s, part.scope_of_clauses(inner), part)
-        made_block = Block(s.name.text, tuple(axes), (), (), body, clauses.init or None, self._predicate(s, where),
-                           tuple(part.allocs), tuple(part.views), part.annotations)
+        made_block = Block(
+            s.name.text,
+            tuple(axes),
+            (),
+            (),
+            body,
+            clauses.init or None,
+            self._predicate(s, where),
+            tuple(part.allocs),
+            tuple(part.views),
+            part.annotations,
+        )
         return _nested(headers, (self._finished(made_block, clauses, s, inner),))
 
     def _body(self, s: tree.Block, scope: Scope, part: Part, axes: list[Axis]) -> tuple[Stmt, ...]:
@@ -311,8 +338,16 @@ class Elaborator:
             kind = "reduce" if a.reduce else "spatial"
             if a.place is not None:
                 if a.place.text not in AXIS_KINDS:
-                    raise MsError(unknown("MS116", a.place, "axis kind", a.place.text, AXIS_KINDS,
-                                          help="axes are `spatial`, `reduce`, `scan` or `opaque`"))
+                    raise MsError(
+                        unknown(
+                            "MS116",
+                            a.place,
+                            "axis kind",
+                            a.place.text,
+                            AXIS_KINDS,
+                            help="axes are `spatial`, `reduce`, `scan` or `opaque`",
+                        )
+                    )
                 kind = a.place.text
             if a.binding is not None:
                 return Axis(a.name.text, extent, kind, index(a.binding, scope)), None
@@ -340,8 +375,9 @@ class Elaborator:
             fault_found = None if self.exact else init_fault(b, s.name, around, self.declared, scope)
             self.diagnostics.extend(() if fault_found is None else (fault_found,))
         reads, writes = infer_regions(b, self.declared.types)
-        b = replace(b, reads=reads if said.reads is None else said.reads,
-                    writes=writes if said.writes is None else said.writes)
+        b = replace(
+            b, reads=reads if said.reads is None else said.reads, writes=writes if said.writes is None else said.writes
+        )
         self.declared.write((r.buffer for r in b.writes), scope, s.name.span)
         return b
 
@@ -350,11 +386,18 @@ def _check_shape(view: Buffer, source: Region, at: tree.View) -> None:
     """Refuse a view whose shape is not that of its region, dimensions of extent 1 in front dropped."""
     dropped = len(source.ranges) - len(view.shape)
     extents = tuple(r.extent for r in source.ranges)
-    clash = [k for k, (n, m) in enumerate(zip(view.shape, extents[max(dropped, 0):]))
-             if isinstance(n, Const) and isinstance(m, Const) and n != m]
+    clash = [
+        k
+        for k, (n, m) in enumerate(zip(view.shape, extents[max(dropped, 0) :]))
+        if isinstance(n, Const) and isinstance(m, Const) and n != m
+    ]
     if dropped < 0 or clash or any(isinstance(n, Const) and n != ONE for n in extents[:dropped]):
-        raise failure("MS105", at.type, f"the shape of `{view.name}` is not that of the region it views",
-                      why="only dimensions of one element in front may be left out")
+        raise failure(
+            "MS105",
+            at.type,
+            f"the shape of `{view.name}` is not that of the region it views",
+            why="only dimensions of one element in front may be left out",
+        )
 
 
 def _nested(headers: list[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -29,8 +29,13 @@ from mslang.sema.scope import Broken, BufferName, ConstName, Hidden, Scope, Size
 from mslang.syntax import tree
 
 OPERATORS = {
-    "min": "min", "max": "max", "shift_left": "<<", "shift_right": ">>",
-    "bit_and": "&", "bit_or": "|", "bit_xor": "^",
+    "min": "min",
+    "max": "max",
+    "shift_left": "<<",
+    "shift_right": ">>",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
 }
 """Functions of the language that are binary operators of the IR."""
 
@@ -56,8 +61,12 @@ def index(e: tree.Expr, scope: Scope) -> Expr:
     expr = settled(value) if value.literal != "float" else value.expr
     dtype = value.dtype
     if value.literal == "float" or not is_integer(dtype) or parts(dtype) != (scalar_of(dtype), 1):
-        raise failure("MS106", e, f"an index or size must be an integer, not `{dtype}`",
-                      help="round and convert it: `i64(floor(x))`" if is_float(dtype) else None)
+        raise failure(
+            "MS106",
+            e,
+            f"an index or size must be an integer, not `{dtype}`",
+            help="round and convert it: `i64(floor(x))`" if is_float(dtype) else None,
+        )
     return expr if dtype == INDEX else Cast(INDEX, expr)
 
 
@@ -95,8 +104,12 @@ def infer(e: tree.Expr, scope: Scope) -> Value:
         case tree.String():
             raise failure("MS104", e, "a string stands where a number is needed")
         case tree.Hole():
-            raise failure("MS110", e, "`_` has no meaning in a program",
-                          why="a hole stands for a factor that a `split` infers, in a schedule")
+            raise failure(
+                "MS110",
+                e,
+                "`_` has no meaning in a program",
+                why="a hole stands for a factor that a `split` infers, in a schedule",
+            )
     what = {tree.List: "a list", tree.Group: "a tuple", tree.Comprehension: "a list", tree.IndexMap: "an index map"}
     raise failure("MS104", e, f"{what.get(type(e), 'this')} stands where a number is needed")
 
@@ -116,16 +129,26 @@ def _name(name: tree.Name, scope: Scope) -> Value:
         case BufferName(buffer=b):
             dims = ", ".join("…" for _ in b.shape)
             fixes = () if b.shape else (Fix(f"write `{name.text}[]`", name.span, f"{name.text}[]"),)
-            raise failure("MS125", name, f"`{name.text}` is a buffer, not a number",
-                          help=f"access it: `{name.text}[{dims}]`", fixes=fixes)
+            raise failure(
+                "MS125",
+                name,
+                f"`{name.text}` is a buffer, not a number",
+                help=f"access it: `{name.text}[{dims}]`",
+                fixes=fixes,
+            )
         case TileName(n=n):
-            raise failure("MS125", name, f"`{name.text}` is a tile of {n} factors",
-                          help=f"name one of them: `{name.text}[0]`")
+            raise failure(
+                "MS125", name, f"`{name.text}` is a tile of {n} factors", help=f"name one of them: `{name.text}[0]`"
+            )
         case Hidden(role=role, block=block):
             article = "an" if role[0] in "aeiou" else "a"
-            raise failure("MS115", name, f"`{name.text}` is {article} {role} outside of block `{block}`",
-                          why="the body of a block names its own axes only, so that the block can be moved",
-                          help=f"bind it to an axis: `block {block}[…, x: extent = {name.text}]`, and use `x`")
+            raise failure(
+                "MS115",
+                name,
+                f"`{name.text}` is {article} {role} outside of block `{block}`",
+                why="the body of a block names its own axes only, so that the block can be moved",
+                help=f"bind it to an axis: `block {block}[…, x: extent = {name.text}]`, and use `x`",
+            )
         case Broken():
             raise MsError
     if name.text in LITERAL_NAMES:
@@ -148,8 +171,12 @@ def _member(e: tree.Member, scope: Scope) -> Value:
     match scope.get(dotted) if dotted is not None else None:
         case ConstName(value=v):
             return _const_value(v)
-    raise failure("MS101", e, f"unknown name `{text_of(e)}`" if dotted else "a program has no members to name with `.`",
-                  why="in a program, names with dots are consts of a module named by `use … as`")
+    raise failure(
+        "MS101",
+        e,
+        f"unknown name `{text_of(e)}`" if dotted else "a program has no members to name with `.`",
+        why="in a program, names with dots are consts of a module named by `use … as`",
+    )
 
 
 def _unary(e: tree.Unary, scope: Scope) -> Value:
@@ -177,8 +204,12 @@ def _fold(e: Expr, size: bool, at: tree.Expr, literal: str = "") -> Value:
 
 def _binary(e: tree.Binary, scope: Scope) -> Value:
     if e.op == "..":
-        raise failure("MS127", e, "a range stands where a number is needed",
-                      why="`a .. b` is the domain of a loop or a dimension of a region")
+        raise failure(
+            "MS127",
+            e,
+            "a range stands where a number is needed",
+            why="`a .. b` is the domain of a loop or a dimension of a region",
+        )
     if e.op not in BINARY_OPS:
         raise MsError
     if e.op in LOGICAL:
@@ -201,9 +232,13 @@ def _refuse_chain(e: tree.Binary) -> None:
     inner = e.left
     if isinstance(inner, tree.Binary) and inner.op in COMPARISONS:
         middle = text_of(inner.right)
-        raise failure("MS109", e, "comparisons do not chain",
-                      why=f"`a {inner.op} b {e.op} c` would compare a bool with a number",
-                      help=f"write `… {inner.op} {middle} and {middle} {e.op} …`")
+        raise failure(
+            "MS109",
+            e,
+            "comparisons do not chain",
+            why=f"`a {inner.op} b {e.op} c` would compare a bool with a number",
+            help=f"write `… {inner.op} {middle} and {middle} {e.op} …`",
+        )
 
 
 def _check_operator(e: tree.Binary, dtype: str, literal: str) -> None:
@@ -212,11 +247,17 @@ def _check_operator(e: tree.Binary, dtype: str, literal: str) -> None:
             raise failure("MS104", e, f"`{e.op}` needs numbers, not bools")
         return
     if e.op == "/" and (is_integer(dtype) or literal == "int"):
-        raise failure("MS108", e, "`/` on integers", why="it would not say how to round",
-                      help="write `//` (floor division), or convert both sides: `f32(a) / f32(b)`")
+        raise failure(
+            "MS108",
+            e,
+            "`/` on integers",
+            why="it would not say how to round",
+            help="write `//` (floor division), or convert both sides: `f32(a) / f32(b)`",
+        )
     if e.op in ("//", "%") and is_float(dtype):
-        raise failure("MS104", e, f"`{e.op}` needs integers, not `{dtype}`",
-                      help="write `floor(a / b)`" if e.op == "//" else None)
+        raise failure(
+            "MS104", e, f"`{e.op}` needs integers, not `{dtype}`", help="write `floor(a / b)`" if e.op == "//" else None
+        )
 
 
 # ------------------------------------------------------------------ accesses
@@ -280,9 +321,16 @@ def _call(e: tree.Call, scope: Scope) -> Value:
         return _operator(e, OPERATORS[name.text], args, scope)
     if name.text in FUNCTIONS:
         return _function(e, name.text, args, scope)
-    raise MsError(unknown("MS107", name, "function", name.text, [*BUILTINS, *SCALARS],
-                          why="a program calls functions of the language only" if nearest(name.text, BUILTINS) is None
-                          else None))
+    raise MsError(
+        unknown(
+            "MS107",
+            name,
+            "function",
+            name.text,
+            [*BUILTINS, *SCALARS],
+            why="a program calls functions of the language only" if nearest(name.text, BUILTINS) is None else None,
+        )
+    )
 
 
 def _positional(e: tree.Call) -> tuple[tree.Expr, ...]:
@@ -357,16 +405,25 @@ def _function(e: tree.Call, name: str, args: tuple[tree.Expr, ...], scope: Scope
     dtype = Value(exprs[0]).dtype
     scalar = scalar_of(dtype)
     if not (is_float(scalar) or (name == "abs" and is_integer(scalar))):
-        raise failure("MS104", args[0], f"`{name}` needs a floating-point number, not `{dtype}`",
-                      help=f"convert it: `f32({text_of(args[0])})`" if is_integer(scalar) else None)
+        raise failure(
+            "MS104",
+            args[0],
+            f"`{name}` needs a floating-point number, not `{dtype}`",
+            help=f"convert it: `f32({text_of(args[0])})`" if is_integer(scalar) else None,
+        )
     return Value(Call(name, tuple(exprs), dtype), literal)
 
 
 def _extern(e: tree.Call, scope: Scope) -> Value:
     match e.args:
-        case (tree.Arg(value=tree.String(value=name)), tree.Arg(value=tree.Ref(name=dtype)), *rest) \
-                if parts(dtype.text) is not None:
+        case (tree.Arg(value=tree.String(value=name)), tree.Arg(value=tree.Ref(name=dtype)), *rest) if (
+            parts(dtype.text) is not None
+        ):
             return Value(Call(name, tuple(typed(a.value, scope) for a in rest), dtype.text))
-    raise failure("MS107", e, "`extern` takes the function's name and its result type first",
-                  help='write `extern("erff", f32, x)`', notes=(Note("the further arguments are passed as they are"),))
-
+    raise failure(
+        "MS107",
+        e,
+        "`extern` takes the function's name and its result type first",
+        help='write `extern("erff", f32, x)`',
+        notes=(Note("the further arguments are passed as they are"),),
+    )

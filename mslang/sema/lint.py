@@ -53,8 +53,13 @@ def _unwritten(b: Block, buffer: str, later: bool, declared: Declarations) -> Di
     own = any(r.buffer == buffer for r in b.writes)
     why = "nothing is written to it before" if later or own else "nothing writes to it"
     help = f"declare it `inout {buffer}`, or write it first" if own else None
-    return warning("MS126", declared.blocks[b.name], f"block `{b.name}` reads `{buffer}`, which has no value yet",
-                   why=why, help=help)
+    return warning(
+        "MS126",
+        declared.blocks[b.name],
+        f"block `{b.name}` reads `{buffer}`, which has no value yet",
+        why=why,
+        help=help,
+    )
 
 
 # ------------------------------------------------------------------ axes that do not fit what is written
@@ -68,9 +73,13 @@ def _axes(b: Block, declared: Declarations) -> Iterator[Diagnostic]:
     for a in b.axes:
         at = declared.axes[b.name, a.name]
         if a.kind == "spatial" and a.name not in somewhere and a.extent != ONE:
-            yield warning("MS119", at, f"axis `{a.name}` is no index of what block `{b.name}` writes",
-                          why="the same elements would be written once for each of its values",
-                          help=f"write it after `|` if the block reduces over it: `[… | {a.name}: …]`")
+            yield warning(
+                "MS119",
+                at,
+                f"axis `{a.name}` is no index of what block `{b.name}` writes",
+                why="the same elements would be written once for each of its values",
+                help=f"write it after `|` if the block reduces over it: `[… | {a.name}: …]`",
+            )
 
 
 def _stores(body: tuple[Stmt, ...], lets: Mapping[str, Expr]) -> Iterator[tuple[Store, frozenset[str]]]:
@@ -126,8 +135,9 @@ class Place(msgspec.Struct, frozen=True):
 
     def access(self, buffer: str, indices: tuple[Expr, ...]) -> Access:
         """One access."""
-        return Access(buffer, tuple(substitute(x, self.lets) for x in indices), self.guards, self.ranges,
-                      (buffer, indices))
+        return Access(
+            buffer, tuple(substitute(x, self.lets) for x in indices), self.guards, self.ranges, (buffer, indices)
+        )
 
 
 def _outside(b: Block, program: Program, node: tree.Block, declared: Declarations) -> Iterator[Diagnostic]:
@@ -147,8 +157,12 @@ def _outside(b: Block, program: Program, node: tree.Block, declared: Declaration
             told.add(found.key)
             at = ", ".join(f"{n} = {v}" for n, v in sorted(corner.items()))
             size = extent.value if isinstance(extent, Const) else "…"
-            yield warning("MS118", _span(found, node, declared, b.name), f"`{found.buffer}` is accessed out of bounds",
-                          why=f"index {k} is {evaluate(x, corner)}{' at ' if at else ''}{at}, of {size} elements")
+            yield warning(
+                "MS118",
+                _span(found, node, declared, b.name),
+                f"`{found.buffer}` is accessed out of bounds",
+                why=f"index {k} is {evaluate(x, corner)}{' at ' if at else ''}{at}, of {size} elements",
+            )
             break
 
 

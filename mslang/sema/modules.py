@@ -42,8 +42,14 @@ def load(path: str, text: str | None = None, reader: Reader = read_disk) -> Modu
     if text is None:
         text = reader(path)
     if text is None:
-        raise MsError(problem("MS120", f"cannot read `{path}`", why="there is no such file, or it is not UTF-8 text",
-                              help="check its name and that it may be read"))
+        raise MsError(
+            problem(
+                "MS120",
+                f"cannot read `{path}`",
+                why="there is no such file, or it is not UTF-8 text",
+                help="check its name and that it may be read",
+            )
+        )
     return _Loader(reader).module(path, text)
 
 
@@ -64,8 +70,9 @@ class _Loader:
         items, problems = _named(file)
         imports: dict[str, Thing] = {}
         lost: frozenset[str] = frozenset()
-        spans: dict[str, Span] = {n: p.item.name.span.shifted(p.start) for n, p in items.items()
-                                  if isinstance(p.item, NAMED)}
+        spans: dict[str, Span] = {
+            n: p.item.name.span.shifted(p.start) for n, p in items.items() if isinstance(p.item, NAMED)
+        }
         for placed in file.items:
             if isinstance(placed.item, tree.Use):
                 found = self._use(placed.item, path)
@@ -80,8 +87,15 @@ class _Loader:
             with suppress(MsError):
                 whole = self._whole(full_name.split("."), path)
                 library |= {} if whole is None else {full_name: whole}
-        made = Module(path, file, MappingProxyType(items), MappingProxyType(imports), tuple(problems),
-                      MappingProxyType(library), lost)
+        made = Module(
+            path,
+            file,
+            MappingProxyType(items),
+            MappingProxyType(imports),
+            tuple(problems),
+            MappingProxyType(library),
+            lost,
+        )
         self._open.pop()
         self._done[key] = made
         return made
@@ -113,8 +127,12 @@ class _Loader:
 
     def _missing(self, item: tree.Use, path: str, at: tree.Node) -> Diagnostic:
         if item.file is not None:
-            return fault("MS120", at, f"cannot read `{item.file.value}`",
-                         why=f"there is no such file beside `{PurePath(path).name}`")
+            return fault(
+                "MS120",
+                at,
+                f"cannot read `{item.file.value}`",
+                why=f"there is no such file beside `{PurePath(path).name}`",
+            )
         near = nearest(_shown(item), [*library_modules(), *MODULES])
         help = f"did you mean `{near}`?" if near else None
         return fault("MS120", at, f"there is no module `{_shown(item)}`", help=help)
@@ -137,7 +155,7 @@ class _Loader:
     def _file(self, path: str, natives: str | None, at: tree.Node | None) -> Whole | None:
         key = _same(path)
         if key in self._open:
-            self._circles.update(self._open[self._open.index(key):])
+            self._circles.update(self._open[self._open.index(key) :])
             raise _circle(at, key)
         if key not in self._done:
             text = self._reader(path)
@@ -152,8 +170,15 @@ class _Loader:
 def _circle(at: tree.Node | None, key: str) -> MsError:
     if at is None:
         return MsError()
-    return MsError(fault("MS122", at, f"this file and `{PurePath(key).name}` use each other",
-                         why="a file is loaded after all that it uses", help="move what both need into a third file"))
+    return MsError(
+        fault(
+            "MS122",
+            at,
+            f"this file and `{PurePath(key).name}` use each other",
+            why="a file is loaded after all that it uses",
+            help="move what both need into a third file",
+        )
+    )
 
 
 class _Used(msgspec.Struct, frozen=True):
@@ -178,8 +203,16 @@ def _pick(item: tree.Use, whole: Whole) -> _Used:
     if item.names is None:
         name = item.alias or (item.path[-1] if item.path else None)
         if name is None:
-            return _Used(problems=(fault("MS121", item, "a file that is used as a whole needs a name",
-                                         help=f"write `use {shown} as x`, or `use {shown}.{{x}}`"),))
+            return _Used(
+                problems=(
+                    fault(
+                        "MS121",
+                        item,
+                        "a file that is used as a whole needs a name",
+                        help=f"write `use {shown} as x`, or `use {shown}.{{x}}`",
+                    ),
+                )
+            )
         return _Used(((name, whole),))
     things: list[tuple[tree.Name, Thing]] = []
     problems: list[Diagnostic] = []
@@ -203,8 +236,9 @@ def _named(file: tree.File) -> tuple[dict[str, tree.PlacedItem], list[Diagnostic
         first = items.setdefault(name.text, p)
         if first is not p and isinstance(first.item, NAMED):
             before = Note("first declared here", first.item.name.span.shifted(first.start), file.path)
-            problems.append(fault("MS102", name, f"`{name.text}` is declared twice", notes=(before,)).placed(
-                file.path, p.start))
+            problems.append(
+                fault("MS102", name, f"`{name.text}` is declared twice", notes=(before,)).placed(file.path, p.start)
+            )
     return items, problems
 
 

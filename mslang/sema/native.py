@@ -25,43 +25,66 @@ class Native(msgspec.Struct, frozen=True):
         return f"{self.module}.{self.name}" if self.module else self.name
 
 
-BUILTINS: Mapping[str, Native] = MappingProxyType({
-    n.name: n for n in (
-        Native("", "sample", "fn",
-               "One draw of a space or schedule for a program: redraws up to 64 times until every `require` holds. "
-               "Further named arguments pin decisions."),
-        Native("", "apply", "fn", "A rule applied to each block of the program; a test names the program."),
-        Native("", "len", "fn", "The number of elements of a list."),
-        Native("", "min", "fn", "The smallest of some sizes."),
-        Native("", "max", "fn", "The largest of some sizes."),
-        Native("", "at", "fn", "The location inside a loop, as `compute_location` draws it."),
-        Native("", "enter_postproc", "fn", "The mark in a trace where postprocessing begins."),
-    )
-})
+BUILTINS: Mapping[str, Native] = MappingProxyType(
+    {
+        n.name: n
+        for n in (
+            Native(
+                "",
+                "sample",
+                "fn",
+                "One draw of a space or schedule for a program: redraws up to 64 times until every `require` holds. "
+                "Further named arguments pin decisions.",
+            ),
+            Native("", "apply", "fn", "A rule applied to each block of the program; a test names the program."),
+            Native("", "len", "fn", "The number of elements of a list."),
+            Native("", "min", "fn", "The smallest of some sizes."),
+            Native("", "max", "fn", "The largest of some sizes."),
+            Native("", "at", "fn", "The location inside a loop, as `compute_location` draws it."),
+            Native("", "enter_postproc", "fn", "The mark in a trace where postprocessing begins."),
+        )
+    }
+)
 """Functions that need no `use`."""
 
 _LIBRARY = (
-    Native("std.testing", "equiv", "fn",
-           "Whether a scheduled program computes what the program does: both are run on inputs in which every "
-           "reordering of sums is exact, and on dense random ones within the tolerance."),
+    Native(
+        "std.testing",
+        "equiv",
+        "fn",
+        "Whether a scheduled program computes what the program does: both are run on inputs in which every "
+        "reordering of sums is exact, and on dense random ones within the tolerance.",
+    ),
     Native("std.testing", "implements", "fn", "Whether an intrinsic's implementation computes what its `desc` says."),
     Native("std.testing", "fits", "fn", "Whether a scheduled program keeps within the limits of a target."),
     Native("std.cpu", "host", "target", "The machine that mslang runs on: its processor, features, caches and cores."),
-    Native("std.cpu", "auto_parallel", "rule",
-           "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit."),
-    Native("std.tiling", "multi_level", "rule",
-           "Tiles each block with reuse by a structure such as \"SSRSRS\": S levels split the spatial loops, R the "
-           "reduction loops."),
+    Native(
+        "std.cpu",
+        "auto_parallel",
+        "rule",
+        "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
+    ),
+    Native(
+        "std.tiling",
+        "multi_level",
+        "rule",
+        'Tiles each block with reuse by a structure such as "SSRSRS": S levels split the spatial loops, R the '
+        "reduction loops.",
+    ),
 )
 
-MODULES: Mapping[str, Mapping[str, Native]] = MappingProxyType({
-    module: MappingProxyType({n.name: n for n in _LIBRARY if n.module == module})
-    for module in dict.fromkeys(n.module for n in _LIBRARY)
-})
+MODULES: Mapping[str, Mapping[str, Native]] = MappingProxyType(
+    {
+        module: MappingProxyType({n.name: n for n in _LIBRARY if n.module == module})
+        for module in dict.fromkeys(n.module for n in _LIBRARY)
+    }
+)
 """The native names by module."""
 
-TARGET_KINDS: Mapping[str, Native] = MappingProxyType({
-    "cpu": Native("", "cpu", "target", "A CPU, reached through LLVM."),
-    "cuda": Native("", "cuda", "target", "An NVIDIA GPU."),
-})
+TARGET_KINDS: Mapping[str, Native] = MappingProxyType(
+    {
+        "cpu": Native("", "cpu", "target", "A CPU, reached through LLVM."),
+        "cuda": Native("", "cuda", "target", "An NVIDIA GPU."),
+    }
+)
 """What a target may be a kind of."""

@@ -65,8 +65,9 @@ def elaborate(item: tree.Program, sizes: Sizes = NO_SIZES, consts: Consts = (), 
     return _build(item, sizes, consts, exact, open_sizes=False)[0]
 
 
-def _build(item: tree.Program, sizes: Sizes, consts: Consts, exact: bool,
-           open_sizes: bool) -> tuple[Elaborated, Declarations]:
+def _build(
+    item: tree.Program, sizes: Sizes, consts: Consts, exact: bool, open_sizes: bool
+) -> tuple[Elaborated, Declarations]:
     known = {s.name.text for s in item.sizes}
     made = Elaborator(exact, reserved=known | _own_names(item))
     for name in sizes:
@@ -103,8 +104,9 @@ def _ill_formed(item: tree.Program, program: Program, names: Declarations) -> It
         yield d.at(at)
 
 
-def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
-           open_sizes: bool) -> tuple[Scope, tuple[Expr, ...]]:
+def _sizes(
+    item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator, open_sizes: bool
+) -> tuple[Scope, tuple[Expr, ...]]:
     scope = Scope(MappingProxyType({n: Declared(Broken() if v is None else ConstName(v)) for n, v in consts}))
     seen: dict[str, Span] = {}
     dynamic: list[Expr] = []
@@ -119,8 +121,12 @@ def _sizes(item: tree.Program, sizes: Sizes, consts: Consts, made: Elaborator,
             made.declared.report(e)
         seen[name] = s.name.span
         scope = scope.with_name(name, meaning, s.name.span)
-        if isinstance(meaning, SizeName) and isinstance(meaning.value, Symbol) \
-                and isinstance(meaning.value.domain, DynamicRange) and meaning.value not in dynamic:
+        if (
+            isinstance(meaning, SizeName)
+            and isinstance(meaning.value, Symbol)
+            and isinstance(meaning.value.domain, DynamicRange)
+            and meaning.value not in dynamic
+        ):
             dynamic.append(meaning.value)
     return scope, tuple(dynamic)
 
@@ -174,8 +180,9 @@ def instantiate_with_source(module: Module, name: str, sizes: Sizes = NO_SIZES) 
     syntax = found.placed.parsed.diagnostics
     assert isinstance(found.item, tree.Program)
     made = elaborated(found.item, tuple(sizes.items()), consts_of(found.module, found.item))
-    errors = tuple(d.placed(found.module.path, found.placed.start) for d in (*syntax, *made.errors)
-                   if d.severity is Severity.ERROR)
+    errors = tuple(
+        d.placed(found.module.path, found.placed.start) for d in (*syntax, *made.errors) if d.severity is Severity.ERROR
+    )
     if errors:
         raise MsError(*errors)
     if not made.complete:
@@ -208,8 +215,13 @@ def sizes_by_position(item: tree.Program, values: Sequence[int | Symbol]) -> Siz
         MsError: there are more values than sizes.
     """
     if len(values) > len(item.sizes):
-        raise MsError(problem("MS112", f"`{item.name.text}` has {len(item.sizes)} sizes, but {len(values)} are given",
-                              help=f"they are {', '.join(s.name.text for s in item.sizes)}" if item.sizes else None))
+        raise MsError(
+            problem(
+                "MS112",
+                f"`{item.name.text}` has {len(item.sizes)} sizes, but {len(values)} are given",
+                help=f"they are {', '.join(s.name.text for s in item.sizes)}" if item.sizes else None,
+            )
+        )
     return {s.name.text: v for s, v in zip(item.sizes, values)}
 
 

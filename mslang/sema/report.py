@@ -9,20 +9,44 @@ from mslang.diagnostics import Diagnostic, Fix, MsError, Note, Severity, Span
 from mslang.syntax.tree import Node
 
 
-def fault(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
-          notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+def fault(
+    code: str,
+    at: Node | Span,
+    message: str,
+    *,
+    why: str | None = None,
+    help: str | None = None,
+    notes: tuple[Note, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> Diagnostic:
     """An error diagnostic pointing at a node (or span)."""
     return Diagnostic(code, message, _span(at), Severity.ERROR, why, help, notes, fixes)
 
 
-def warning(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
-            notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> Diagnostic:
+def warning(
+    code: str,
+    at: Node | Span,
+    message: str,
+    *,
+    why: str | None = None,
+    help: str | None = None,
+    notes: tuple[Note, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> Diagnostic:
     """A warning pointing at a node (or span)."""
     return Diagnostic(code, message, _span(at), Severity.WARNING, why, help, notes, fixes)
 
 
-def failure(code: str, at: Node | Span, message: str, *, why: str | None = None, help: str | None = None,
-         notes: tuple[Note, ...] = (), fixes: tuple[Fix, ...] = ()) -> MsError:
+def failure(
+    code: str,
+    at: Node | Span,
+    message: str,
+    *,
+    why: str | None = None,
+    help: str | None = None,
+    notes: tuple[Note, ...] = (),
+    fixes: tuple[Fix, ...] = (),
+) -> MsError:
     """The `MsError` of one error diagnostic, to be raised."""
     return MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
 
@@ -37,8 +61,16 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def unknown(code: str, at: Node | Span, what: str, name: str, candidates: Iterable[str], *, help: str | None = None,
-            why: str | None = None) -> Diagnostic:
+def unknown(
+    code: str,
+    at: Node | Span,
+    what: str,
+    name: str,
+    candidates: Iterable[str],
+    *,
+    help: str | None = None,
+    why: str | None = None,
+) -> Diagnostic:
     """An "unknown …" diagnostic with the nearest known name as help and as fix."""
     close = nearest(name, candidates)
     if close is None:

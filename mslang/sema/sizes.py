@@ -63,8 +63,12 @@ def declared(s: tree.SizeParam, given: int | Symbol | None, scope: Scope, open_s
         return SizeName(_default(s, s.default, domain, scope))
     if open_sizes:
         return SizeName(Symbol(s.name.text, DynamicRange(1, GREATEST)))
-    raise failure("MS112", s.name, f"size `{s.name.text}` has no value",
-                  help=f"give one (`--set {s.name.text}=128`, `p[128]`), or a default: `{s.name.text} = 128`")
+    raise failure(
+        "MS112",
+        s.name,
+        f"size `{s.name.text}` has no value",
+        help=f"give one (`--set {s.name.text}=128`, `p[128]`), or a default: `{s.name.text} = 128`",
+    )
 
 
 def _default(s: tree.SizeParam, e: tree.Expr, domain: Domain | None, scope: Scope) -> Expr:
@@ -93,8 +97,16 @@ def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
         case tree.Call(callee=tree.Ref(name=name)) if name.text in KINDS:
             return _domain(name.text, _arguments(kind, KINDS[name.text]), kind, scope)
         case tree.Ref(name=name) | tree.Call(callee=tree.Ref(name=name)):
-            raise MsError(unknown("MS112", name, "kind of size", name.text, KINDS,
-                                  help="a size known only at the call is `dyn(1..4096, multiple = 8)`"))
+            raise MsError(
+                unknown(
+                    "MS112",
+                    name,
+                    "kind of size",
+                    name.text,
+                    KINDS,
+                    help="a size known only at the call is `dyn(1..4096, multiple = 8)`",
+                )
+            )
     raise failure("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
 
 

@@ -43,25 +43,41 @@ def init_fault(b: Block, at: tree.Name, around: str | None, declared: Declaratio
         if s.buffer not in inferred:
             return _missing(b, s, at, declared, scope)
         if around is not None:
-            return fault("MS114", at, f"the init of block `{b.name}` cannot be inferred",
-                         why=f"it would run anew for each reduction step of block `{around}` around it",
-                         help=f"write the `init {{ … }}` in `{around}`, and `init {{}}` here")
+            return fault(
+                "MS114",
+                at,
+                f"the init of block `{b.name}` cannot be inferred",
+                why=f"it would run anew for each reduction step of block `{around}` around it",
+                help=f"write the `init {{ … }}` in `{around}`, and `init {{}}` here",
+            )
     return None
 
 
 def _missing(b: Block, s: Store, at: tree.Name, declared: Declarations, scope: Scope) -> Diagnostic:
     before = declared.writer(s.buffer, scope)
     if before is None:
-        return fault("MS114", at, f"the init of block `{b.name}` cannot be inferred",
-                     why=f"the update of `{s.buffer}` stands in a branch or a loop, or is not indexed by spatial axes "
-                         "alone", help="write `init { … }`, or `init {}` for none")
-    return fault("MS114", at, f"block `{b.name}` updates `{s.buffer}`, which is already written, and says no `init`",
-                 why="only the first writer of a buffer gets an inferred init", notes=(Note("written here", before),),
-                 help="write `init {}` to go on from what is there, or `init { … }` to start anew")
+        return fault(
+            "MS114",
+            at,
+            f"the init of block `{b.name}` cannot be inferred",
+            why=f"the update of `{s.buffer}` stands in a branch or a loop, or is not indexed by spatial axes alone",
+            help="write `init { … }`, or `init {}` for none",
+        )
+    return fault(
+        "MS114",
+        at,
+        f"block `{b.name}` updates `{s.buffer}`, which is already written, and says no `init`",
+        why="only the first writer of a buffer gets an inferred init",
+        notes=(Note("written here", before),),
+        help="write `init {}` to go on from what is there, or `init { … }` to start anew",
+    )
 
 
 def written_by_init(s: tree.Block) -> tuple[str, ...]:
     """The buffers that a block's `init` stores to, read off its text."""
     stored = (x for c in s.body.statements if isinstance(c, tree.Init) for x in c.body.statements)
-    return tuple(x.target.base.name.text for x in stored if isinstance(x, tree.Assign)
-                 and isinstance(x.target, tree.Index) and isinstance(x.target.base, tree.Ref))
+    return tuple(
+        x.target.base.name.text
+        for x in stored
+        if isinstance(x, tree.Assign) and isinstance(x.target, tree.Index) and isinstance(x.target.base, tree.Ref)
+    )

@@ -16,10 +16,20 @@ from mslang.sema.values import const_value
 from mslang.syntax import tree
 from mslang.target.description import CUDA, GENERIC, Target
 
-OWN_FIELDS: Mapping[str, type] = MappingProxyType({
-    "triple": str, "cpu": str, "features": tuple, "vector_bits": int, "vector_lanes": int, "registers": int,
-    "cores": int, "l1": int, "l2": int, "l3": int,
-})
+OWN_FIELDS: Mapping[str, type] = MappingProxyType(
+    {
+        "triple": str,
+        "cpu": str,
+        "features": tuple,
+        "vector_bits": int,
+        "vector_lanes": int,
+        "registers": int,
+        "cores": int,
+        "l1": int,
+        "l2": int,
+        "l3": int,
+    }
+)
 """The fields that every target has, and their types; a target may add others."""
 
 FIXED_FIELDS = frozenset({"name", "kind"})
@@ -50,8 +60,11 @@ def describe(module: Module, name: str) -> Target:
 
 def target_names(module: Module) -> tuple[str, ...]:
     """The targets that a module can name without dots."""
-    imported = (n for n, t in module.imports.items()
-                if (isinstance(t, Found) and t.role == "target") or (isinstance(t, Native) and t.role == "target"))
+    imported = (
+        n
+        for n, t in module.imports.items()
+        if (isinstance(t, Found) and t.role == "target") or (isinstance(t, Native) and t.role == "target")
+    )
     return (*module.targets, *imported, *TARGET_KINDS)
 
 
@@ -114,8 +127,16 @@ def _base(module: Module, item: tree.Target, below: tuple[str, ...]) -> Target:
                 raise failure("MS122", at, "targets that extend each other in a circle")
             return _of_base(found, base, (*below, f"{module.path}:{item.name.text}"), at)
         case None:
-            raise MsError(unknown("MS124", at, "kind of target", name, target_names(module),
-                                  help="a target is a kind of `cpu`, of `cuda`, or extends another target"))
+            raise MsError(
+                unknown(
+                    "MS124",
+                    at,
+                    "kind of target",
+                    name,
+                    target_names(module),
+                    help="a target is a kind of `cpu`, of `cuda`, or extends another target",
+                )
+            )
     raise failure("MS128", at, f"`{name}` is no target")
 
 

@@ -26,6 +26,7 @@ def value_of(module: Module, item: tree.Const, below: tuple[str, ...] = ()) -> V
     Raises:
         MsError: the expression is no constant, or names itself; spans count from the item's start.
     """
+
     def named(name: str) -> Value | None:
         match module.find(name):
             case Found(module=owner, item=tree.Const() as other):

@@ -189,9 +189,7 @@ class Arranger:
         """Tokens in a row, which break before operators and after commas if they are too long."""
         steps = self._steps(start, end)
         breaks = [k for last, k in pairwise(steps) if self._breaks_at(last, k)]
-        segments = [
-            self._segment(k, stop) for k, stop in zip([start, *breaks], [*breaks, end], strict=True)
-        ]
+        segments = [self._segment(k, stop) for k, stop in zip([start, *breaks], [*breaks, end], strict=True)]
         rest: list[Doc] = []
         for k, segment in zip(breaks, segments[1:], strict=True):
             if self._gaps[k].comments:

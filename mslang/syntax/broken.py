@@ -48,14 +48,19 @@ def _stray(token: Token) -> Diagnostic:
     return messages.closes_nothing(token) if token.kind in CLOSERS else messages.outside(token)
 
 
-def _bad_item(text: str, tokens: Sequence[Token], visible: Sequence[Token], fault: int,
-              diagnostics: tuple[Diagnostic, ...]) -> ParsedItem:
+def _bad_item(
+    text: str, tokens: Sequence[Token], visible: Sequence[Token], fault: int, diagnostics: tuple[Diagnostic, ...]
+) -> ParsedItem:
     """A piece up to where the next item seems to begin, which is at the token of index `fault` or later."""
     layout = Layout(text, visible)
     stop = next(
-        (k for k in range(fault, len(visible))
-         if visible[k].kind in ITEM_KEYWORDS and (k == fault or layout.first_on_line(visible[k]))
-         and visible[k - 1].kind != "AT"),
+        (
+            k
+            for k in range(fault, len(visible))
+            if visible[k].kind in ITEM_KEYWORDS
+            and (k == fault or layout.first_on_line(visible[k]))
+            and visible[k - 1].kind != "AT"
+        ),
         len(visible),
     )
     end = visible[stop].start if stop < len(visible) else len(text)

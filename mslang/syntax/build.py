@@ -90,8 +90,9 @@ def _type(span: Span, name: Any, shape: tuple[tree.Expr, ...] | None, place: tre
     return tree.Type(span, _type_name(name), shape, place)
 
 
-def _param(span: Span, direction: Token | None, name: tree.Name, type: tree.Type,
-           default: tree.Expr | None) -> tree.Param:
+def _param(
+    span: Span, direction: Token | None, name: tree.Name, type: tree.Type, default: tree.Expr | None
+) -> tree.Param:
     return tree.Param(span, name, type, direction.text if direction else "in", default)
 
 
@@ -103,8 +104,9 @@ def _attribute(span: Span, name: tree.Name, args: tuple[tree.Arg, ...] | None) -
     return tree.Attribute(span, name, args or ())
 
 
-def _axis(span: Span, name: tree.Name, extent: tree.Expr, place: tree.Place | None,
-          binding: tree.Expr | None) -> tree.Axis:
+def _axis(
+    span: Span, name: tree.Name, extent: tree.Expr, place: tree.Place | None, binding: tree.Expr | None
+) -> tree.Axis:
     return tree.Axis(span, name, extent, False, place, binding)
 
 
@@ -112,8 +114,9 @@ def _reduction(span: Span, *axes: tree.Axis) -> tuple[tree.Axis, ...]:
     return tuple(msgspec.structs.replace(axis, reduce=True) for axis in axes)
 
 
-def _axes(span: Span, spatial: tuple[tree.Axis, ...] | None,
-          reduction: tuple[tree.Axis, ...] | None) -> tuple[tree.Axis, ...]:
+def _axes(
+    span: Span, spatial: tuple[tree.Axis, ...] | None, reduction: tuple[tree.Axis, ...] | None
+) -> tuple[tree.Axis, ...]:
     return (spatial or ()) + (reduction or ())
 
 
@@ -129,8 +132,9 @@ def _body(span: Span, *parts: Any) -> tree.Body:
 
 
 # ------------------------------------------------------------------ statements
-def _sample(span: Span, name: tree.Name, address: tree.String | None, distribution: tree.Expr,
-            value: tree.Expr | None) -> tree.Sample:
+def _sample(
+    span: Span, name: tree.Name, address: tree.String | None, distribution: tree.Expr, value: tree.Expr | None
+) -> tree.Sample:
     return tree.Sample(span, name, distribution, address, value)
 
 
@@ -164,23 +168,38 @@ def _item(span: Span, *parts: Any) -> tree.Item:
     return msgspec.structs.replace(declaration, span=span, attributes=tuple(attributes))  # type: ignore[no-any-return]
 
 
-def _use(span: Span, source: tuple[tree.Name, ...] | tree.String, names: tuple[tree.Name, ...] | None,
-         alias: tree.Name | None) -> tree.Use:
+def _use(
+    span: Span,
+    source: tuple[tree.Name, ...] | tree.String,
+    names: tuple[tree.Name, ...] | None,
+    alias: tree.Name | None,
+) -> tree.Use:
     if isinstance(source, tree.String):
         return tree.Use(span, (), "", (), source, names, alias)
     return tree.Use(span, (), "", source, None, names, alias)
 
 
-def _schedule(span: Span, name: tree.Name, params: tuple[tree.Param, ...] | None, program: tuple[tree.Name, ...] | None,
-              target: tree.Expr | None, *rest: Any) -> tree.Schedule:
+def _schedule(
+    span: Span,
+    name: tree.Name,
+    params: tuple[tree.Param, ...] | None,
+    program: tuple[tree.Name, ...] | None,
+    target: tree.Expr | None,
+    *rest: Any,
+) -> tree.Schedule:
     if len(rest) == 1:
         return tree.Schedule(span, (), "", name, params or (), program, target, rest[0])
     source, pins = rest
     return tree.Schedule(span, (), "", name, params or (), program, target, None, source, pins)
 
 
-def _program(span: Span, name: tree.Name, sizes: tuple[tree.SizeParam, ...] | None, params: tuple[tree.Param, ...],
-             body: tree.Body) -> tree.Program:
+def _program(
+    span: Span,
+    name: tree.Name,
+    sizes: tuple[tree.SizeParam, ...] | None,
+    params: tuple[tree.Param, ...],
+    body: tree.Body,
+) -> tree.Program:
     return tree.Program(span, (), "", name, sizes or (), params, body)
 
 
@@ -188,8 +207,14 @@ def _target(span: Span, name: tree.Name, kind: tuple[tree.Name, ...], *fields: t
     return tree.Target(span, (), "", name, kind, fields)
 
 
-def _intrin(span: Span, name: tree.Name, params: tuple[tree.Param, ...], target: tree.Expr | None, desc: tree.Body,
-            *impls: tree.Impl) -> tree.Intrin:
+def _intrin(
+    span: Span,
+    name: tree.Name,
+    params: tuple[tree.Param, ...],
+    target: tree.Expr | None,
+    desc: tree.Body,
+    *impls: tree.Impl,
+) -> tree.Intrin:
     return tree.Intrin(span, (), "", name, params, target, desc, impls)
 
 

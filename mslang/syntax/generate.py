@@ -81,15 +81,11 @@ def _rule(rule: Any) -> Rule:
 
 def _lexer(lark: Any) -> LexerTable:
     """The terminals in Lark's own order, those that are words kept apart from the name they look like."""
-    terminals = sorted(
-        lark.terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name)
-    )
+    terminals = sorted(lark.terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     name = next(t for t in terminals if t.name == "NAME")
     literals = {t.name: t.pattern.value for t in terminals if t.pattern.type == "str"}
     keywords = {text: kind for kind, text in literals.items() if re.fullmatch(name.pattern.to_regexp(), text)}
-    groups = [
-        f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in terminals if literals.get(t.name, "") not in keywords
-    ]
+    groups = [f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in terminals if literals.get(t.name, "") not in keywords]
     return LexerTable("|".join(groups), keywords, frozenset(lark.ignore_tokens), literals)
 
 

@@ -60,7 +60,7 @@ class Machine:
             ends[-length:] = ends[-1:]
             del states[-length:], values[-length:]
             if length > 1:
-                del starts[1 - length:]
+                del starts[1 - length :]
             values.append(value)
             states.append(self._settled[states[-1], rule.origin, kind])
 
@@ -92,7 +92,7 @@ class Machine:
                     states.append(code - 1)
                     break
                 rule = self._rules[-1 - code]
-                del states[-rule.length:]
+                del states[-rule.length :]
                 states.append(self._settled[states[-1], rule.origin, kind])
             count += 1
         return count
@@ -109,4 +109,4 @@ class Machine:
 
     def restore(self, depth: int) -> None:
         """Forget everything above a height."""
-        del self.states[depth:], self._values[depth - 1:], self._starts[depth - 1:], self._ends[depth - 1:]
+        del self.states[depth:], self._values[depth - 1 :], self._starts[depth - 1 :], self._ends[depth - 1 :]

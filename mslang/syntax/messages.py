@@ -43,7 +43,7 @@ def found_text(token: Token) -> str:
 
 
 def expected_text(kinds: frozenset[str]) -> str | None:
-    """"a, b or c" for what could stand somewhere; None if that is too much to tell."""
+    """ "a, b or c" for what could stand somewhere; None if that is too much to tell."""
     rest = set(kinds)
     words: list[str] = []
     if "LET" in rest:
@@ -89,28 +89,45 @@ def never_closed(openers: Sequence[Token], at: Token, fix_at: int) -> Diagnostic
     notes = [Note(f"neither is this `{o.text}`", span_of(o)) for o in outer[:2]]
     if at.kind != END:
         notes.insert(0, Note(f"noticed at {found_text(at)}", span_of(at)))
-    return problem("MS002", f"`{inner.text}` is never closed", span=span_of(inner), notes=tuple(notes),
-                   fixes=(Fix(f"insert `{closers}`", Span(fix_at, fix_at), closers),))
+    return problem(
+        "MS002",
+        f"`{inner.text}` is never closed",
+        span=span_of(inner),
+        notes=tuple(notes),
+        fixes=(Fix(f"insert `{closers}`", Span(fix_at, fix_at), closers),),
+    )
 
 
 def closes_nothing(token: Token) -> Diagnostic:
     """A closing bracket too many."""
-    return problem("MS003", f"`{token.text}` closes nothing", span=span_of(token),
-                   fixes=(Fix(f"remove `{token.text}`", span_of(token), ""),))
+    return problem(
+        "MS003",
+        f"`{token.text}` closes nothing",
+        span=span_of(token),
+        fixes=(Fix(f"remove `{token.text}`", span_of(token), ""),),
+    )
 
 
 def closes_another(token: Token, opener: Token, right: str) -> Diagnostic:
     """`(` closed by `]`."""
-    return problem("MS003", f"`{token.text}` does not close `{opener.text}`", span=span_of(token),
-                   notes=(Note(f"this `{opener.text}` is still open", span_of(opener)),),
-                   fixes=(Fix(f"write `{right}`", span_of(token), right),))
+    return problem(
+        "MS003",
+        f"`{token.text}` does not close `{opener.text}`",
+        span=span_of(token),
+        notes=(Note(f"this `{opener.text}` is still open", span_of(opener)),),
+        fixes=(Fix(f"write `{right}`", span_of(token), right),),
+    )
 
 
 def missing(text: str, token: Token, before: Token | None) -> Diagnostic:
     """A sign or word that is missing before a token."""
     end = before.end if before is not None else token.start
-    return problem("MS004", f"expected `{text}` before {found_text(token)}", span=_place(token, before),
-                   fixes=(Fix(f"insert `{text}`", Span(end, end), text if text == "," else f" {text}"),))
+    return problem(
+        "MS004",
+        f"expected `{text}` before {found_text(token)}",
+        span=_place(token, before),
+        fixes=(Fix(f"insert `{text}`", Span(end, end), text if text == "," else f" {text}"),),
+    )
 
 
 def missing_expression(token: Token, before: Token | None, same_line: bool) -> Diagnostic:
@@ -122,22 +139,34 @@ def missing_expression(token: Token, before: Token | None, same_line: bool) -> D
 
 def keyword_as_name(token: Token) -> Diagnostic:
     """A keyword where a name must stand."""
-    return problem("MS008", f"`{token.text}` is a keyword and cannot be a name", span=span_of(token),
-                   help="choose another name, or write it in backticks",
-                   fixes=(Fix("put it in backticks", span_of(token), f"`{token.text}`"),))
+    return problem(
+        "MS008",
+        f"`{token.text}` is a keyword and cannot be a name",
+        span=span_of(token),
+        help="choose another name, or write it in backticks",
+        fixes=(Fix("put it in backticks", span_of(token), f"`{token.text}`"),),
+    )
 
 
 def instead(text: str, token: Token) -> Diagnostic:
     """One sign or word that should be another."""
-    return problem("MS001", f"expected `{text}`, found {found_text(token)}", span=span_of(token),
-                   fixes=(Fix(f"write `{text}`", span_of(token), text),))
+    return problem(
+        "MS001",
+        f"expected `{text}`, found {found_text(token)}",
+        span=span_of(token),
+        fixes=(Fix(f"write `{text}`", span_of(token), text),),
+    )
 
 
 def bad_text(token: Token) -> Diagnostic:
     """Characters that are no token."""
     if token.text[0].isdigit():
-        return problem("MS006", f"`{token.text}` is not a number", span=span_of(token),
-                       help="numbers look like 12, 1_000, 0xff, 1.5, 1e-4 or 64KiB")
+        return problem(
+            "MS006",
+            f"`{token.text}` is not a number",
+            span=span_of(token),
+            help="numbers look like 12, 1_000, 0xff, 1.5, 1e-4 or 64KiB",
+        )
     if token.text.startswith('"'):
         return problem("MS006", "this string is never closed", span=Span(token.start, token.start + 1))
     what = "this character" if len(token.text) == 1 else "this text"
@@ -148,15 +177,23 @@ def bad_layout(token: Token) -> Diagnostic:
     """A token that breaks one of the two layout rules."""
     if token.kind == DANGLING_DOT:
         return problem("MS007", "expected a name after `.` on the same line", span=span_of(token))
-    return problem("MS007", f"`{token.text}` must stand on the line of what it belongs to", span=span_of(token),
-                   why="otherwise a line could swallow the one after it")
+    return problem(
+        "MS007",
+        f"`{token.text}` must stand on the line of what it belongs to",
+        span=span_of(token),
+        why="otherwise a line could swallow the one after it",
+    )
 
 
 def outside(token: Token) -> Diagnostic:
     """Text that is in no item."""
-    return problem("MS009", f"expected an item, found {found_text(token)}", span=span_of(token),
-                   help="items begin with `use`, `const`, `target`, `program`, `schedule`, `rule`, `fn`, `space`, "
-                        "`intrin` or `test`")
+    return problem(
+        "MS009",
+        f"expected an item, found {found_text(token)}",
+        span=span_of(token),
+        help="items begin with `use`, `const`, `target`, `program`, `schedule`, `rule`, `fn`, `space`, "
+        "`intrin` or `test`",
+    )
 
 
 LAYOUT = frozenset({DANGLING_DOT, STRAY_OPENER})

@@ -22,8 +22,26 @@ _QUIET = 3
 _QUIET_AFTER_STRING = 40
 _PATIENCE = 20
 _STATEMENTS = frozenset(
-    {"LET", "ALLOC", "VIEW", "ATTR", "WHILE", "FOR", "BLOCK", "INIT", "READS", "WRITES", "WHERE", "IF", "FORK", "CASE",
-     "REQUIRE", "CHECK", "SNAPSHOT", "RETURN"}
+    {
+        "LET",
+        "ALLOC",
+        "VIEW",
+        "ATTR",
+        "WHILE",
+        "FOR",
+        "BLOCK",
+        "INIT",
+        "READS",
+        "WRITES",
+        "WHERE",
+        "IF",
+        "FORK",
+        "CASE",
+        "REQUIRE",
+        "CHECK",
+        "SNAPSHOT",
+        "RETURN",
+    }
 )
 
 
@@ -240,8 +258,11 @@ class Recovery:
                 self._insert(kind)
             return
         if repair.instead is None:
-            self._report(messages.closes_nothing(token) if token.kind in CLOSERS
-                         else messages.unexpected(token, self._machine.expected(), self._before()))
+            self._report(
+                messages.closes_nothing(token)
+                if token.kind in CLOSERS
+                else messages.unexpected(token, self._machine.expected(), self._before())
+            )
             self._index += 1
             return
         self._report(self._substitution(repair.instead, token))

@@ -28,8 +28,9 @@ class Repair(NamedTuple):
     reach: int = 0
 
 
-def find_repair(machine: Machine, rest: Sequence[Token], openers: Sequence[Token],
-                missing_brace: bool) -> Repair | None:
+def find_repair(
+    machine: Machine, rest: Sequence[Token], openers: Sequence[Token], missing_brace: bool
+) -> Repair | None:
     """The best repair before or of `rest[0]`, if one lets the text read on; `openers` are the brackets open there.
 
     `missing_brace` says that the item has more `}` than `{`.

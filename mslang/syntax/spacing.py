@@ -9,9 +9,7 @@ _TIGHT_BEFORE = frozenset({"RPAR", "RSQB", "COMMA", "DOT", "COLON"})
 _CALLEE_ENDS = frozenset({"NAME", "RPAR", "RSQB"})
 _TYPE_WORDS = frozenset({"BLOCK", "INTRIN"})
 # After one of these an operator has no left operand, so `-` is a sign and `*` takes a list apart.
-_OPERAND_ENDS = frozenset(
-    {"NAME", "NUMBER", "STRING", "SIZE", "TRUE", "FALSE", "HOLE", "RPAR", "RSQB", "ERROR"}
-)
+_OPERAND_ENDS = frozenset({"NAME", "NUMBER", "STRING", "SIZE", "TRUE", "FALSE", "HOLE", "RPAR", "RSQB", "ERROR"})
 
 
 def needs_space(before: Token | None, token: Token, after: Token, tight: frozenset[int]) -> bool:

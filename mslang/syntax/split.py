@@ -8,9 +8,7 @@ from functools import lru_cache
 from mslang.syntax.lexer import TRIVIA, scan
 from mslang.syntax.literals import LONG_QUOTE
 
-ITEM_KEYWORDS = frozenset(
-    {"USE", "CONST", "TARGET", "PROGRAM", "SCHEDULE", "RULE", "FN", "SPACE", "INTRIN", "TEST"}
-)
+ITEM_KEYWORDS = frozenset({"USE", "CONST", "TARGET", "PROGRAM", "SCHEDULE", "RULE", "FN", "SPACE", "INTRIN", "TEST"})
 ITEM_HEADS = ITEM_KEYWORDS | {"AT"}
 
 _HEAD = "(?:(?:" + "|".join(sorted(keyword.lower() for keyword in ITEM_KEYWORDS)) + r")\b|@)"

@@ -147,8 +147,22 @@ class IndexMap(Node, frozen=True):
 
 
 Expr = (
-    Number | String | Size | Bool | Hole | Bad | Ref | Member | Call | Index | Binary | Unary | List | Group
-    | Comprehension | IndexMap
+    Number
+    | String
+    | Size
+    | Bool
+    | Hole
+    | Bad
+    | Ref
+    | Member
+    | Call
+    | Index
+    | Binary
+    | Unary
+    | List
+    | Group
+    | Comprehension
+    | IndexMap
 )
 
 
@@ -397,8 +411,27 @@ class CallStmt(Node, frozen=True):
 
 
 Stmt = (
-    Let | Sample | Alloc | View | AttrSet | While | For | Block | Init | Reads | Writes | Where | If | Fork | Require
-    | Check | Snapshot | Return | Assign | CallStmt | Bad
+    Let
+    | Sample
+    | Alloc
+    | View
+    | AttrSet
+    | While
+    | For
+    | Block
+    | Init
+    | Reads
+    | Writes
+    | Where
+    | If
+    | Fork
+    | Require
+    | Check
+    | Snapshot
+    | Return
+    | Assign
+    | CallStmt
+    | Bad
 )
 
 

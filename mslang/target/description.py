@@ -42,9 +42,17 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
     def fields(self) -> Mapping[str, int | float | str | bool]:
         """What `machine.<field>` can say."""
         own: dict[str, int | float | str | bool] = {
-            "name": self.name, "kind": self.kind, "triple": self.triple, "cpu": self.cpu,
-            "vector_lanes": self.vector_lanes, "vector_bits": self.vector_bits, "registers": self.registers,
-            "cores": self.cores, "l1": self.l1, "l2": self.l2, "l3": self.l3,
+            "name": self.name,
+            "kind": self.kind,
+            "triple": self.triple,
+            "cpu": self.cpu,
+            "vector_lanes": self.vector_lanes,
+            "vector_bits": self.vector_bits,
+            "registers": self.registers,
+            "cores": self.cores,
+            "l1": self.l1,
+            "l2": self.l2,
+            "l3": self.l3,
         }
         return own | dict(self.extra)
 
@@ -52,9 +60,12 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
 GENERIC = Target()
 AVX2 = Target("avx2", cpu="haswell", features=("avx", "avx2", "f16c", "fma", "sse4.1"), vector_bits=256)
 AVX512 = Target(
-    "avx512", cpu="skylake-avx512",
+    "avx512",
+    cpu="skylake-avx512",
     features=("avx", "avx2", "avx512bw", "avx512dq", "avx512f", "avx512vl", "f16c", "fma", "sse4.1"),
-    vector_bits=512, registers=32, l2=MIB,
+    vector_bits=512,
+    registers=32,
+    l2=MIB,
 )
 CUDA = Target("cuda", "cuda", vector_bits=128, registers=255, cores=1)
 

@@ -19,9 +19,17 @@ def host() -> Target:
     features = tuple(sorted(name for name, on in llvm.get_host_cpu_features().items() if on))
     caches = cache_sizes()
     return Target(
-        name="host", kind="cpu", triple=llvm.get_default_triple(), cpu=llvm.get_host_cpu_name(), features=features,
-        vector_bits=vector_bits(features), registers=32 if "avx512f" in features or "neon" in features else 16,
-        cores=cores(), l1=caches.get(1, GENERIC.l1), l2=caches.get(2, GENERIC.l2), l3=caches.get(3, GENERIC.l3),
+        name="host",
+        kind="cpu",
+        triple=llvm.get_default_triple(),
+        cpu=llvm.get_host_cpu_name(),
+        features=features,
+        vector_bits=vector_bits(features),
+        registers=32 if "avx512f" in features or "neon" in features else 16,
+        cores=cores(),
+        l1=caches.get(1, GENERIC.l1),
+        l2=caches.get(2, GENERIC.l2),
+        l3=caches.get(3, GENERIC.l3),
     )
 
 

@@ -32,7 +32,10 @@ class MachineLimits(msgspec.Struct, frozen=True):
 
 
 def measured_limits(
-    target: Target | None = None, *, refresh: bool = False, folder: Path | None = None,
+    target: Target | None = None,
+    *,
+    refresh: bool = False,
+    folder: Path | None = None,
 ) -> MachineLimits:
     """The limits of this machine with the instructions of `target` (default: all that it has).
 
@@ -125,18 +128,37 @@ def _fma_kernel(lanes: int) -> tuple[Any, int]:
     # Different starts: equal sums would be computed once.
     first = f"insertelement {kind} zeroinitializer, float"
     starts = [f"  %s{k} = {first} {float(k):.1f}, i64 0" for k in range(_ACCUMULATORS)]
-    text = "\n".join([
-        f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})",
-        'define float @peak(i64 %n) "prefer-vector-width"="512" {', "entry:",
-        "  %f = sitofp i64 %n to float",
-        f"  %a = {first} %f, i64 0", f"  %m = {first} 0.5, i64 0", *starts, "  br label %loop", "loop:",
-        "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]", *phis, *steps,
-        "  %i.next = add i64 %i, 1", "  %more = icmp slt i64 %i.next, %n", "  br i1 %more, label %loop, label %done",
-        "done:", *lines, f"  %r = extractelement {kind} {total}, i64 0", "  ret float %r", "}",
-    ])
+    text = "\n".join(
+        [
+            f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})",
+            'define float @peak(i64 %n) "prefer-vector-width"="512" {',
+            "entry:",
+            "  %f = sitofp i64 %n to float",
+            f"  %a = {first} %f, i64 0",
+            f"  %m = {first} 0.5, i64 0",
+            *starts,
+            "  br label %loop",
+            "loop:",
+            "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]",
+            *phis,
+            *steps,
+            "  %i.next = add i64 %i, 1",
+            "  %more = icmp slt i64 %i.next, %n",
+            "  br i1 %more, label %loop, label %done",
+            "done:",
+            *lines,
+            f"  %r = extractelement {kind} {total}, i64 0",
+            "  ret float %r",
+            "}",
+        ]
+    )
     features = llvm.get_host_cpu_features().flatten()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="small",
+        cpu=llvm.get_host_cpu_name(),
+        features=features,
+        opt=2,
+        reloc="pic",
+        codemodel="small",
     )
     module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
     jit = llvm.create_lljit_compiler()

@@ -35,14 +35,23 @@ def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: Attr
     s = path[-1]
     assert isinstance(s, For | Block)
     if isinstance(value, Expr) and free_vars(value):
-        raise refuse("MS312", "annotate", f"the value of {key!r} depends on `{min(free_vars(value))}`",
-                     why="an annotation says one thing for all iterations")
+        raise refuse(
+            "MS312",
+            "annotate",
+            f"the value of {key!r} depends on `{min(free_vars(value))}`",
+            why="an annotation says one thing for all iterations",
+        )
     there = dict(s.annotations)
     if key in there:
         if there[key] == value and type(there[key]) is type(value):
             return Outcome(program)
-        raise refuse("MS312", "annotate", f"{shown(target)} has the annotation {key!r} already",
-                     why="its value is another", help=f"`unannotate({key!r})` first")
+        raise refuse(
+            "MS312",
+            "annotate",
+            f"{shown(target)} has the annotation {key!r} already",
+            why="its value is another",
+            help=f"`unannotate({key!r})` first",
+        )
     return Outcome(put(program, path, replace(s, annotations=(*s.annotations, (key, value)))))
 
 
@@ -69,7 +78,8 @@ def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcom
     assert isinstance(s, For | Block)
     if key not in dict(s.annotations):
         names = ", ".join(repr(k) for k, _ in s.annotations)
-        raise refuse("MS312", "unannotate", f"{shown(target)} has no annotation {key!r}",
-                     help=f"it has: {names or 'none'}")
+        raise refuse(
+            "MS312", "unannotate", f"{shown(target)} has no annotation {key!r}", help=f"it has: {names or 'none'}"
+        )
     left = tuple((k, v) for k, v in s.annotations if k != key)
     return Outcome(put(program, path, replace(s, annotations=left)))

@@ -28,20 +28,29 @@ def axis_loop(program: Program, block: BlockRef, axis: str) -> LoopRef:
     where = f"{block.name}.{axis}"
     if axis not in {a.name for a in found.axes}:
         names = ", ".join(a.name for a in found.axes)
-        raise refuse("MS302", where, f"block `{found.name}` has no axis `{axis}`",
-                     help=f"its axes are: {names or 'none'}")
+        raise refuse(
+            "MS302", where, f"block `{found.name}` has no axis `{axis}`", help=f"its axes are: {names or 'none'}"
+        )
     loops = axis_loops(path, axis)
     if len(loops) == 1:
         return LoopRef(loops[0].var)
     if loops:
         names = ", ".join(f"`{s.var}`" for s in loops)
-        raise refuse("MS302", where, f"several loops run over axis `{axis}`: {names}",
-                     why="an axis names a loop only while one loop alone serves it",
-                     help="name the loops by `let` when you split, and use those names")
+        raise refuse(
+            "MS302",
+            where,
+            f"several loops run over axis `{axis}`: {names}",
+            why="an axis names a loop only while one loop alone serves it",
+            help="name the loops by `let` when you split, and use those names",
+        )
     reasons = tuple(_why_not(s, path, axis) for s in loops_above(path) if s.var in _used(path, axis))
-    raise refuse("MS302", where, f"no loop runs over axis `{axis}` alone",
-                 why="; ".join(reasons) or "no loop occurs in its binding",
-                 help="use the handle that made the loop (`let …`), or `block.loops()`")
+    raise refuse(
+        "MS302",
+        where,
+        f"no loop runs over axis `{axis}` alone",
+        why="; ".join(reasons) or "no loop occurs in its binding",
+        help="use the handle that made the loop (`let …`), or `block.loops()`",
+    )
 
 
 def _used(path: Path, axis: str) -> frozenset[str]:

@@ -37,8 +37,14 @@ from mslang.transform.staging import (
 )
 
 
-def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global", *,
-               consumers: Sequence[BlockRef] | None = None) -> Outcome:
+def cache_read(
+    program: Program,
+    block: BlockRef,
+    buffer: BufferRef,
+    scope: str = "global",
+    *,
+    consumers: Sequence[BlockRef] | None = None,
+) -> Outcome:
     """Copy what blocks read of a buffer into a new buffer, and let them read that.
 
     The copy is a block `A_shared` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
@@ -68,17 +74,29 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
     primitive = "cache_read"
     path, old = subject(program, block, buffer, scope, primitive)
     if old.name not in buffers_read(block_at(path)):
-        raise refuse("MS330", primitive, f"block `{block.name}` does not read `{old.name}`",
-                     help=f"it reads {', '.join(f'`{b}`' for b in buffers_read(block_at(path))) or 'nothing'}")
+        raise refuse(
+            "MS330",
+            primitive,
+            f"block `{block.name}` does not read `{old.name}`",
+            help=f"it reads {', '.join(f'`{b}`' for b in buffers_read(block_at(path))) or 'nothing'}",
+        )
     require_in_blocks(program, scope_body(program, path), primitive, written=(old.name,))
     source = only_writer(program, path, old, primitive)
     if source is block_at(path):
-        raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",
-                     why="what it reads changes while it runs")
+        raise refuse(
+            "MS333",
+            primitive,
+            f"block `{block.name}` reads and writes `{old.name}`",
+            why="what it reads changes while it runs",
+        )
     users = users_of(program, path, old, source, consumers, primitive)
     if consumers is None and not any(b is block_at(path) for b in users):
-        raise refuse("MS344", primitive, f"block `{block.name}` reads `{old.name}` before it is written",
-                     why="the copy would stand after the writer")
+        raise refuse(
+            "MS344",
+            primitive,
+            f"block `{block.name}` reads `{old.name}` before it is written",
+            why="the copy would stand after the writer",
+        )
     reading = [path_to_block(program, b.name) or () for b in users]
     writing = () if source is None else path_to_block(program, source.name) or ()
     anchor = after_writer(writing, reading) if writing else (*scope_path(path), scope_body(program, path)[0])
@@ -98,8 +116,14 @@ def cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str 
     return Outcome(done, (BlockRef(copy.block),))
 
 
-def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global", *,
-                consumers: Sequence[BlockRef] | None = None) -> Outcome:
+def cache_write(
+    program: Program,
+    block: BlockRef,
+    buffer: BufferRef,
+    scope: str = "global",
+    *,
+    consumers: Sequence[BlockRef] | None = None,
+) -> Outcome:
     """Let a block compute into a new buffer, and copy that to the old one.
 
     The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
@@ -129,22 +153,37 @@ def cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str
     path, old = subject(program, block, buffer, scope, primitive)
     writer = block_at(path)
     if old.name not in buffers_written(writer):
-        raise refuse("MS330", primitive, f"block `{block.name}` does not write `{old.name}`",
-                     help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}")
+        raise refuse(
+            "MS330",
+            primitive,
+            f"block `{block.name}` does not write `{old.name}`",
+            help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}",
+        )
     require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
     only_writer(program, path, old, primitive)
     if old.name in buffers_read(writer) and writer.init is None:
-        raise refuse("MS333", primitive, f"block `{block.name}` reads and writes `{old.name}`",
-                     why="the new buffer would hold nothing when it is read")
+        raise refuse(
+            "MS333",
+            primitive,
+            f"block `{block.name}` reads and writes `{old.name}`",
+            why="the new buffer would hold nothing when it is read",
+        )
     users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)
-    around = [path_to_block(program, b.name) or ()
-              for b in readers(program, scope_body(program, path), old.name) if b is not writer]
+    around = [
+        path_to_block(program, b.name) or ()
+        for b in readers(program, scope_body(program, path), old.name)
+        if b is not writer
+    ]
     anchor = after_writer(path, around)
     above = anchor[:-1]
     reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
     if reduced:
-        raise refuse("MS346", primitive, f"loop `{reduced[0]}` still reduces in block `{block.name}`",
-                     why=f"`{old.name}` is read in it, and the copy would be of partial results")
+        raise refuse(
+            "MS346",
+            primitive,
+            f"loop `{reduced[0]}` still reduces in block `{block.name}`",
+            why=f"`{old.name}` is read in it, and the copy would be of partial results",
+        )
     box = surely_written(path, old, above, primitive)
     region = next(r for r in writer.writes if r.buffer == old.name)
     limits = arith.relax(region.ranges, axis_ranges(writer))

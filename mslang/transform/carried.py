@@ -66,7 +66,8 @@ def why_not_independent(program: Program, path: Path) -> str | None:
         touching = _touching(program, blocks, storage)
         private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
         reason = (
-            _why_not_private(program, touching, storage, path) if private
+            _why_not_private(program, touching, storage, path)
+            if private
             else _why_not_apart(program, touching, storage, path)
         )
         if reason is not None:
@@ -89,8 +90,7 @@ def _written(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
 
 def _touching(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
     return tuple(
-        q for q in blocks
-        if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+        q for q in blocks if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
     )
 
 
@@ -115,8 +115,10 @@ def _why_not_private(program: Program, touching: Sequence[Path], storage: str, a
         block = block_at(q)
         boxes = _boxes(program, q, storage, above, writes=False)
         if boxes is None or not all(any(covers(m, b, shape, ranges) for m in made) for b in boxes):
-            return (f"block `{block.name}` reads of `{storage}` what block `{writer.name}` does not surely write "
-                    f"in the same iteration of loop `{loop_at(above).var}`")
+            return (
+                f"block `{block.name}` reads of `{storage}` what block `{writer.name}` does not surely write "
+                f"in the same iteration of loop `{loop_at(above).var}`"
+            )
     return None
 
 
@@ -138,8 +140,10 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
     if _apart(union, loop, ranges):
         return None
     names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
-    return (f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
-            f"which is written there (block {names})")
+    return (
+        f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
+        f"which is written there (block {names})"
+    )
 
 
 def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
@@ -174,7 +178,8 @@ def _steps_over(r: Range, var: str, ranges: dict[str, Range]) -> bool:
         return False
     step = terms[var]
     return arith.proved(Binary("<=", r.extent, step), ranges) or arith.proved(
-        Binary("<=", r.extent, arith.sub(ZERO, step)), ranges)
+        Binary("<=", r.extent, arith.sub(ZERO, step)), ranges
+    )
 
 
 def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
@@ -219,14 +224,20 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For]) ->
 
 
 def _why_carried(
-    program: Program, touching: Sequence[Path], storage: str, above: Path, variables: set[str],
+    program: Program,
+    touching: Sequence[Path],
+    storage: str,
+    above: Path,
+    variables: set[str],
 ) -> str | None:
     for q in touching:
         block = block_at(q)
         reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)} & variables
         if reduced and storage in storages_written(program, block):
-            return (f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
-                    "block touches it in between")
+            return (
+                f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
+                "block touches it in between"
+            )
     return _why_not_private(program, touching, storage, above)
 
 

@@ -184,8 +184,11 @@ def _explained(move: _Move, program: Program, block: BlockRef, loop: LoopRef, in
             raise
         primitive = "compute_at" if move is _compute_at else "reverse_compute_at"
         legal = [f"`{x.name}`" for x in legal_loops(program, block, primitive)]
-        where = f"loops at which `{block.name}` can be placed: {', '.join(legal)}" if legal else (
-            f"there is no loop at which `{block.name}` can be placed")
+        where = (
+            f"loops at which `{block.name}` can be placed: {', '.join(legal)}"
+            if legal
+            else (f"there is no loop at which `{block.name}` can be placed")
+        )
         text = where if found.help is None else f"{found.help}; {where}"
         raise ScheduleError(replace(found, help=text)) from None
 
@@ -196,39 +199,53 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     moving = movable(program, block, loop, primitive)
     if is_output(program, moving.path):
         outputs = ", ".join(f"`{b}`" for b in sorted(storages_written(program, moving.block)))
-        raise refuse("MS343", primitive, f"block `{block.name}` is an output block",
-                     why=f"it writes {outputs}, which is needed as a whole outside",
-                     help="cache_write the buffer and move that, or reverse_compute_at a consumer")
+        raise refuse(
+            "MS343",
+            primitive,
+            f"block `{block.name}` is an output block",
+            why=f"it writes {outputs}, which is needed as a whole outside",
+            help="cache_write the buffer and move that, or reverse_compute_at a consumer",
+        )
     users = consumers(program, moving.path)
     outside = [b.name for b in users if b not in leaves(moving.loop)]
     if outside or not users:
-        raise refuse("MS341", primitive, f"not all consumers of block `{block.name}` are under loop `{loop.name}`",
-                     why=f"block `{outside[0]}` is not" if outside else "there is none",
-                     help="move the other consumers there first" if outside else None)
+        raise refuse(
+            "MS341",
+            primitive,
+            f"not all consumers of block `{block.name}` are under loop `{loop.name}`",
+            why=f"block `{outside[0]}` is not" if outside else "there is none",
+            help="move the other consumers there first" if outside else None,
+        )
     require_order(program, moving.path, primitive)
     require_final(program, producers(program, moving.path), moving.around, block.name, primitive)
     domains = domains_of(moving.path)
     if scope_path(moving.path) and not runs_all(moving.path, domains):
-        raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
-                     why="at another place it might touch more than the block around it declares")
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` does not surely run for all values of its axes",
+            why="at another place it might touch more than the block around it declares",
+        )
 
     rest = without(program, moving.path)
     target = path_to_loop(rest, loop.name) or ()
     ranges = ranges_inside(target)
-    wanted = [(r, box) for r in moving.block.writes
-              if (box := _needed(rest, target, users, r.buffer, ranges)) is not None]
-    spans = joined_spans([spans_touching(moving.block, r, box, ranges) for r, box in wanted],
-                         domains, ranges, absent_is_whole=True)
+    wanted = [
+        (r, box) for r in moving.block.writes if (box := _needed(rest, target, users, r.buffer, ranges)) is not None
+    ]
+    spans = joined_spans(
+        [spans_touching(moving.block, r, box, ranges) for r, box in wanted], domains, ranges, absent_is_whole=True
+    )
     last = min(k for k, s in enumerate(loop_at(target).body) if any(b in leaves(s) for b in users))
     return placed(program, rest, moving, position(index, 0, last, moving, primitive), spans, primitive)
 
 
-def _needed(program: Program, target: Path, users: Iterable[Block], name: str,
-            ranges: Mapping[str, Range]) -> Box | None:
+def _needed(
+    program: Program, target: Path, users: Iterable[Block], name: str, ranges: Mapping[str, Range]
+) -> Box | None:
     """The box of a buffer that some blocks read in one iteration of the loop at the end of a path."""
     buffer = all_buffers(program)[name]
-    boxes = (_shared_by_threads(box, target, buffer)
-             for box in _boxes(program, target, users, name, lambda b: b.reads))
+    boxes = (_shared_by_threads(box, target, buffer) for box in _boxes(program, target, users, name, lambda b: b.reads))
     return _hull(boxes, buffer, ranges)
 
 
@@ -240,7 +257,9 @@ def _shared_by_threads(box: Box, target: Path, buffer: Buffer) -> Box:
 
 
 _SHARING = {
-    "shared": ("threadIdx.", "vthread"), "shared.dyn": ("threadIdx.", "vthread"), "warp": ("threadIdx.x",),
+    "shared": ("threadIdx.", "vthread"),
+    "shared.dyn": ("threadIdx.", "vthread"),
+    "warp": ("threadIdx.x",),
 }
 
 
@@ -255,23 +274,31 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     start = index_of(order, inside[0]) if inside else 0
     late = [b.name for b in makers if b not in under and index_of(order, b) > start]
     if late or not under:
-        raise refuse("MS341", primitive, f"not all producers of block `{block.name}` are under loop `{loop.name}`",
-                     why=f"block `{late[0]}` comes after it" if late else "none is",
-                     help="move the other producers there first" if late else None)
+        raise refuse(
+            "MS341",
+            primitive,
+            f"not all producers of block `{block.name}` are under loop `{loop.name}`",
+            why=f"block `{late[0]}` comes after it" if late else "none is",
+            help="move the other producers there first" if late else None,
+        )
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
     domains = domains_of(moving.path)
     if not runs_all(moving.path, domains):
-        raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
-                     why="its loops and its predicate do not surely cover the domains of its axes")
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` does not surely run for all values of its axes",
+            why="its loops and its predicate do not surely cover the domains of its axes",
+        )
 
     rest = without(program, moving.path)
     target = path_to_loop(rest, loop.name) or ()
     ranges = ranges_inside(target)
-    made = [(r, box) for r in moving.block.reads
-            if (box := _made(rest, target, under, r.buffer, ranges)) is not None]
-    spans = joined_spans([spans_touching(moving.block, r, box, ranges) for r, box in made], domains, ranges,
-                         absent_is_whole=False)
+    made = [(r, box) for r in moving.block.reads if (box := _made(rest, target, under, r.buffer, ranges)) is not None]
+    spans = joined_spans(
+        [spans_touching(moving.block, r, box, ranges) for r, box in made], domains, ranges, absent_is_whole=False
+    )
     body = loop_at(target).body
     first = 1 + max(k for k, s in enumerate(body) if any(b in leaves(s) for b in under))
     at = position(index, first, len(body), moving, primitive)
@@ -283,8 +310,9 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     return outcome
 
 
-def _made(program: Program, target: Path, makers: Iterable[Block], name: str,
-          ranges: Mapping[str, Range]) -> Box | None:
+def _made(
+    program: Program, target: Path, makers: Iterable[Block], name: str, ranges: Mapping[str, Range]
+) -> Box | None:
     """The box of a buffer that some blocks write in one iteration of the loop at the end of a path."""
     return _hull(_boxes(program, target, makers, name, lambda b: b.writes), all_buffers(program)[name], ranges)
 
@@ -293,14 +321,19 @@ def _require_each_maker(program: Program, makers: Iterable[Block], path: Path, p
     for maker in makers:
         for buffer in set(buffers_written(maker)) & set(buffers_read(block_at(path))):
             if not produces_for(program, path_to_block(program, maker.name) or (), path, buffer):
-                raise refuse("MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written",
-                             why=f"block `{maker.name}` does not surely write all that it reads of `{buffer}` in one "
-                                 "iteration of the loop")
+                raise refuse(
+                    "MS332",
+                    primitive,
+                    f"block `{block_at(path).name}` would read what is not surely written",
+                    why=f"block `{maker.name}` does not surely write all that it reads of `{buffer}` in one "
+                    "iteration of the loop",
+                )
 
 
 # ------------------------------------------------------------------ boxes
-def _boxes(program: Program, target: Path, blocks: Iterable[Block], name: str,
-           regions: Callable[[Block], Iterable[Region]]) -> Iterator[Box]:
+def _boxes(
+    program: Program, target: Path, blocks: Iterable[Block], name: str, regions: Callable[[Block], Iterable[Region]]
+) -> Iterator[Box]:
     for block in blocks:
         path = path_to_block(program, block.name) or ()
         yield from (consumed_box(path, r, target) for r in regions(block) if r.buffer == name)

@@ -54,9 +54,10 @@ def _inside(path: Path, region: Region, above: Path) -> _Inside:
     found = collapsed(Indices(exprs, inner, conditions))
     n = len(box)
     return _Inside(
-        tuple(map(Range, found.exprs[:n], found.exprs[n:2 * n])),
-        tuple(zip(found.exprs[2 * n:], (a.extent for a in block.axes), strict=True)),
-        found.conditions, found.ranges,
+        tuple(map(Range, found.exprs[:n], found.exprs[n : 2 * n])),
+        tuple(zip(found.exprs[2 * n :], (a.extent for a in block.axes), strict=True)),
+        found.conditions,
+        found.ranges,
         {v: r for v, r in ranges_above(path).items() if v not in inner},
     )
 
@@ -75,11 +76,13 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
         return None
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
-    if (all(_is_guard(c, found.axes, ranges) for c in found.conditions)
-            and _fills(found.box, found.inner, found.outer)):
+    if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and _fills(found.box, found.inner, found.outer):
         loose = [c for c in found.conditions if not arith.proved(c, ranges)]
-        cut = [a.name for a, pair in zip(block.axes, found.axes, strict=True)
-               if any(_guards(c, *pair, ranges) for c in loose)]
+        cut = [
+            a.name
+            for a, pair in zip(block.axes, found.axes, strict=True)
+            if any(_guards(c, *pair, ranges) for c in loose)
+        ]
         return arith.relax(found.box, found.inner) if _leave_image(cut, block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
@@ -103,8 +106,13 @@ def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
             others = {n: x for n, x in axes.items() if n != name}
             over = arith.bounds(substitute(r.start, {name: axes[name].extent}), others)
             under = arith.bounds(arith.add(substitute(r.start, {name: Const(-1)}), r.extent), others)
-            if over is None or under is None or not (
-                    arith.proved(Binary("<=", end, over[0])) and arith.proved(Binary("<=", under[1], reached.start))):
+            if (
+                over is None
+                or under is None
+                or not (
+                    arith.proved(Binary("<=", end, over[0])) and arith.proved(Binary("<=", under[1], reached.start))
+                )
+            ):
                 return False
     return True
 
@@ -148,8 +156,9 @@ def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges
         if scale is None or free_vars(scale) or not arith.proved(Binary("<=", ONE, scale), ranges):
             continue
         rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)
-        if (arith.proved(Binary("<=", ZERO, rest), ranges)
-                and arith.proved(Binary("<=", extent, arith.mul(bound, scale)), ranges)):
+        if arith.proved(Binary("<=", ZERO, rest), ranges) and arith.proved(
+            Binary("<=", extent, arith.mul(bound, scale)), ranges
+        ):
             return True
     return False
 
@@ -186,8 +195,14 @@ def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]
     ranges = {**outer, **inner}
     span, left = r.extent, terms
     while left:
-        found = next((v for v, c in left.items() if arith.proved(Binary("<=", c, span), ranges)
-                      and arith.proved(Binary("<=", ZERO, c), ranges)), None)
+        found = next(
+            (
+                v
+                for v, c in left.items()
+                if arith.proved(Binary("<=", c, span), ranges) and arith.proved(Binary("<=", ZERO, c), ranges)
+            ),
+            None,
+        )
         if found is None:
             return False
         span = arith.add(span, arith.mul(left[found], arith.sub(inner[found].extent, ONE)))
@@ -211,9 +226,12 @@ def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Rang
         return False
     clipped = arith.intersect_box(inner, whole_box(buffer), ranges)
     return all(
-        any(arith.covers((a,), (b,), ranges) is arith.Verdict.PROVED
-            for a, b in ((own, wanted), (own, inside), (_uncut(own, n, ranges), wanted)))
-        for own, wanted, inside, n in zip(outer, inner, clipped, buffer.shape, strict=True))
+        any(
+            arith.covers((a,), (b,), ranges) is arith.Verdict.PROVED
+            for a, b in ((own, wanted), (own, inside), (_uncut(own, n, ranges), wanted))
+        )
+        for own, wanted, inside, n in zip(outer, inner, clipped, buffer.shape, strict=True)
+    )
 
 
 def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
@@ -235,23 +253,35 @@ def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) 
 def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer: str) -> bool:
     """The same of several producers, which may each write a part, side by side along one dimension."""
     above = common_path(consumer[:-1], *(q[:-1] for q in makers))
-    ranges = {v: r for v, r in ranges_above(consumer).items()
-              if v not in loop_ranges(loops_between(consumer, above))}
-    made = [(box, image(block_at(q), w)) for q in makers for w in block_at(q).writes if w.buffer == buffer
-            for box in (produced_box(q, w, above),) if box is not None]
+    ranges = {v: r for v, r in ranges_above(consumer).items() if v not in loop_ranges(loops_between(consumer, above))}
+    made = [
+        (box, image(block_at(q), w))
+        for q in makers
+        for w in block_at(q).writes
+        if w.buffer == buffer
+        for box in (produced_box(q, w, above),)
+        if box is not None
+    ]
     shape = all_buffers(program)[buffer]
     read = [consumed_box(consumer, r, above) for r in block_at(consumer).reads if r.buffer == buffer]
     inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
-    return all(any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
-               or any(_paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
-                      for d in range(len(box) if len(makers) > 1 else 0))
-               for box in read)
+    return all(
+        any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
+        or any(
+            _paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
+            for d in range(len(box) if len(makers) > 1 else 0)
+        )
+        for box in read
+    )
 
 
 def _paved(made: list[Box], box: Box, d: int, ranges: dict[str, Range]) -> bool:
     """Do boxes side by side along dimension `d` hold another?"""
-    tiles = [m for m in made if all(
-        arith.covers((m[k],), (box[k],), ranges) is arith.Verdict.PROVED for k in range(len(box)) if k != d)]
+    tiles = [
+        m
+        for m in made
+        if all(arith.covers((m[k],), (box[k],), ranges) is arith.Verdict.PROVED for k in range(len(box)) if k != d)
+    ]
     reached, stop = box[d].start, arith.add(box[d].start, box[d].extent)
     while tiles:
         following = next((m for m in tiles if arith.proved(Binary("<=", m[d].start, reached), ranges)), None)
@@ -274,13 +304,18 @@ def why_not_covered(program: Program, path: Path) -> str | None:
     order = list(paths)
     for region in block.reads:
         storage = storage_of(program, region.buffer)
-        before = tuple(paths[b.name] for b in writers(program, body, storage)
-                       if b is not block and order.index(b.name) < order.index(block.name))
+        before = tuple(
+            paths[b.name]
+            for b in writers(program, body, storage)
+            if b is not block and order.index(b.name) < order.index(block.name)
+        )
         if not before or any(produces_for(program, q, path, region.buffer) for q in before):
             continue
         if len(before) > 1 and _together(program, before, path, region.buffer):
             continue
         names = ", ".join(f"`{block_at(q).name}`" for q in before)
-        return (f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
-                "in the same iteration of the loops around both")
+        return (
+            f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
+            "in the same iteration of the loops around both"
+        )
     return None

@@ -91,15 +91,19 @@ def dependences_of(program: Program, path: Path) -> tuple[Dependence, ...]:
 def producers(program: Program, path: Path) -> tuple[Block, ...]:
     """The blocks of its scope whose results the block at the end of a path reads, in program order."""
     name = _name(path)
-    return _named(scope_body(program, path), (
-        d.source for d in dependences_of(program, path) if d.target == name and d.kind is DependenceKind.RAW))
+    return _named(
+        scope_body(program, path),
+        (d.source for d in dependences_of(program, path) if d.target == name and d.kind is DependenceKind.RAW),
+    )
 
 
 def consumers(program: Program, path: Path) -> tuple[Block, ...]:
     """The blocks of its scope that read results of the block at the end of a path, in program order."""
     name = _name(path)
-    return _named(scope_body(program, path), (
-        d.target for d in dependences_of(program, path) if d.source == name and d.kind is DependenceKind.RAW))
+    return _named(
+        scope_body(program, path),
+        (d.target for d in dependences_of(program, path) if d.source == name and d.kind is DependenceKind.RAW),
+    )
 
 
 def writers(program: Program, body: tuple[Stmt, ...], buffer: str) -> tuple[Block, ...]:
@@ -118,9 +122,9 @@ def paths_touching(program: Program, buffer: str) -> tuple[Path, ...]:
     """The paths of all blocks, at any depth, that read or write the memory of a buffer."""
     storage = storage_of(program, buffer)
     return tuple(
-        q for q in walk_paths(program.body)
-        if isinstance(q[-1], Block)
-        and storage in storages_read(program, q[-1]) | storages_written(program, q[-1])
+        q
+        for q in walk_paths(program.body)
+        if isinstance(q[-1], Block) and storage in storages_read(program, q[-1]) | storages_written(program, q[-1])
     )
 
 

@@ -144,8 +144,9 @@ def tidy_value(e: Expr, ranges: Mapping[str, Range]) -> Expr:
 def _tidy_condition(c: Expr, ranges: Mapping[str, Range]) -> Expr:
     match c:
         case Binary(op="and"):
-            return conjunction(conjuncts(Binary("and", _tidy_condition(c.left, ranges),
-                                                _tidy_condition(c.right, ranges))))
+            return conjunction(
+                conjuncts(Binary("and", _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges)))
+            )
         case Binary(op="or"):
             return Binary("or", _tidy_condition(c.left, ranges), _tidy_condition(c.right, ranges))
         case Unary("not", x):
@@ -157,8 +158,9 @@ def _tidy_condition(c: Expr, ranges: Mapping[str, Range]) -> Expr:
 
 def with_loads(s: Stmt, buffer: str, value: Callable[[tuple[Expr, ...]], Expr]) -> Stmt:
     """A statement in which each load of a buffer is replaced by a value made of its indices."""
-    return map_stmt_exprs(s, lambda e: map_expr(
-        e, lambda x: value(x.indices) if isinstance(x, Load) and x.buffer == buffer else None))
+    return map_stmt_exprs(
+        s, lambda e: map_expr(e, lambda x: value(x.indices) if isinstance(x, Load) and x.buffer == buffer else None)
+    )
 
 
 def with_reads(s: Stmt, gone: str, come: frozenset[str], buffers: Mapping[str, Buffer]) -> Stmt:

@@ -85,10 +85,24 @@ def _loops_of(program: Program, block: BlockRef, kind: str) -> tuple[LoopRef, ..
     return tuple(LoopRef(s.var) for s in legality.loops_by_kind(path, kind))
 
 
-GETTERS: Mapping[str, Callable[..., object]] = MappingProxyType({
-    f.__name__: f for f in (
-        loops, children, producers, consumers, reads, writes, extent, is_injective, is_output, is_reduction,
-        has_branch, spatial_loops, reduction_loops,
-    )
-})
+GETTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
+    {
+        f.__name__: f
+        for f in (
+            loops,
+            children,
+            producers,
+            consumers,
+            reads,
+            writes,
+            extent,
+            is_injective,
+            is_output,
+            is_reduction,
+            has_branch,
+            spatial_loops,
+            reduction_loops,
+        )
+    }
+)
 """The getters by name."""

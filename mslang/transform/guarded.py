@@ -25,8 +25,9 @@ class Indices(msgspec.Struct, frozen=True):
     conditions: tuple[Expr, ...]
 
 
-def detect(bindings: Sequence[Expr], ranges: Mapping[str, Range], predicate: Expr = TRUE) -> (
-        arith.IterMap | arith.NotAffine):
+def detect(
+    bindings: Sequence[Expr], ranges: Mapping[str, Range], predicate: Expr = TRUE
+) -> arith.IterMap | arith.NotAffine:
     """What kind of map the bindings are of the variables in `ranges`, where `predicate` holds; see `arith.detect`.
 
     Conditions on variables that stand still are left out: what is found holds for all of their values.

@@ -73,13 +73,21 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     inlined = block_at(path)
     users = consumers(program, path)
     if not users:
-        raise refuse("MS341", primitive, f"nobody reads what block `{block.name}` writes",
-                     why=f"there is nothing to inline `{formula.buffer}` into")
+        raise refuse(
+            "MS341",
+            primitive,
+            f"nobody reads what block `{block.name}` writes",
+            why=f"there is nothing to inline `{formula.buffer}` into",
+        )
     require_order(program, path, primitive)
     inverted = inverse(formula.indices, axis_ranges(inlined))
     if inverted is None:
-        raise refuse("MS353", primitive, f"the indices at which block `{block.name}` stores cannot be inverted",
-                     why="each element must come from one value of the axes, by an affine map")
+        raise refuse(
+            "MS353",
+            primitive,
+            f"the indices at which block `{block.name}` stores cannot be inverted",
+            why="each element must come from one value of the axes, by an affine map",
+        )
     done = without_alloc(without(program, path), path, formula.buffer)
     for user in users:
         found = path_to_block(done, user.name) or ()
@@ -88,19 +96,27 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         def value(indices: tuple[Expr, ...], ranges: Mapping[str, Range] = ranges) -> Expr:
             return tidy_value(substitute(formula.value, at_element(inverted, indices)), ranges)
 
-        changed = with_reads(with_loads(found[-1], formula.buffer, value), formula.buffer,
-                             frozenset(buffers_read(inlined)), all_buffers(program))
+        changed = with_reads(
+            with_loads(found[-1], formula.buffer, value),
+            formula.buffer,
+            frozenset(buffers_read(inlined)),
+            all_buffers(program),
+        )
         done = put(done, found, changed)
     for user in users:
         after = path_to_block(done, user.name) or ()
         require_final(program, producers(program, path), loops_above(after), user.name, primitive)
         _require_covered(done, after, primitive)
     into = tuple(BlockRef(b.name) for b in users)
-    return Outcome(done, (), {
-        **vanished(program, done, primitive, into),
-        block: Gone(primitive, into),
-        BufferRef(formula.buffer): Gone(primitive),
-    })
+    return Outcome(
+        done,
+        (),
+        {
+            **vanished(program, done, primitive, into),
+            block: Gone(primitive, into),
+            BufferRef(formula.buffer): Gone(primitive),
+        },
+    )
 
 
 def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
@@ -143,19 +159,33 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     loads = tuple(dict.fromkeys(x.indices for x in loads_of(formula.value) if x.buffer == buffer))
     inverted = inverse(loads[0], axis_ranges(folded)) if len(loads) == 1 else None
     if inverted is None or inverse(made.indices, axes) is None:
-        raise refuse("MS353", primitive, f"the loads of `{buffer}` in block `{block.name}`, or the indices at which "
-                     f"block `{block_at(maker).name}` stores, cannot be inverted",
-                     why="each element must come from one value of the axes, by one affine map")
+        raise refuse(
+            "MS353",
+            primitive,
+            f"the loads of `{buffer}` in block `{block.name}`, or the indices at which "
+            f"block `{block_at(maker).name}` stores, cannot be inverted",
+            why="each element must come from one value of the axes, by one affine map",
+        )
     if not _made_for_all(maker, made, arith.relax(loads[0], axis_ranges(folded))):
-        raise refuse("MS332", primitive, f"block `{block.name}` may have instances for which `{block_at(maker).name}` "
-                     "has none", why=f"they mean elements of `{buffer}` that are not surely written")
+        raise refuse(
+            "MS332",
+            primitive,
+            f"block `{block.name}` may have instances for which `{block_at(maker).name}` has none",
+            why=f"they mean elements of `{buffer}` that are not surely written",
+        )
     values = {n: arith.simplify(e, axes) for n, e in at_element(inverted, made.indices).items()}
-    conditions = (*_limits(folded, values, loads[0], made.indices, axes),
-                  *(substitute(c, values) for c in portable_predicate(path) or ()))
-    value = map_expr(substitute(formula.value, values),
-                     lambda x: made.value if isinstance(x, Load) and x.buffer == buffer else None)
-    store = Store(formula.buffer, tuple(arith.simplify(substitute(i, values), axes) for i in formula.indices),
-                  tidy_value(value, axes))
+    conditions = (
+        *_limits(folded, values, loads[0], made.indices, axes),
+        *(substitute(c, values) for c in portable_predicate(path) or ()),
+    )
+    value = map_expr(
+        substitute(formula.value, values), lambda x: made.value if isinstance(x, Load) and x.buffer == buffer else None
+    )
+    store = Store(
+        formula.buffer,
+        tuple(arith.simplify(substitute(i, values), axes) for i in formula.indices),
+        tidy_value(value, axes),
+    )
     return _folded(program, path, maker, store, conditions, buffer)
 
 
@@ -170,15 +200,20 @@ def _formula(program: Program, path: Path, primitive: str) -> Store:
         raise refuse("MS345", primitive, f"block `{block.name}` cannot be inlined", why=reason)
     formula = formula_of(block)
     if formula is None:
-        raise refuse("MS351", primitive, f"block `{block.name}` does more than one store",
-                     why="only a block whose body is one store, under `let`s or not, is a formula")
+        raise refuse(
+            "MS351",
+            primitive,
+            f"block `{block.name}` does more than one store",
+            why="only a block whose body is one store, under `let`s or not, is a formula",
+        )
     return formula
 
 
 def _require_inner(program: Program, path: Path, buffer: str, primitive: str) -> None:
     if is_output(program, path):
-        raise refuse("MS343", primitive, f"block `{block_at(path).name}` is an output block",
-                     why=f"`{buffer}` is needed outside")
+        raise refuse(
+            "MS343", primitive, f"block `{block_at(path).name}` is an output block", why=f"`{buffer}` is needed outside"
+        )
     if is_viewed(program, buffer):
         raise refuse("MS352", primitive, f"there is a view of `{buffer}`", why="what it stands for would be gone")
 
@@ -186,8 +221,9 @@ def _require_inner(program: Program, path: Path, buffer: str, primitive: str) ->
 def _require_covered(program: Program, path: Path, primitive: str) -> None:
     reason = why_not_covered(program, path)
     if reason is not None:
-        raise refuse("MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written",
-                     why=reason)
+        raise refuse(
+            "MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written", why=reason
+        )
 
 
 def _maker(program: Program, path: Path, primitive: str) -> tuple[Path, str]:
@@ -195,13 +231,21 @@ def _maker(program: Program, path: Path, primitive: str) -> tuple[Path, str]:
     block = block_at(path)
     makers = producers(program, path)
     if not makers:
-        raise refuse("MS341", primitive, f"block `{block.name}` reads nothing that a block of its scope writes",
-                     why="there is nothing to put it into")
+        raise refuse(
+            "MS341",
+            primitive,
+            f"block `{block.name}` reads nothing that a block of its scope writes",
+            why="there is nothing to put it into",
+        )
     maker = path_to_block(program, makers[-1].name) or ()
     others = [b.name for b in consumers(program, maker) if b.name != block.name]
     if others:
-        raise refuse("MS341", primitive, f"block `{others[0]}` reads what block `{makers[-1].name}` writes, too",
-                     why="its result would be gone")
+        raise refuse(
+            "MS341",
+            primitive,
+            f"block `{others[0]}` reads what block `{makers[-1].name}` writes, too",
+            why="its result would be gone",
+        )
     return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
 
 
@@ -217,21 +261,34 @@ def _require_folds(path: Path, maker: Path, primitive: str) -> None:
     """A block can be run where its producer runs: for all its instances, and for each once where that matters."""
     block, makes = block_at(path), block_at(maker)
     if not cuts_only_outside(maker):
-        raise refuse("MS347", primitive, f"block `{makes.name}` has a predicate",
-                     why=f"block `{block.name}` would not run where it is false")
+        raise refuse(
+            "MS347",
+            primitive,
+            f"block `{makes.name}` has a predicate",
+            why=f"block `{block.name}` would not run where it is false",
+        )
     if not runs_all(path, domains_of(path)):
-        raise refuse("MS348", primitive, f"block `{block.name}` does not surely run for all values of its axes",
-                     why="its loops and its predicate do not surely cover the domains of its axes")
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` does not surely run for all values of its axes",
+            why="its loops and its predicate do not surely cover the domains of its axes",
+        )
     loops = loops_above(maker)
     concurrent = [s for s in loops if s.kind not in ("serial", "unrolled")]
     if concurrent and not runs_once(maker, loops):
-        raise refuse("MS349", primitive, f"block `{makes.name}` would store the same elements in several iterations of "
-                     f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
-                     why="its bindings are not surely different in different iterations")
+        raise refuse(
+            "MS349",
+            primitive,
+            f"block `{makes.name}` would store the same elements in several iterations of "
+            f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
+            why="its bindings are not surely different in different iterations",
+        )
 
 
-def _limits(block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], stored: Sequence[Expr],
-            axes: Mapping[str, Range]) -> tuple[Expr, ...]:
+def _limits(
+    block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], stored: Sequence[Expr], axes: Mapping[str, Range]
+) -> tuple[Expr, ...]:
     """What must hold of the producer's axes for an element to be one that the block loads."""
     found: list[Expr] = []
     for a in block.axes:
@@ -244,15 +301,19 @@ def _limits(block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], st
     return tuple(arith.simplify(c, axes) for c in found if not arith.proved(c, axes))
 
 
-def _folded(program: Program, path: Path, maker: Path, store: Store, conditions: tuple[Expr, ...],
-            buffer: str) -> Outcome:
+def _folded(
+    program: Program, path: Path, maker: Path, store: Store, conditions: tuple[Expr, ...], buffer: str
+) -> Outcome:
     """The program with a producer that stores something else, and without the block at the end of a path."""
     primitive = "reverse_compute_inline"
     block, makes = block_at(path), block_at(maker)
     own = {k for k, _ in makes.annotations}
     fused = replace(
-        makes, body=(store,), predicate=conjunction((*conjuncts(makes.predicate), *conditions)),
-        annotations=(*makes.annotations, *(n for n in block.annotations if n[0] not in own)))
+        makes,
+        body=(store,),
+        predicate=conjunction((*conjuncts(makes.predicate), *conditions)),
+        annotations=(*makes.annotations, *(n for n in block.annotations if n[0] not in own)),
+    )
     read, written = infer_regions(fused, all_buffers(program))
     done = put(program, maker, replace(fused, reads=read, writes=written))
     done = without_alloc(without(done, path_to_block(done, block.name) or ()), path, buffer)
@@ -264,8 +325,12 @@ def _folded(program: Program, path: Path, maker: Path, store: Store, conditions:
     for user in consumers(done, after):
         _require_covered(done, path_to_block(done, user.name) or (), primitive)
     into = (BlockRef(fused.name),)
-    return Outcome(done, (), {
-        **vanished(program, done, primitive, into),
-        BlockRef(block.name): Gone(primitive, into),
-        BufferRef(buffer): Gone(primitive),
-    })
+    return Outcome(
+        done,
+        (),
+        {
+            **vanished(program, done, primitive, into),
+            BlockRef(block.name): Gone(primitive, into),
+            BufferRef(buffer): Gone(primitive),
+        },
+    )

@@ -47,8 +47,12 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
         return Outcome(program)
     for s in _around(path):
         if s.kind in ("parallel", "vectorized"):
-            raise refuse("MS311", "parallel", f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
-                         help="`fuse` the loops that are to run in parallel into one")
+            raise refuse(
+                "MS311",
+                "parallel",
+                f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                help="`fuse` the loops that are to run in parallel into one",
+            )
     _require_no_kind(old, "parallel", ("parallel",))
     _require_independent(program, path, "parallel")
     return Outcome(put(program, path, replace(old, kind="parallel")))
@@ -82,8 +86,12 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
         return Outcome(program)
     for s in _around(path):
         if s.kind == "vectorized":
-            raise refuse("MS311", "vectorize", f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
-                         help="`fuse` the loops and vectorize the result")
+            raise refuse(
+                "MS311",
+                "vectorize",
+                f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
+                help="`fuse` the loops and vectorize the result",
+            )
     _require_innermost(old, "vectorize")
     _require_independent(program, path, "vectorize")
     return Outcome(put(program, path, replace(old, kind="vectorized")))
@@ -149,16 +157,24 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     Source: TVM bind
     """
     if axis not in THREAD_AXES:
-        raise refuse("MS316", "bind", f"there is no thread axis `{axis}`",
-                     help=f"the thread axes are: {', '.join(sorted(THREAD_AXES))}")
+        raise refuse(
+            "MS316",
+            "bind",
+            f"there is no thread axis `{axis}`",
+            help=f"the thread axes are: {', '.join(sorted(THREAD_AXES))}",
+        )
     path = loop_path(program, loop, "bind")
     old = loop_at(path)
     if not _is_free(old, axis):
         return Outcome(program)
     for s in _around(path):
         if s.kind in (axis, "vectorized") or (axis.startswith("blockIdx") and s.kind in THREAD_AXES - _BLOCK_AXES):
-            raise refuse("MS311", "bind", f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
-                         help="bind each loop of a nest to an axis of its own, blocks outside of threads")
+            raise refuse(
+                "MS311",
+                "bind",
+                f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                help="bind each loop of a nest to an axis of its own, blocks outside of threads",
+            )
     _require_no_kind(old, "bind", (axis, *(() if axis in _BLOCK_AXES else sorted(_BLOCK_AXES))))
     if not (axis.startswith("threadIdx") and _reduces(program, path)):
         _require_independent(program, path, "bind")
@@ -191,8 +207,13 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
         if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
             reason = why_not_independent(program, path)
             if reason is not None:
-                raise refuse("MS310", primitive, f"the iterations of the {loop.kind} loop `{name}` would no longer be "
-                             "independent", why=reason, help=f"{primitive} first, then mark the loop")
+                raise refuse(
+                    "MS310",
+                    primitive,
+                    f"the iterations of the {loop.kind} loop `{name}` would no longer be independent",
+                    why=reason,
+                    help=f"{primitive} first, then mark the loop",
+                )
 
 
 # ------------------------------------------------------------------ shared
@@ -209,25 +230,37 @@ def _is_free(loop: For, kind: str) -> bool:
     if loop.kind == kind:
         return False
     if loop.kind != "serial":
-        raise refuse("MS305", _PRIMITIVES.get(kind, "bind"), f"loop `{loop.var}` is {loop.kind} already",
-                     why="a loop runs in one way only",
-                     help="`split` the loop before and mark one part of it each way")
+        raise refuse(
+            "MS305",
+            _PRIMITIVES.get(kind, "bind"),
+            f"loop `{loop.var}` is {loop.kind} already",
+            why="a loop runs in one way only",
+            help="`split` the loop before and mark one part of it each way",
+        )
     return True
 
 
 def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
     for s in walk(loop.body):
         if isinstance(s, For) and s.kind in kinds:
-            raise refuse("MS311", primitive, f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
-                         help="`fuse` the loops that are to run in parallel into one")
+            raise refuse(
+                "MS311",
+                primitive,
+                f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
+                help="`fuse` the loops that are to run in parallel into one",
+            )
 
 
 def _require_innermost(loop: For, primitive: str) -> None:
     for s in walk(loop.body):
         if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
-            raise refuse("MS311", primitive, f"loop `{s.var}` is inside the vector loop `{loop.var}`",
-                         why="the lanes of a vector are the iterations of an innermost loop",
-                         help=f"`reorder` loop `{loop.var}` inside it, or `unroll` loop `{s.var}`")
+            raise refuse(
+                "MS311",
+                primitive,
+                f"loop `{s.var}` is inside the vector loop `{loop.var}`",
+                why="the lanes of a vector are the iterations of an innermost loop",
+                help=f"`reorder` loop `{loop.var}` inside it, or `unroll` loop `{s.var}`",
+            )
 
 
 def _require_independent(program: Program, path: Path, primitive: str) -> None:

@@ -30,7 +30,7 @@ def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arit
     """
     block = block_at(path)
     loops = loops_above(path)
-    ranges = ranges_above(path) if first is None else loop_ranges(loops[index_of(loops, first):])
+    ranges = ranges_above(path) if first is None else loop_ranges(loops[index_of(loops, first) :])
     return detect([a.binding for a in block.axes], ranges, block.predicate)
 
 
@@ -77,15 +77,18 @@ def why_not_complete(program: Program, path: Path, among: tuple[Stmt, ...] | Non
     block = block_at(path)
     for a in block.axes:
         if a.kind != "spatial":
-            return (f"block `{block.name}` is not complete (condition 1, all axes are spatial): "
-                    f"axis `{a.name}` is {a.kind}")
+            return (
+                f"block `{block.name}` is not complete (condition 1, all axes are spatial): axis `{a.name}` is {a.kind}"
+            )
     other = why_not_dominant(program, path, among)
     if other is not None:
         return f"block `{block.name}` is not complete (condition 2, it is the only writer of its outputs): {other}"
     both = storages_read(program, block) & storages_written(program, block)
     if both:
-        return (f"block `{block.name}` is not complete (condition 3, it reads nothing that it writes): "
-                f"it reads and writes `{min(both)}`")
+        return (
+            f"block `{block.name}` is not complete (condition 3, it reads nothing that it writes): "
+            f"it reads and writes `{min(both)}`"
+        )
     return None
 
 
@@ -109,8 +112,10 @@ def why_not_reduction(program: Program, path: Path, among: tuple[Stmt, ...] | No
     for region in block.writes:
         used = reduced & {v for r in region.ranges for e in (r.start, r.extent) for v in free_vars(e)}
         if used:
-            return (f"{head} (condition 5, no reduction axis indexes its outputs): "
-                    f"`{region.buffer}` is indexed by `{min(used)}`")
+            return (
+                f"{head} (condition 5, no reduction axis indexes its outputs): "
+                f"`{region.buffer}` is indexed by `{min(used)}`"
+            )
     return None
 
 
@@ -144,8 +149,10 @@ def why_not_stage_pipeline(program: Program, path: Path) -> str | None:
             return f"the scope is not a stage pipeline: a `{kind}` stands among its loops and blocks"
     for d in dependences_of(program, path):
         if d.kind is DependenceKind.WAR:
-            return (f"the scope is not a stage pipeline: block `{d.target}` writes `{d.buffer}` after block "
-                    f"`{d.source}` read it")
+            return (
+                f"the scope is not a stage pipeline: block `{d.target}` writes `{d.buffer}` after block "
+                f"`{d.source}` read it"
+            )
     for q in walk_paths(program.body):
         if isinstance(q[-1], Block) and scope_body(program, q) is body:
             reason = why_not_covered(program, q)

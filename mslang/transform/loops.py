@@ -73,8 +73,13 @@ def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, ta
     if tail not in TAILS:
         raise refuse("MS303", "split", f"`{tail}` is no way to run a remainder", help=f"one of {', '.join(TAILS)}")
     if not exact and tail != "guard":
-        raise refuse("MS306", "split", f"a remainder cannot be run by `{tail}`", why=(
-            f"the factors do not surely divide the extent of loop `{old.var}`"), help="use `tail = guard`")
+        raise refuse(
+            "MS306",
+            "split",
+            f"a remainder cannot be run by `{tail}`",
+            why=(f"the factors do not surely divide the extent of loop `{old.var}`"),
+            help="use `tail = guard`",
+        )
     taken = taken_names(program)
     names: list[str] = []
     for k in range(len(extents)):
@@ -102,11 +107,16 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
         raise refuse("MS303", "split", "only one factor may be `_`", why="two unknown factors have many solutions")
     for f in given:
         if free_vars(f):
-            raise refuse("MS306", "split", f"a factor depends on `{min(free_vars(f))}`",
-                         why="a factor is one number in all iterations")
+            raise refuse(
+                "MS306",
+                "split",
+                f"a factor depends on `{min(free_vars(f))}`",
+                why="a factor is one number in all iterations",
+            )
         if not arith.proved(Binary("<", ZERO, f)):
-            raise refuse("MS306", "split", "a factor is not surely positive",
-                         help="a factor is a number above 0 or `_`")
+            raise refuse(
+                "MS306", "split", "a factor is not surely positive", help="a factor is a number above 0 or `_`"
+            )
     product = arith.size_product(given)
     if len(given) < len(factors):
         rest = arith.ceildiv(loop.extent, product)
@@ -116,9 +126,13 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
     if verdict is not arith.Verdict.REFUTED:
         shortfall = "is" if verdict is arith.Verdict.PROVED else "may be"
         size = f" {loop.extent.value}" if isinstance(loop.extent, Const) else ""
-        raise refuse("MS306", "split", f"the factors do not cover loop `{loop.var}`",
-                     why=f"their product {shortfall} below the extent{size}",
-                     help="make one factor `_`: it is then inferred, and what does not divide is guarded")
+        raise refuse(
+            "MS306",
+            "split",
+            f"the factors do not cover loop `{loop.var}`",
+            why=f"their product {shortfall} below the extent{size}",
+            help="make one factor `_`: it is then inferred, and what does not divide is guarded",
+        )
     return given
 
 
@@ -166,8 +180,12 @@ def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     for k, old in enumerate(olds):
         used = (free_vars(old.extent) | free_vars(old.start)) & {x.var for x in olds[:k]}
         if used:
-            raise refuse("MS307", "fuse", f"the bounds of loop `{old.var}` depend on loop `{min(used)}`",
-                         why="the fused loop would not have a fixed number of iterations")
+            raise refuse(
+                "MS307",
+                "fuse",
+                f"the bounds of loop `{old.var}` depend on loop `{min(used)}`",
+                why="the fused loop would not have a fixed number of iterations",
+            )
     extents = [x.extent for x in olds]
     name = fresh("_".join([*(x.var for x in olds), "fused"]), taken_names(program))
     total = arith.size_product(extents)
@@ -175,13 +193,12 @@ def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     ranges = ranges_above(paths[0]) | {name: loop_range(new)}
     values: dict[str, Expr] = {}
     for k, old in enumerate(olds):
-        inner = arith.size_product(extents[k + 1:])
+        inner = arith.size_product(extents[k + 1 :])
         digit = arith.floordiv(Var(name), inner)
         values[old.var] = arith.add(old.start, digit if k == 0 else arith.mod(digit, old.extent))
     body = substitute_loops(olds[-1].body, values, ranges)
     made = LoopRef(name)
-    return Outcome(
-        put(program, paths[0], replace(new, body=body)), (made,), {x: Gone("fuse", (made,)) for x in loops})
+    return Outcome(put(program, paths[0], replace(new, body=body)), (made,), {x: Gone("fuse", (made,)) for x in loops})
 
 
 def _require_nested(loops: list[For], paths: list[Path]) -> None:
@@ -194,8 +211,13 @@ def _require_nested(loops: list[For], paths: list[Path]) -> None:
             raise refuse("MS304", "fuse", "the loops are not given outermost first", help=f"try fuse({order})")
         beside = [s for s in outer.body if s is not inner and any(x is inner for x in outer.body)]
         why = "something stands beside it" if beside else "it is not the loop directly inside"
-        raise refuse("MS304", "fuse", f"loop `{inner.var}` is not all of the body of loop `{outer.var}`", why=why,
-                     help="`reorder` the loops next to each other first")
+        raise refuse(
+            "MS304",
+            "fuse",
+            f"loop `{inner.var}` is not all of the body of loop `{outer.var}`",
+            why=why,
+            help="`reorder` the loops next to each other first",
+        )
 
 
 def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
@@ -233,14 +255,20 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     top = min(paths, key=len)
     for path in paths:
         if not any(s is path[-1] for s in deepest) or not same_scope(path, deepest):
-            raise refuse("MS304", "reorder",
-                         f"loops `{loop_at(path).var}` and `{loop_at(deepest).var}` are not in one nest",
-                         why="neither is around the other in the same scope")
-    chain = [s for s in deepest[len(top) - 1:] if isinstance(s, For)]
-    for outer, inner in pairwise(deepest[len(top) - 1:]):
+            raise refuse(
+                "MS304",
+                "reorder",
+                f"loops `{loop_at(path).var}` and `{loop_at(deepest).var}` are not in one nest",
+                why="neither is around the other in the same scope",
+            )
+    chain = [s for s in deepest[len(top) - 1 :] if isinstance(s, For)]
+    for outer, inner in pairwise(deepest[len(top) - 1 :]):
         if not isinstance(outer, For) or len(outer.body) != 1:
-            why = (f"loop `{outer.var}` between them holds more than {_called(inner)}" if isinstance(outer, For)
-                   else f"{_called(outer)} stands between them")
+            why = (
+                f"loop `{outer.var}` between them holds more than {_called(inner)}"
+                if isinstance(outer, For)
+                else f"{_called(outer)} stands between them"
+            )
             raise refuse("MS304", "reorder", "the loops are not in one nest", why=why)
     wanted = {id(p[-1]) for p in paths}
     order = iter([loop_at(p) for p in paths])
@@ -251,12 +279,22 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         inside = {x.var for x in new_chain[k:]}
         used = (free_vars(s.extent) | free_vars(s.start)) & inside
         if used:
-            raise refuse("MS307", "reorder", f"the bounds of loop `{s.var}` depend on loop `{min(used)}`",
-                         why=f"loop `{min(used)}` would be inside it")
+            raise refuse(
+                "MS307",
+                "reorder",
+                f"the bounds of loop `{s.var}` depend on loop `{min(used)}`",
+                why=f"loop `{min(used)}` would be inside it",
+            )
     reason = why_not_reorderable(program, deepest, chain)
     if reason is not None:
-        raise refuse("MS308", "reorder", f"the order of loops above block `{leaves(top[-1])[0].name}` matters"
-                     if leaves(top[-1]) else "the order of these loops matters", why=reason)
+        raise refuse(
+            "MS308",
+            "reorder",
+            f"the order of loops above block `{leaves(top[-1])[0].name}` matters"
+            if leaves(top[-1])
+            else "the order of these loops matters",
+            why=reason,
+        )
     result = put(program, top, *_nest(new_chain, chain[-1].body))
     require_kinds(result, (s.var for s in chain), "reorder")
     return Outcome(result)
@@ -293,12 +331,21 @@ def _nest(loops: Sequence[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _require_plain(loop: For, primitive: str) -> None:
     if loop.kind != "serial":
-        raise refuse("MS305", primitive, f"loop `{loop.var}` is {loop.kind}",
-                     why="what was said of the loop would be lost", help=f"{primitive} first, then mark the new loops")
+        raise refuse(
+            "MS305",
+            primitive,
+            f"loop `{loop.var}` is {loop.kind}",
+            why="what was said of the loop would be lost",
+            help=f"{primitive} first, then mark the new loops",
+        )
     if loop.annotations:
-        raise refuse("MS305", primitive, f"loop `{loop.var}` carries the annotation {loop.annotations[0][0]!r}",
-                     why="what was said of the loop would be lost",
-                     help=f"`unannotate` it, or {primitive} first")
+        raise refuse(
+            "MS305",
+            primitive,
+            f"loop `{loop.var}` carries the annotation {loop.annotations[0][0]!r}",
+            why="what was said of the loop would be lost",
+            help=f"`unannotate` it, or {primitive} first",
+        )
 
 
 def _require_distinct(handles: Sequence[Handle], primitive: str) -> None:

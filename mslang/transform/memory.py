@@ -36,12 +36,21 @@ def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) 
         raise refuse("MS315", "set_scope", f"there is no scope `{scope}`", help=f"one of {', '.join(sorted(SCOPES))}")
     if all(r.buffer != found.name for r in block_at(path).writes):
         names = ", ".join(f"`{r.buffer}`" for r in block_at(path).writes)
-        raise refuse("MS315", "set_scope", f"block `{block.name}` does not write `{found.name}`",
-                     help=f"it writes {names or 'nothing'}")
+        raise refuse(
+            "MS315",
+            "set_scope",
+            f"block `{block.name}` does not write `{found.name}`",
+            help=f"it writes {names or 'nothing'}",
+        )
     storage = storage_of(program, found.name)
     if any(q.buffer.name == storage for q in program.params):
-        raise refuse("MS315", "set_scope", f"`{storage}` is a parameter", why="its memory is the caller's",
-                     help="make a copy of it in that scope: `cache_read` or `cache_write`")
+        raise refuse(
+            "MS315",
+            "set_scope",
+            f"`{storage}` is a parameter",
+            why="its memory is the caller's",
+            help="make a copy of it in that scope: `cache_read` or `cache_write`",
+        )
 
     def moved(b: Buffer) -> Buffer:
         return replace(b, scope=scope) if storage_of(program, b.name) == storage else b
@@ -50,8 +59,12 @@ def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) 
         inner = map_bodies(s, lambda body: tuple(visit(x) for x in body))
         if not isinstance(inner, Block):
             return inner
-        return replace(inner, allocs=tuple(moved(b) for b in inner.allocs),
-                       views=tuple(View(moved(v.buffer), v.source) for v in inner.views))
+        return replace(
+            inner,
+            allocs=tuple(moved(b) for b in inner.allocs),
+            views=tuple(View(moved(v.buffer), v.source) for v in inner.views),
+        )
 
-    return Outcome(replace(program, allocs=tuple(moved(b) for b in program.allocs),
-                           body=tuple(visit(s) for s in program.body)))
+    return Outcome(
+        replace(program, allocs=tuple(moved(b) for b in program.allocs), body=tuple(visit(s) for s in program.body))
+    )

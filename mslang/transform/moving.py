@@ -81,31 +81,56 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
     """
     path, target = block_path(program, block, primitive), loop_path(program, loop, primitive)
     if not same_scope(path, target):
-        raise refuse("MS340", primitive, f"loop `{loop.name}` and block `{block.name}` are in different scopes",
-                     why="a block moves among the loops of the block around it")
+        raise refuse(
+            "MS340",
+            primitive,
+            f"loop `{loop.name}` and block `{block.name}` are in different scopes",
+            why="a block moves among the loops of the block around it",
+        )
     if is_under(path, target[-1]):
-        raise refuse("MS340", primitive, f"loop `{loop.name}` is above block `{block.name}` already",
-                     why="a block moves under a loop of another block")
+        raise refuse(
+            "MS340",
+            primitive,
+            f"loop `{loop.name}` is above block `{block.name}` already",
+            why="a block moves under a loop of another block",
+        )
     for s in (*within_scope(path), *within_scope(target)):
         if not isinstance(s, For | Block):
-            raise refuse("MS340", primitive, f"a `{type(s).__name__.lower()}` stands above block `{block.name}` or "
-                         f"loop `{loop.name}`", why="only loops may stand between them and the block around both")
+            raise refuse(
+                "MS340",
+                primitive,
+                f"a `{type(s).__name__.lower()}` stands above block `{block.name}` or loop `{loop.name}`",
+                why="only loops may stand between them and the block around both",
+            )
     vector = next((s.var for s in loops_to(target) if s.kind == "vectorized"), None)
     if vector is not None:
-        raise refuse("MS346", primitive, f"loop `{vector}` is vectorized",
-                     why="a vectorized loop holds one block, in lanes", help="vectorize after moving")
+        raise refuse(
+            "MS346",
+            primitive,
+            f"loop `{vector}` is vectorized",
+            why="a vectorized loop holds one block, in lanes",
+            help="vectorize after moving",
+        )
     neither = why_neither(program, path)
     if neither is not None:
         raise refuse("MS345", primitive, f"block `{block.name}` cannot be moved", why=neither)
     kept = portable_predicate(path)
     if kept is None:
-        raise refuse("MS347", primitive, f"the predicate of block `{block.name}` is about loops that it would leave",
-                     why="it cannot be said of the block's axes",
-                     help="state the condition on the axes: `where` in the block")
+        raise refuse(
+            "MS347",
+            primitive,
+            f"the predicate of block `{block.name}` is about loops that it would leave",
+            why="it cannot be said of the block's axes",
+            help="state the condition on the axes: `where` in the block",
+        )
     reduced = [s.var for s in common_path(path, target) if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
     if reduced:
-        raise refuse("MS346", primitive, f"block `{block.name}` reduces over loop `{reduced[0]}`, which is around both",
-                     why="what reads it there sees partial results, and would not after the move")
+        raise refuse(
+            "MS346",
+            primitive,
+            f"block `{block.name}` reduces over loop `{reduced[0]}`, which is around both",
+            why="what reads it there sees partial results, and would not after the move",
+        )
     return Movable(path, target, kept)
 
 
@@ -120,25 +145,38 @@ def require_order(program: Program, path: Path, primitive: str) -> None:
     for storage in sorted(storages_read(program, block) - storages_written(program, block)):
         after = [b.name for b in writers(program, body, storage) if order.index(b.name) > here]
         if after:
-            raise refuse("MS344", primitive, f"block `{after[0]}` writes `{storage}` after block `{block.name}` "
-                         "read it", why="moved, the block could read what is written later")
+            raise refuse(
+                "MS344",
+                primitive,
+                f"block `{after[0]}` writes `{storage}` after block `{block.name}` read it",
+                why="moved, the block could read what is written later",
+            )
     for storage in sorted(storages_written(program, block)):
         before = [b.name for b in readers(program, body, storage) if order.index(b.name) < here]
         if before:
-            raise refuse("MS344", primitive, f"block `{before[0]}` reads `{storage}` before block `{block.name}` "
-                         "writes it", why="moved, the block could write what is still to be read")
+            raise refuse(
+                "MS344",
+                primitive,
+                f"block `{before[0]}` reads `{storage}` before block `{block.name}` writes it",
+                why="moved, the block could write what is still to be read",
+            )
 
 
-def require_final(program: Program, makers: Iterable[Block], around: Collection[For], reader: str,
-                  primitive: str) -> None:
+def require_final(
+    program: Program, makers: Iterable[Block], around: Collection[For], reader: str, primitive: str
+) -> None:
     """No loop of `around` may still reduce in a block whose results another reads there (MS346)."""
     for maker in makers:
         path = path_to_block(program, maker.name) or ()
         above = {s.var for s in loops_above(path)} & loops_beyond_spatial(path)
         unfinished = [s.var for s in around if s.var in above]
         if unfinished:
-            raise refuse("MS346", primitive, f"loop `{unfinished[0]}` still reduces in block `{maker.name}`",
-                         why=f"what block `{reader}` reads is not final before the loop ends")
+            raise refuse(
+                "MS346",
+                primitive,
+                f"loop `{unfinished[0]}` still reduces in block `{maker.name}`",
+                why=f"what block `{reader}` reads is not final before the loop ends",
+            )
 
 
 def require_all_run(path: Path, domains: Spans, entered: Collection[str], primitive: str) -> None:
@@ -146,31 +184,51 @@ def require_all_run(path: Path, domains: Spans, entered: Collection[str], primit
     matters: in iterations that run at the same time, or in a reduction (MS349)."""
     block = block_at(path)
     if not runs_all(path, domains):
-        raise refuse("MS348", primitive, f"block `{block.name}` would not surely run for all values of its axes",
-                     why="what one iteration of the loop produces does not tell which of them it serves")
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` would not surely run for all values of its axes",
+            why="what one iteration of the loop produces does not tell which of them it serves",
+        )
     loops = loops_above(path)
-    inner = loops[next(k for k, s in enumerate(loops) if s.var in entered):]
+    inner = loops[next(k for k, s in enumerate(loops) if s.var in entered) :]
     concurrent = [s for s in loops if s.kind not in ("serial", "unrolled")]
     reducing = [s for s in concurrent if s in inner and s.var in loops_beyond_spatial(path)]
     if reducing:
-        raise refuse("MS346", primitive, f"block `{block.name}` would reduce over the {reducing[0].kind} loop "
-                     f"`{reducing[0].var}`", why="iterations that run at the same time would update the same elements")
+        raise refuse(
+            "MS346",
+            primitive,
+            f"block `{block.name}` would reduce over the {reducing[0].kind} loop `{reducing[0].var}`",
+            why="iterations that run at the same time would update the same elements",
+        )
     if concurrent and not runs_once(path, loops):
-        raise refuse("MS349", primitive, f"block `{block.name}` would write the same elements in several iterations of "
-                     f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
-                     why="its bindings are not surely different in different iterations")
+        raise refuse(
+            "MS349",
+            primitive,
+            f"block `{block.name}` would write the same elements in several iterations of "
+            f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
+            why="its bindings are not surely different in different iterations",
+        )
     if block.init is not None and not runs_once(path, inner):
-        raise refuse("MS349", primitive, f"block `{block.name}` would run some instances of its reduction twice",
-                     why="its bindings are not surely different in different iterations")
+        raise refuse(
+            "MS349",
+            primitive,
+            f"block `{block.name}` would run some instances of its reduction twice",
+            why="its bindings are not surely different in different iterations",
+        )
 
 
 def position(index: int, first: int, last: int, moving: Movable, primitive: str) -> int:
     """The position among the statements of the loop that `index` means (MS342 if it is not from `first` to `last`)."""
     chosen = {LAST: last, FIRST: first}.get(index, index)
     if not first <= chosen <= last:
-        raise refuse("MS342", primitive, f"block `{moving.block.name}` cannot stand at position {index} of loop "
-                     f"`{moving.loop.var}`", why="it must stand after what it reads and before what reads it",
-                     help=f"legal positions: {first} to {last}" if first <= last else None)
+        raise refuse(
+            "MS342",
+            primitive,
+            f"block `{moving.block.name}` cannot stand at position {index} of loop `{moving.loop.var}`",
+            why="it must stand after what it reads and before what reads it",
+            help=f"legal positions: {first} to {last}" if first <= last else None,
+        )
     return chosen
 
 
@@ -191,8 +249,12 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
         reading = path_to_block(done, user.name) or ()
         for buffer in buffers_written(made.block):
             if buffer in buffers_read(user) and not produces_for(done, path, reading, buffer):
-                raise refuse("MS332", primitive, f"block `{user.name}` would read what is not surely written",
-                             why=f"block `{made.block.name}` does not surely write all that it reads of `{buffer}`")
+                raise refuse(
+                    "MS332",
+                    primitive,
+                    f"block `{user.name}` would read what is not surely written",
+                    why=f"block `{made.block.name}` does not surely write all that it reads of `{buffer}`",
+                )
     return Outcome(done, (), vanished(program, done, primitive, made.loops))
 
 

@@ -61,7 +61,7 @@ def without(program: Program, path: Path) -> Program:
     end = len(path) - 1
     while end > 0 and _holds_one(path[end - 1]):
         end -= 1
-    return replace(program, body=replace_at(program.body, path[:end + 1], ()))
+    return replace(program, body=replace_at(program.body, path[: end + 1], ()))
 
 
 def _holds_one(s: Stmt) -> bool:

@@ -53,6 +53,8 @@ class Outcome(msgspec.Struct, frozen=True):
     forward: Forward = UNMOVED
 
 
-def refuse(code: str, primitive: str, message: str, *, why: str | None = None, help: str | None = None) -> ScheduleError:
+def refuse(
+    code: str, primitive: str, message: str, *, why: str | None = None, help: str | None = None
+) -> ScheduleError:
     """The error of a primitive that does not apply: `raise refuse("MS4xx", "split", "…", why=…, help=…)`."""
     return ScheduleError(problem(code, f"{primitive}: {message}", why=why, help=help))

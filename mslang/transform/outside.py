@@ -11,8 +11,9 @@ from mslang.transform.dependence import storage_of
 from mslang.transform.outcome import refuse
 
 
-def require_in_blocks(program: Program, body: tuple[Stmt, ...], primitive: str, *, read: Iterable[str] = (),
-                      written: Iterable[str] = ()) -> None:
+def require_in_blocks(
+    program: Program, body: tuple[Stmt, ...], primitive: str, *, read: Iterable[str] = (), written: Iterable[str] = ()
+) -> None:
     """Nothing outside of the blocks of a scope may load the memory of `read`, or store to that of `written` (MS352)."""
     readers, writers = ({storage_of(program, b) for b in several} for several in (read, written))
     for s in walk(body, into_blocks=False):
@@ -20,8 +21,12 @@ def require_in_blocks(program: Program, body: tuple[Stmt, ...], primitive: str, 
         stored = {storage_of(program, s.buffer)} & writers if isinstance(s, Store) else set()
         for found, how in ((loaded, "read"), (stored, "written")):
             if found:
-                raise refuse("MS352", primitive, f"`{min(found)}` is {how} outside of blocks",
-                             why="only blocks say what they read and write, and when")
+                raise refuse(
+                    "MS352",
+                    primitive,
+                    f"`{min(found)}` is {how} outside of blocks",
+                    why="only blocks say what they read and write, and when",
+                )
 
 
 def _outside(s: Stmt) -> tuple[Expr, ...]:

@@ -92,6 +92,10 @@ def pipeline(program: Program, loop: LoopRef, *, stages: int, copy: str | None =
 
 
 def _not_yet(primitive: str) -> ScheduleError:
-    return refuse("MS399", primitive, "known, but not part of this version",
-                  why="schedules that use it can be written, checked and formatted; they cannot run yet",
-                  help="leave the statement out, or pin a fork to a case without it")
+    return refuse(
+        "MS399",
+        primitive,
+        "known, but not part of this version",
+        why="schedules that use it can be written, checked and formatted; they cannot run yet",
+        help="leave the statement out, or pin a fork to a case without it",
+    )

@@ -55,8 +55,9 @@ def block_path(program: Program, block: BlockRef, primitive: str) -> Path:
 
 def path_of(program: Program, target: LoopRef | BlockRef, primitive: str) -> Path:
     """The path to the loop or block that a handle names (MS301 if there is none)."""
-    return loop_path(program, target, primitive) if isinstance(target, LoopRef) else block_path(
-        program, target, primitive)
+    return (
+        loop_path(program, target, primitive) if isinstance(target, LoopRef) else block_path(program, target, primitive)
+    )
 
 
 def buffer_named(program: Program, buffer: BufferRef, primitive: str) -> Buffer:
@@ -67,8 +68,9 @@ def buffer_named(program: Program, buffer: BufferRef, primitive: str) -> Buffer:
     """
     found = all_buffers(program)
     if buffer.name not in found:
-        raise refuse("MS301", primitive, f"there is no buffer `{buffer.name}`",
-                     help=f"the buffers are: {', '.join(found)}")
+        raise refuse(
+            "MS301", primitive, f"there is no buffer `{buffer.name}`", help=f"the buffers are: {', '.join(found)}"
+        )
     return found[buffer.name]
 
 
@@ -108,7 +110,7 @@ def scope_block(path: Path) -> Block | None:
 
 def within_scope(path: Path) -> Path:
     """The part of a path below the block around its last statement."""
-    return path[len(scope_path(path)):]
+    return path[len(scope_path(path)) :]
 
 
 def scope_body(program: Program, path: Path) -> tuple[Stmt, ...]:

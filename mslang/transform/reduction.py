@@ -77,8 +77,12 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     loops = loops_above(path)
     if not any(s is top for s in loops) or not same_scope(path, above):
         names = ", ".join(s.var for s in loops)
-        raise refuse("MS314", "decompose_reduction", f"loop `{loop.name}` is not above block `{block.name}`",
-                     help=f"the loops above it are: {names or 'none'}")
+        raise refuse(
+            "MS314",
+            "decompose_reduction",
+            f"loop `{loop.name}` is not above block `{block.name}`",
+            help=f"the loops above it are: {names or 'none'}",
+        )
     reason = why_not_reduction(program, path)
     if reason is not None:
         raise refuse("MS313", "decompose_reduction", f"block `{block.name}` cannot be decomposed", why=reason)
@@ -92,9 +96,12 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     for s in kept:
         used = (free_vars(s.start) | free_vars(s.extent)) & {x.var for x in dropped}
         if used:
-            raise refuse("MS314", "decompose_reduction",
-                         f"the bounds of loop `{s.var}` depend on the reduction loop `{min(used)}`",
-                         why="the initialisation would have no such loop around it")
+            raise refuse(
+                "MS314",
+                "decompose_reduction",
+                f"the bounds of loop `{s.var}` depend on the reduction loop `{min(used)}`",
+                why="the initialisation would have no such loop around it",
+            )
     tangled = sorted(s.var for s in kept if s.var in reduced)
     _require_initial(path, {s.var: s.start for s in dropped}, tangled)
     taken = taken_names(program)
@@ -111,9 +118,13 @@ def _require_first(outside: Sequence[For], block: Block, top: For) -> None:
     reduced = _variables(block, "reduce")
     for s in outside:
         if s.var in reduced:
-            raise refuse("MS314", "decompose_reduction", f"loop `{top.var}` is inside the reduction loop `{s.var}`",
-                         why="the initialisation would run again in each of its iterations",
-                         help=f"decompose at loop `{s.var}` or further out")
+            raise refuse(
+                "MS314",
+                "decompose_reduction",
+                f"loop `{top.var}` is inside the reduction loop `{s.var}`",
+                why="the initialisation would run again in each of its iterations",
+                help=f"decompose at loop `{s.var}` or further out",
+            )
 
 
 def _variables(block: Block, kind: str) -> frozenset[str]:
@@ -126,13 +137,21 @@ def _require_single_instances(path: Path, nest: Sequence[For]) -> None:
     used = frozenset(v for a in block.axes for v in free_vars(a.binding))
     idle = next((s for s in nest if s.var not in used and not arith.proved(Binary("<=", s.extent, ONE))), None)
     if idle is not None:
-        raise refuse("MS314", "decompose_reduction", f"loop `{idle.var}` repeats the whole reduction",
-                     why=f"no axis of block `{block.name}` depends on it, so the initialisation must stay inside it",
-                     help="decompose at a loop inside it")
+        raise refuse(
+            "MS314",
+            "decompose_reduction",
+            f"loop `{idle.var}` repeats the whole reduction",
+            why=f"no axis of block `{block.name}` depends on it, so the initialisation must stay inside it",
+            help="decompose at a loop inside it",
+        )
     if not runs_once(path, nest):
-        raise refuse("MS314", "decompose_reduction",
-                     f"the loops from `{nest[0].var}` on may run an instance of block `{block.name}` twice",
-                     why="its initialisation must then stay between", help="decompose at a loop further inside")
+        raise refuse(
+            "MS314",
+            "decompose_reduction",
+            f"the loops from `{nest[0].var}` on may run an instance of block `{block.name}` twice",
+            why="its initialisation must then stay between",
+            help="decompose at a loop further inside",
+        )
 
 
 def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]) -> None:
@@ -141,16 +160,22 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
     if tangled:
         found = affine_binding(path)
         if not (isinstance(found, arith.IterMap) and found.level == "bijective"):
-            raise refuse("MS314", "decompose_reduction",
-                         f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`",
-                         why="where the initialisation is to run cannot be told apart")
+            raise refuse(
+                "MS314",
+                "decompose_reduction",
+                f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`",
+                why="where the initialisation is to run cannot be told apart",
+            )
         return
     ranges = ranges_above(path)
     for a in block.axes:
         if a.kind == "reduce" and not arith.equal(substitute(a.binding, starts), ZERO, ranges):
-            raise refuse("MS314", "decompose_reduction",
-                         f"the reduction over axis `{a.name}` does not surely begin at 0",
-                         why="the initialisation runs where all reduction axes are 0")
+            raise refuse(
+                "MS314",
+                "decompose_reduction",
+                f"the reduction over axis `{a.name}` does not surely begin at 0",
+                why="the initialisation runs where all reduction axes are 0",
+            )
 
 
 class _Init(msgspec.Struct, frozen=True):
@@ -188,12 +213,20 @@ def _init_nest(path: Path, kept: Sequence[For], dropped: Sequence[For], taken: s
     views = tuple(v for v in old.views if v.buffer.name in used)
     for v in views:
         if any(free_vars(e) & reduced for r in v.source.ranges for e in (r.start, r.extent)):
-            raise refuse("MS314", "decompose_reduction",
-                         f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves")
+            raise refuse(
+                "MS314",
+                "decompose_reduction",
+                f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves",
+            )
     block = Block(
-        name, axes, (), (), body,
+        name,
+        axes,
+        (),
+        (),
+        body,
         predicate=conjunction(tuple(c for c in conditions if not arith.proved(substitute(c, bound), ranges))),
-        allocs=tuple(b for b in old.allocs if b.name in used), views=views,
+        allocs=tuple(b for b in old.allocs if b.name in used),
+        views=views,
     )
     reads, writes = infer_regions(block)
     nest: Stmt = replace(block, reads=reads, writes=writes)

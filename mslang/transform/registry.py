@@ -16,29 +16,31 @@ from mslang.transform.outcome import Outcome
 from mslang.transform.planned import blockize, pipeline, storage_align, tensorize
 from mslang.transform.reduction import decompose_reduction
 
-IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({
-    "split": split,
-    "fuse": fuse,
-    "reorder": reorder,
-    "add_unit_loop": add_unit_loop,
-    "parallel": parallel,
-    "vectorize": vectorize,
-    "unroll": unroll,
-    "bind": bind,
-    "annotate": annotate,
-    "unannotate": unannotate,
-    "cache_read": cache_read,
-    "cache_write": cache_write,
-    "compute_at": compute_at,
-    "reverse_compute_at": reverse_compute_at,
-    "compute_inline": compute_inline,
-    "reverse_compute_inline": reverse_compute_inline,
-    "decompose_reduction": decompose_reduction,
-    "set_scope": set_scope,
-    "blockize": blockize,
-    "tensorize": tensorize,
-    "storage_align": storage_align,
-    "pipeline": pipeline,
-})
+IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
+    {
+        "split": split,
+        "fuse": fuse,
+        "reorder": reorder,
+        "add_unit_loop": add_unit_loop,
+        "parallel": parallel,
+        "vectorize": vectorize,
+        "unroll": unroll,
+        "bind": bind,
+        "annotate": annotate,
+        "unannotate": unannotate,
+        "cache_read": cache_read,
+        "cache_write": cache_write,
+        "compute_at": compute_at,
+        "reverse_compute_at": reverse_compute_at,
+        "compute_inline": compute_inline,
+        "reverse_compute_inline": reverse_compute_inline,
+        "decompose_reduction": decompose_reduction,
+        "set_scope": set_scope,
+        "blockize": blockize,
+        "tensorize": tensorize,
+        "storage_align": storage_align,
+        "pipeline": pipeline,
+    }
+)
 """Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its
 handles as one sequence."""

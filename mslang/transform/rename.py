@@ -83,5 +83,4 @@ def _with_buffers(program: Program, names: Mapping[str, str]) -> Program:
                 return inner
 
     program = map_program_exprs(program, lambda e: map_expr(e, load))
-    return replace(program, allocs=tuple(named(b) for b in program.allocs),
-                   body=tuple(visit(s) for s in program.body))
+    return replace(program, allocs=tuple(named(b) for b in program.allocs), body=tuple(visit(s) for s in program.body))

@@ -28,7 +28,9 @@ def tidy(e: Expr, ranges: Mapping[str, Range]) -> Expr:
 
 
 def substitute_loops(
-    body: tuple[Stmt, ...], values: Mapping[str, Expr], ranges: Mapping[str, Range] | None,
+    body: tuple[Stmt, ...],
+    values: Mapping[str, Expr],
+    ranges: Mapping[str, Range] | None,
 ) -> tuple[Stmt, ...]:
     """Statements with loop variables replaced and the indices that change tidied.
 
@@ -66,8 +68,11 @@ def _substituted(s: Stmt, values: Mapping[str, Expr], ranges: Mapping[str, Range
             inner = {v: e for v, e in values.items() if v != s.name}
             return Let(s.name, value(s.value), substitute_loops(s.body, inner, ranges))
         case If():
-            return If(value(s.condition), substitute_loops(s.then, values, ranges),
-                      substitute_loops(s.otherwise, values, ranges))
+            return If(
+                value(s.condition),
+                substitute_loops(s.then, values, ranges),
+                substitute_loops(s.otherwise, values, ranges),
+            )
         case While():
             return While(value(s.condition), substitute_loops(s.body, values, ranges))
         case Evaluate():

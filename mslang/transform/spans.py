@@ -37,8 +37,9 @@ def spans_touching(block: Block, region: Region, box: Box, ranges: Mapping[str, 
     return found
 
 
-def _solved(axis: str, own: Range, wanted: Range, axes: Mapping[str, Range],
-            ranges: Mapping[str, Range]) -> Range | None:
+def _solved(
+    axis: str, own: Range, wanted: Range, axes: Mapping[str, Range], ranges: Mapping[str, Range]
+) -> Range | None:
     match own.start:
         case Binary("//", Var(name=n), by) if n == axis and not free_vars(by) and arith.equal(own.extent, ONE):
             return Range(arith.mul(wanted.start, by), arith.mul(wanted.extent, by))
@@ -59,16 +60,16 @@ def _solved(axis: str, own: Range, wanted: Range, axes: Mapping[str, Range],
     first = arith.sub(arith.sub(wanted.start, high), arith.sub(own.extent, ONE))
     last = arith.sub(arith.add(wanted.start, arith.sub(wanted.extent, ONE)), low)
     start = arith.simplify(arith.ceildiv(first, stride), ranges)
-    exact = arith.simplify(
-        arith.add(arith.sub(arith.floordiv(last, stride), start), ONE), ranges)
+    exact = arith.simplify(arith.add(arith.sub(arith.floordiv(last, stride), start), ONE), ranges)
     if not free_vars(exact):
         return Range(start, exact)
     several = arith.sub(arith.add(wanted.extent, width), ONE)
     return Range(start, arith.simplify(arith.ceildiv(several, stride), ranges))
 
 
-def joined_spans(several: Sequence[Spans], domains: Spans, ranges: Mapping[str, Range], *,
-                 absent_is_whole: bool) -> dict[str, Range]:
+def joined_spans(
+    several: Sequence[Spans], domains: Spans, ranges: Mapping[str, Range], *, absent_is_whole: bool
+) -> dict[str, Range]:
     """For each axis of `domains` a span that holds all of several spans.
 
     An axis absent from some runs over its domain (`absent_is_whole`), or as in the others.

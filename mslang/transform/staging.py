@@ -43,8 +43,9 @@ class Copy(msgspec.Struct, frozen=True):
 def subject(program: Program, block: BlockRef, buffer: BufferRef, scope: str, primitive: str) -> tuple[Path, Buffer]:
     """The path of the block and the buffer that a caching primitive is about (MS334: there is no such scope)."""
     if scope not in SCOPES:
-        raise refuse("MS334", primitive, f"there is no scope `{scope}`",
-                     help=f"the scopes are: {', '.join(sorted(SCOPES))}")
+        raise refuse(
+            "MS334", primitive, f"there is no scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
+        )
     return block_path(program, block, primitive), buffer_named(program, buffer, primitive)
 
 
@@ -54,14 +55,24 @@ def only_writer(program: Program, path: Path, buffer: Buffer, primitive: str) ->
     found = writers(program, scope_body(program, path), buffer.name)
     if len(found) > 1:
         names = ", ".join(f"`{b.name}`" for b in found)
-        raise refuse("MS331", primitive, f"`{buffer.name}` has several writers: {names}",
-                     why="no single place comes after the one block that writes it",
-                     help="use the primitive before the reduction is decomposed or the loop peeled")
+        raise refuse(
+            "MS331",
+            primitive,
+            f"`{buffer.name}` has several writers: {names}",
+            why="no single place comes after the one block that writes it",
+            help="use the primitive before the reduction is decomposed or the loop peeled",
+        )
     return found[0] if found else None
 
 
-def users_of(program: Program, path: Path, buffer: Buffer, writer: Block | None, chosen: Sequence[BlockRef] | None,
-             primitive: str) -> tuple[Block, ...]:
+def users_of(
+    program: Program,
+    path: Path,
+    buffer: Buffer,
+    writer: Block | None,
+    chosen: Sequence[BlockRef] | None,
+    primitive: str,
+) -> tuple[Block, ...]:
     """The blocks that are to read the new buffer.
 
     Raises:
@@ -79,14 +90,26 @@ def users_of(program: Program, path: Path, buffer: Buffer, writer: Block | None,
         found = next((b for b in reading if b.name == ref.name), None)
         if found is None:
             names = ", ".join(f"`{b.name}`" for b in reading)
-            raise refuse("MS330", primitive, f"block `{ref.name}` does not read `{buffer.name}` in this scope",
-                         help=f"it is read by {names or 'no block'}")
+            raise refuse(
+                "MS330",
+                primitive,
+                f"block `{ref.name}` does not read `{buffer.name}` in this scope",
+                help=f"it is read by {names or 'no block'}",
+            )
         if found is writer:
-            raise refuse("MS333", primitive, f"block `{ref.name}` reads and writes `{buffer.name}`",
-                         why="what it reads changes while it runs")
+            raise refuse(
+                "MS333",
+                primitive,
+                f"block `{ref.name}` reads and writes `{buffer.name}`",
+                why="what it reads changes while it runs",
+            )
         if index_of(order, found) < start:
-            raise refuse("MS344", primitive, f"block `{ref.name}` reads `{buffer.name}` before it is written",
-                         why="the copy would stand after the writer")
+            raise refuse(
+                "MS344",
+                primitive,
+                f"block `{ref.name}` reads `{buffer.name}` before it is written",
+                why="the copy would stand after the writer",
+            )
         users.append(found)
     return tuple(users)
 
@@ -95,7 +118,7 @@ def after_writer(writer: Path, others: Sequence[Path]) -> Path:
     """The path to the statement after which a copy of what a block writes stands: the one around the block that is
     nearest to the program and holds none of the others."""
     depth = max((len(common_path(writer[:-1], q[:-1])) for q in others), default=0)
-    return writer[:max(depth, len(scope_path(writer))) + 1]
+    return writer[: max(depth, len(scope_path(writer))) + 1]
 
 
 def readable(path: Path, buffer: Buffer) -> Box:
@@ -122,13 +145,18 @@ def surely_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> B
     regions = [r for r in block_at(path).writes if r.buffer == buffer.name]
     box = produced_box(path, regions[0], above) if len(regions) == 1 else None
     if box is None:
-        raise refuse("MS332", primitive, f"it is not known which part of `{buffer.name}` block `{block_at(path).name}` "
-                     "writes", why="a copy must not touch what is not written")
+        raise refuse(
+            "MS332",
+            primitive,
+            f"it is not known which part of `{buffer.name}` block `{block_at(path).name}` writes",
+            why="a copy must not touch what is not written",
+        )
     return box
 
 
-def copy_between(program: Program, old: Buffer, scope: str, box: Box, limits: Box, ranges: Mapping[str, Range], *,
-                 into: bool) -> Copy:
+def copy_between(
+    program: Program, old: Buffer, scope: str, box: Box, limits: Box, ranges: Mapping[str, Range], *, into: bool
+) -> Copy:
     """A new buffer like `old`, and a block that copies a box of `old` into it (`into`) or of it to `old`.
 
     Args:
@@ -191,5 +219,9 @@ def require_users_covered(program: Program, maker: str, buffer: Buffer, users: S
     path = path_to_block(program, maker) or ()
     for user in users:
         if not produces_for(program, path, path_to_block(program, user.name) or (), buffer.name):
-            raise refuse("MS332", primitive, f"block `{user.name}` would read what is not surely written",
-                         why=f"block `{maker}` does not surely write all that it reads of `{buffer.name}`")
+            raise refuse(
+                "MS332",
+                primitive,
+                f"block `{user.name}` would read what is not surely written",
+                why=f"block `{maker}` does not surely write all that it reads of `{buffer.name}`",
+            )

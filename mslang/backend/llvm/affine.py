@@ -68,9 +68,7 @@ def divide(a: Affine, by: int, ranges: Mapping[str, Interval], lanes: int) -> tu
     if bounds is None or bounds[0] // by != bounds[1] // by:
         return None
     extra = bounds[0] // by
-    quotient = Affine(
-        whole.constant // by + extra, tuple((atom, k // by) for atom, k in whole.terms), whole.lane // by
-    )
+    quotient = Affine(whole.constant // by + extra, tuple((atom, k // by) for atom, k in whole.terms), whole.lane // by)
     return quotient, add(rest, Affine(extra * by), -1)
 
 

@@ -28,6 +28,9 @@ class Aliases:
         for places in self._functions.values():
             for place, first in places.items():
                 others = ", ".join(f"!{k}" for p, k in places.items() if p != place)
-                out += [f"!{first} = distinct !{{!{first}, !0}}", f"!{first + 1} = !{{!{first}}}",
-                        f"!{first + 2} = !{{{others}}}"]
+                out += [
+                    f"!{first} = distinct !{{!{first}, !0}}",
+                    f"!{first + 1} = !{{!{first}}}",
+                    f"!{first + 2} = !{{{others}}}",
+                ]
         return out

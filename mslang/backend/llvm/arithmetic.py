@@ -122,9 +122,7 @@ def _divide(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
     remainder = instruction(fn, f"srem {left.typed}, {safe.ref}", left)
     signs = instruction(fn, f"xor {remainder.typed}, {safe.ref}", left)
     inexact = compare(fn, "!=", remainder, zero)
-    wrong = Value(
-        fn.pure(f"and {inexact.typed}, {compare(fn, '<', signs, zero).ref}"), "bool", left.lanes
-    )
+    wrong = Value(fn.pure(f"and {inexact.typed}, {compare(fn, '<', signs, zero).ref}"), "bool", left.lanes)
     if op == "//":
         lowered = binary(fn, "-", quotient, one)
         result = choose(fn, wrong, lowered, quotient)

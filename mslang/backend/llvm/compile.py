@@ -51,7 +51,10 @@ def compile(kernel: Kernel, target: Target, checked: bool = False) -> Executable
             Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides)
             for p in kernel.params
         ),
-        kernel.dynamic, writer.workspace, writer.worker_workspace, writer.has_parallel,
+        kernel.dynamic,
+        writer.workspace,
+        writer.worker_workspace,
+        writer.has_parallel,
         () if writer.guard is None else tuple(writer.guard.buffers),
     )
     with _ONE_AT_A_TIME:
@@ -84,10 +87,14 @@ def _optimised(text: str, target: Target) -> ModuleRef:
         module = llvm.parse_assembly(header + text)
         module.verify()
     except RuntimeError as error:
-        raise MsError(problem(
-            "MS401", "LLVM refuses the module that was made from this program", why=str(error),
-            help="this is a fault of mslang's code generator: please report it with the program",
-        )) from error
+        raise MsError(
+            problem(
+                "MS401",
+                "LLVM refuses the module that was made from this program",
+                why=str(error),
+                help="this is a fault of mslang's code generator: please report it with the program",
+            )
+        ) from error
     passes, builder = _passes(target)
     for function in module.functions:
         if not function.is_declaration:

@@ -245,9 +245,7 @@ class ExpressionWriter:
 
     def _chosen(self, condition: Value, then: Expr, otherwise: Expr, scope: Scope) -> Value:
         if not _reads(then) and not _reads(otherwise):
-            return arithmetic.choose(
-                self.fn, condition, self.value(then, scope), self.value(otherwise, scope)
-            )
+            return arithmetic.choose(self.fn, condition, self.value(then, scope), self.value(otherwise, scope))
         if condition.lanes == 1:
             return self._branching(condition, then, otherwise, scope)
         inverse = arithmetic.invert(self.fn, condition)

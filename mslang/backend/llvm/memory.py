@@ -168,7 +168,8 @@ def _contiguous(writer: ExpressionWriter, place: Memory, offset: Affine, e: Load
     fn.declarations.add(f"declare {kind} {name}(ptr, {mask.type}, {kind})")
     return Value(
         fn.op(f"call {kind} {name}(ptr align {align} {pointer}, {mask.typed}, {kind} zeroinitializer){place.tag}"),
-        dtype, scope.lanes,
+        dtype,
+        scope.lanes,
     )
 
 
@@ -204,4 +205,3 @@ def _reversed(writer: ExpressionWriter, v: Value) -> Value:
     order = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
     ref = writer.fn.pure(f"shufflevector {v.typed}, {v.type} poison, <{v.lanes} x i32> <{order}>")
     return Value(ref, v.dtype, v.lanes)
-

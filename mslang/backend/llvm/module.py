@@ -139,8 +139,15 @@ class ModuleWriter:
         self._functions.append(fn.text)
         self._launch(outer, number, values, captured, start, extent)
 
-    def _launch(self, outer: StatementWriter, number: int, values: list[Value], captured: tuple[str, ...],
-                start: Affine, extent: Affine) -> None:
+    def _launch(
+        self,
+        outer: StatementWriter,
+        number: int,
+        values: list[Value],
+        captured: tuple[str, ...],
+        start: Affine,
+        extent: Affine,
+    ) -> None:
         fn = outer.fn
         slots = len(values) + 2
         closure = fn.alloca(f"alloca [{slots} x i64], align 64", "closure")
@@ -162,8 +169,12 @@ class ModuleWriter:
         """What a worker calls: unpacks the closure; iterations are counted from 0 there."""
         lines = [
             f"define internal void @mslang.task{task.number}(ptr %closure, i64 %from, i64 %to, i64 %worker) #0 {{",
-            "entry:", "  %ctx = load ptr, ptr %closure", "  %first.p = getelementptr i64, ptr %closure, i64 1",
-            "  %first = load i64, ptr %first.p", "  %begin = add i64 %from, %first", "  %end = add i64 %to, %first",
+            "entry:",
+            "  %ctx = load ptr, ptr %closure",
+            "  %first.p = getelementptr i64, ptr %closure, i64 1",
+            "  %first = load i64, ptr %first.p",
+            "  %begin = add i64 %from, %first",
+            "  %end = add i64 %to, %first",
             "  %base = load ptr, ptr %ctx",
             f"  %own = mul i64 %worker, {_aligned(self.worker_workspace)}",
             f"  %skip = add i64 %own, {_aligned(self.workspace)}",
@@ -206,10 +217,14 @@ class ModuleWriter:
 def _largest(e: Expr) -> int:
     top = int(e.value) if isinstance(e, Const) else limits(read_size(e))[1]
     if top is None:
-        raise MsError(problem(
-            "MS408", "the size of a buffer has no upper bound", why="its workspace is set aside before the kernel runs",
-            help="make the buffer's shape depend on the program's sizes only",
-        ))
+        raise MsError(
+            problem(
+                "MS408",
+                "the size of a buffer has no upper bound",
+                why="its workspace is set aside before the kernel runs",
+                help="make the buffer's shape depend on the program's sizes only",
+            )
+        )
     return top
 
 

@@ -114,7 +114,12 @@ class StatementWriter:
         return bool(registers) and trips * weight(s.body) <= MAX_UNROLLED // 2 and indexes(s, registers)
 
     def counted(
-        self, s: For, start: Affine, extent: Affine, scope: Scope, known: Interval | None = None,
+        self,
+        s: For,
+        start: Affine,
+        extent: Affine,
+        scope: Scope,
+        known: Interval | None = None,
     ) -> None:
         """A loop at run time; its variable stays in `known`, where that is more than its bounds tell."""
         ex = self.expressions
@@ -158,7 +163,7 @@ class StatementWriter:
         if len(whole) > _UNROLLED_CHUNKS and not self._keeps_registers(s, scope):
             # Equal chunks become a loop of their own.
             self._chunk_loop(s, start, whole, scope)
-            pieces = pieces[len(whole):]
+            pieces = pieces[len(whole) :]
         for piece in pieces:
             self._chunk(s, start, piece, scope)
 
@@ -290,4 +295,3 @@ def _max_steps(s: For) -> int:
 def indexes(s: For, buffers: set[str]) -> bool:
     """Whether the loop's variable occurs in an index of one of the buffers."""
     return any(a.buffer in buffers and any(mentions(e, s.var) for e in a.indices) for a in accesses(s.body))
-

@@ -10,7 +10,11 @@ from typing import NamedTuple
 from mslang.ir.dtype import is_float
 
 _NAMES = {
-    "bool": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double",
+    "bool": "i1",
+    "f16": "half",
+    "bf16": "bfloat",
+    "f32": "float",
+    "f64": "double",
     **{f"{s}{b}": f"i{b}" for s in "iu" for b in (8, 16, 32, 64)},
 }
 _MANGLED = _NAMES | {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64"}

@@ -133,8 +133,11 @@ class Expressions:
             case Var(name=n):
                 found = scope.names.get(n)
                 if found is None:
-                    raise MsError(problem("MS151", f"`{n}` is not in scope"
-                                          + (f" in block `{scope.block}`" if scope.block else "")))
+                    raise MsError(
+                        problem(
+                            "MS151", f"`{n}` is not in scope" + (f" in block `{scope.block}`" if scope.block else "")
+                        )
+                    )
                 return found.text
             case Symbol():
                 raise no_value(e.name)
@@ -189,18 +192,22 @@ class Expressions:
             at = self.temporary()
             value = f"{storage.text}[{at}]"
             if storage.raced:
-                checks.append(f"({storage.text}_s.reader[({at} := {flat})] == _ctx"
-                              f" or _k.read({storage.text}_s, {at}, _ctx, _levels, {site}))")
+                checks.append(
+                    f"({storage.text}_s.reader[({at} := {flat})] == _ctx"
+                    f" or _k.read({storage.text}_s, {at}, _ctx, _levels, {site}))"
+                )
             first = at if storage.raced else f"({at} := {flat})"
             if storage.fresh:
                 v = self.temporary("v")
-                checks.append(f"(({v} := {storage.text}[{first}]) is not None"
-                              f" or _k.unset({site}, {at}, {storage.shape}))")
+                checks.append(
+                    f"(({v} := {storage.text}[{first}]) is not None or _k.unset({site}, {at}, {storage.shape}))"
+                )
                 value = v
         return f"({' and '.join((*checks, value))})" if checks else value
 
-    def access(self, buffer: str, indices: tuple[Expr, ...], scope: Scope,
-               write: bool) -> tuple[list[str], str, Storage]:
+    def access(
+        self, buffer: str, indices: tuple[Expr, ...], scope: Scope, write: bool
+    ) -> tuple[list[str], str, Storage]:
         """The checks of an access, source of the element's number, and the storage that holds it.
 
         The checks are to be evaluated in order before the number is.
@@ -209,26 +216,31 @@ class Expressions:
         checks: list[str] = []
         found = self._buffer(buffer, scope)
         if len(found.shape) != len(indices):
-            raise MsError(problem("MS105",
-                                  f"`{buffer}` has {len(found.shape)} dimensions, but {len(indices)} are indexed"))
+            raise MsError(
+                problem("MS105", f"`{buffer}` has {len(found.shape)} dimensions, but {len(indices)} are indexed")
+            )
         exprs: tuple[Expr | None, ...] = indices
         texts = [self._index(d, x, found.shape[d], scope, site, checks) for d, x in enumerate(indices)]
         level = len(scope.levels)
         while True:
             updates = False
-            for around in reversed(scope.levels[found.level: level]):
+            for around in reversed(scope.levels[found.level : level]):
                 updates = updates or _starts(around.block, buffer)
                 self._region(around, buffer, exprs, texts, scope, write, updates, site, checks)
             level = found.level
             if isinstance(found, Storage):
                 return checks, _flat(texts, found.shape), found
-            texts = [*found.starts[: found.dropped],
-                     *(f"({s} + {x})" for s, x in zip(found.starts[found.dropped:], texts, strict=True))]
+            texts = [
+                *found.starts[: found.dropped],
+                *(f"({s} + {x})" for s, x in zip(found.starts[found.dropped :], texts, strict=True)),
+            ]
             exprs, buffer = (None,) * len(texts), found.source
             found = self._buffer(buffer, scope)
             if self.check:
-                texts = [self._bounded(x, d, n, site, checks)
-                         for d, (x, n) in enumerate(zip(texts, found.shape, strict=True))]
+                texts = [
+                    self._bounded(x, d, n, site, checks)
+                    for d, (x, n) in enumerate(zip(texts, found.shape, strict=True))
+                ]
 
     def _buffer(self, name: str, scope: Scope) -> Storage | Window:
         found = scope.buffers.get(name)
@@ -251,8 +263,18 @@ class Expressions:
         checks.append(f"(0 <= ({t} := {text}) < {extent} or _k.bounds({site}, {d}, {t}, {extent}))")
         return t
 
-    def _region(self, level: Level, buffer: str, exprs: tuple[Expr | None, ...], texts: list[str], scope: Scope,
-                write: bool, updates: bool, site: int, checks: list[str]) -> None:
+    def _region(
+        self,
+        level: Level,
+        buffer: str,
+        exprs: tuple[Expr | None, ...],
+        texts: list[str],
+        scope: Scope,
+        write: bool,
+        updates: bool,
+        site: int,
+        checks: list[str],
+    ) -> None:
         """Add the check that an access lies within what the block of `level` declares.
 
         `updates`: it or a block inside of it starts the buffer by an init, so that what it writes it may also read.

@@ -118,22 +118,40 @@ class Checker:
         s.writer[at] = s.reader[at] = number
         s.earlier[at], s.who[at] = -1, site
 
-    def _race(self, s: Shadow, at: int, site: int, other: int, execution: Execution, before: int, number: int,
-              does: str, did: str) -> None:
+    def _race(
+        self,
+        s: Shadow,
+        at: int,
+        site: int,
+        other: int,
+        execution: Execution,
+        before: int,
+        number: int,
+        does: str,
+        did: str,
+    ) -> None:
         where = self.sites[site]
         by = None if other < 0 else self.sites[other].block
         element = f"{where.buffer}[{', '.join(map(str, unflattened(at, s.shape)))}]"
-        raise Fault("MS483", f"iteration {execution.iteration(number)} of loop `{execution.loop}` {does} iteration"
-                    f" {execution.iteration(before)} {did}: `{element}`", where.block,
-                    f"the iterations of `{execution.loop}` run at the same time"
-                    + (f"; the other access is in block `{by}`" if by is not None and by != where.block else ""))
+        raise Fault(
+            "MS483",
+            f"iteration {execution.iteration(number)} of loop `{execution.loop}` {does} iteration"
+            f" {execution.iteration(before)} {did}: `{element}`",
+            where.block,
+            f"the iterations of `{execution.loop}` run at the same time"
+            + (f"; the other access is in block `{by}`" if by is not None and by != where.block else ""),
+        )
 
     # -------------------------------------------------------------- faults; each of these raises
     def bounds(self, site: int, dimension: int, index: int, extent: int) -> bool:
         """An index outside of its dimension."""
         s = self.sites[site]
-        raise Fault("MS480", f"{s.text} of `{s.buffer}` out of bounds: index {index} of dimension {dimension}",
-                    s.block, f"the dimension has {extent} elements")
+        raise Fault(
+            "MS480",
+            f"{s.text} of `{s.buffer}` out of bounds: index {index} of dimension {dimension}",
+            s.block,
+            f"the dimension has {extent} elements",
+        )
 
     def unset(self, site: int, at: int, shape: tuple[int, ...]) -> bool:
         """A read of an element that nothing has written."""
@@ -146,22 +164,38 @@ class Checker:
         s = self.sites[site]
         kind = "writes" if s.write else "reads"
         element = f"{s.buffer}[{', '.join(map(str, index))}]"
-        raise Fault("MS482", f"{s.text} of `{element}` outside of what block `{block}` {kind}", s.block,
-                    f"a block may touch only what its `{kind}` says")
+        raise Fault(
+            "MS482",
+            f"{s.text} of `{element}` outside of what block `{block}` {kind}",
+            s.block,
+            f"a block may touch only what its `{kind}` says",
+        )
 
     def axis(self, block: str, axis: str, value: int, extent: int) -> bool:
         """An axis outside of its extent."""
-        raise Fault("MS484", f"axis `{axis}` of block `{block}` is {value}, outside of 0..{extent}", block,
-                    "where a loop runs over more, the block needs a `where`")
+        raise Fault(
+            "MS484",
+            f"axis `{axis}` of block `{block}` is {value}, outside of 0..{extent}",
+            block,
+            "where a loop runs over more, the block needs a `where`",
+        )
 
     def twice(self, site: int, before: tuple[int, ...], now: tuple[int, ...], values: tuple[object, object]) -> None:
         """Two instances of a block that write one element, or one that does so again with another value."""
         s = self.sites[site]
         if before == now:
-            raise Fault("MS485", f"block `{s.block}` runs twice at {now} and stores {values[0]}, then {values[1]}",
-                        s.block, "an instance whose axes are all spatial gives one value, however often it runs")
-        raise Fault("MS485", f"block `{s.block}` writes one element of `{s.buffer}` at {before} and at {now}",
-                    s.block, "instances that differ in a spatial axis must not write the same element")
+            raise Fault(
+                "MS485",
+                f"block `{s.block}` runs twice at {now} and stores {values[0]}, then {values[1]}",
+                s.block,
+                "an instance whose axes are all spatial gives one value, however often it runs",
+            )
+        raise Fault(
+            "MS485",
+            f"block `{s.block}` writes one element of `{s.buffer}` at {before} and at {now}",
+            s.block,
+            "instances that differ in a spatial axis must not write the same element",
+        )
 
     def endless(self, block: str | None) -> None:
         """A `while` without end."""

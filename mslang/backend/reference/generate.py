@@ -103,8 +103,15 @@ class _Generator:
         if found is None or found.lanes != 1:
             raise unsupported(f"elements of type `{b.dtype}`")
         sharing = self.sharing.get(b.name)
-        return Storage(text, b.name, b.dtype, tuple(known(n) for n in b.shape), fresh and self.check,
-                       sharing is not None and sharing.raced, level)
+        return Storage(
+            text,
+            b.name,
+            b.dtype,
+            tuple(known(n) for n in b.shape),
+            fresh and self.check,
+            sharing is not None and sharing.raced,
+            level,
+        )
 
     def _allocate(self, allocs: tuple[Buffer, ...], scope: Scope) -> Scope:
         for b in allocs:
@@ -171,9 +178,12 @@ class _Generator:
             self._concurrent(s, scope)
             return
         nest = [s]
-        while len(s.body) == 1 and isinstance(inner := s.body[0], For) and not (
-                self.concurrent and is_concurrent(inner)) and not (
-                free_vars(inner.start) | free_vars(inner.extent)) & {x.var for x in nest}:
+        while (
+            len(s.body) == 1
+            and isinstance(inner := s.body[0], For)
+            and not (self.concurrent and is_concurrent(inner))
+            and not (free_vars(inner.start) | free_vars(inner.extent)) & {x.var for x in nest}
+        ):
             nest.append(inner)
             s = inner
         made = [self._variable(x, scope) for x in nest]
@@ -246,14 +256,19 @@ class _Generator:
         def box(r: Region, d: int) -> tuple[str, str]:
             return boxes.setdefault((r, d), (self.e.temporary("r"), self.e.temporary("r")))
 
-        level = Level(b, box, _runs_once(b, scope.loops), _axes_around(scope),
-                      tuple(n.text for n in inner.values()))
+        level = Level(b, box, _runs_once(b, scope.loops), _axes_around(scope), tuple(n.text for n in inner.values()))
         body = Scope(inner, scope.buffers, (*scope.levels, level))
         body = self._views(b, self._allocate(b.allocs, body))
         self._init(b, body)
         self._body(b.body, body)
-        self.lines[at:at] = [self._made(line) for (r, d), (lo, hi) in boxes.items() for line in (
-            f"{lo} = {self.e.expr(r.ranges[d].start, body)}", f"{hi} = {lo} + {self.e.expr(r.ranges[d].extent, body)}")]
+        self.lines[at:at] = [
+            self._made(line)
+            for (r, d), (lo, hi) in boxes.items()
+            for line in (
+                f"{lo} = {self.e.expr(r.ranges[d].start, body)}",
+                f"{hi} = {lo} + {self.e.expr(r.ranges[d].extent, body)}",
+            )
+        ]
         self.depth, (self.block, self.around) = depth, outside
 
     def _axis_name(self, binding: Expr, extent: int, scope: Scope) -> Name | None:
@@ -306,8 +321,10 @@ class _Generator:
         self._line(f"{at} = {flat}")
         if storage.raced:
             shadow = f"{storage.text}_s"
-            self._line(f"if {shadow}.writer[{at}] != _ctx or {shadow}.reader[{at}] != _ctx:"
-                       f" _k.write({shadow}, {at}, _ctx, _levels, {site})")
+            self._line(
+                f"if {shadow}.writer[{at}] != _ctx or {shadow}.reader[{at}] != _ctx:"
+                f" _k.write({shadow}, {at}, _ctx, _levels, {site})"
+            )
         self._owned(s, storage, at, kept, scope, site)
         self._line(f"{storage.text}[{at}] = {kept}")
 
@@ -317,11 +334,15 @@ class _Generator:
             return
         own = [scope.names[a.name].text for a in scope.levels[-1].block.axes if a.kind == "spatial"]
         before, now = self.e.temporary("o"), self.e.temporary("o")
-        self._line(f"{before}, {now} = {storage.text}_o.get({at}),"
-                   f" ({scope.block!r}, {_tuple(scope.levels[-1].around)}, {_tuple(own)}, {value})")
-        self._line(f"if {before} is not None and {before}[:2] == {now}[:2] and ({before}[2] != {now}[2]"
-                   + (f" or ({before}[3] != {value} and {value} == {value})" if wanted is Promise.SAME else "")
-                   + f"): _k.twice({site}, {before}[2], {now}[2], ({before}[3], {value}))")
+        self._line(
+            f"{before}, {now} = {storage.text}_o.get({at}),"
+            f" ({scope.block!r}, {_tuple(scope.levels[-1].around)}, {_tuple(own)}, {value})"
+        )
+        self._line(
+            f"if {before} is not None and {before}[:2] == {now}[:2] and ({before}[2] != {now}[2]"
+            + (f" or ({before}[3] != {value} and {value} == {value})" if wanted is Promise.SAME else "")
+            + f"): _k.twice({site}, {before}[2], {now}[2], ({before}[3], {value}))"
+        )
         self._line(f"{storage.text}_o[{at}] = {now}")
 
 
@@ -347,8 +368,10 @@ def _promise(s: Store, level: Level) -> Promise | None:
 def _stored_plainly(s: Store, body: tuple[Stmt, ...]) -> bool:
     """Whether one run of the body stores to the buffer of `s` once."""
     inside = tuple(walk(body))
-    return not any(isinstance(x, For | While | Block) for x in inside) and sum(
-        isinstance(x, Store) and x.buffer == s.buffer for x in inside) == 1
+    return (
+        not any(isinstance(x, For | While | Block) for x in inside)
+        and sum(isinstance(x, Store) and x.buffer == s.buffer for x in inside) == 1
+    )
 
 
 def _runs_once(b: Block, loops: tuple[str, ...]) -> bool:

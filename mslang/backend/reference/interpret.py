@@ -36,8 +36,13 @@ class Compiled(msgspec.Struct, frozen=True):
     source: Source
 
 
-def run(program: Program, arrays: Mapping[str, Array], check: bool = True, *,
-        sizes: Mapping[str, int | Sequence[int]] = NO_SIZES) -> dict[str, Array]:
+def run(
+    program: Program,
+    arrays: Mapping[str, Array],
+    check: bool = True,
+    *,
+    sizes: Mapping[str, int | Sequence[int]] = NO_SIZES,
+) -> dict[str, Array]:
     """Run a program, before or after scheduling, in program order.
 
     Args:
@@ -136,15 +141,33 @@ def _check_size(s: Symbol, value: int | Sequence[int] | None) -> None:
         case DynamicRange(lo=lo, hi=hi, multiple=m), int():
             if not lo <= value <= hi or value % m:
                 multiple = f", a multiple of {m}" if m > 1 else ""
-                raise MsError(problem("MS487", f"the size `{s.name}` cannot be {value}",
-                                      why=f"it is declared from {lo} to {hi}{multiple}"))
+                raise MsError(
+                    problem(
+                        "MS487",
+                        f"the size `{s.name}` cannot be {value}",
+                        why=f"it is declared from {lo} to {hi}{multiple}",
+                    )
+                )
 
 
 # ------------------------------------------------------------------ arrays
-NUMPY_TYPES = MappingProxyType({
-    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
-    "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "float32", "f32": "float32", "f64": "float64",
-})
+NUMPY_TYPES = MappingProxyType(
+    {
+        "bool": "bool",
+        "i8": "int8",
+        "i16": "int16",
+        "i32": "int32",
+        "i64": "int64",
+        "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "f16": "float16",
+        "bf16": "float32",
+        "f32": "float32",
+        "f64": "float64",
+    }
+)
 """The NumPy type of arrays of each element type; NumPy has no bfloat16, so `f32` arrays stand for it."""
 
 
@@ -157,12 +180,22 @@ def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array], check: bool) 
     if array is None:
         raise MsError(problem("MS487", f"there is no array for the parameter `{b.name}`"))
     if tuple(array.shape) != shape:
-        raise MsError(problem("MS487", f"the array for `{b.name}` has shape {list(array.shape)}",
-                              why=f"the parameter has shape {list(shape)}"))
+        raise MsError(
+            problem(
+                "MS487",
+                f"the array for `{b.name}` has shape {list(array.shape)}",
+                why=f"the parameter has shape {list(shape)}",
+            )
+        )
     wanted = NUMPY_TYPES.get(b.dtype)
     if wanted is not None and array.dtype.name != wanted:
-        raise MsError(problem("MS487", f"the array for `{b.name}` has elements of type {array.dtype.name}",
-                              why=f"the parameter is `{b.dtype}`, for which {wanted} is wanted"))
+        raise MsError(
+            problem(
+                "MS487",
+                f"the array for `{b.name}` has elements of type {array.dtype.name}",
+                why=f"the parameter is `{b.dtype}`, for which {wanted} is wanted",
+            )
+        )
     values: list[Any] = array.ravel().tolist()
     return [bf16(x) for x in values] if b.dtype == "bf16" else values
 

@@ -163,16 +163,36 @@ def _whole(f: Callable[[float], int]) -> Callable[[float], float]:
     return lambda x: math.copysign(float(f(x)), x) if math.isfinite(x) else x
 
 
-FLOAT_FUNCTIONS: MappingProxyType[str, Callable[..., float]] = MappingProxyType({
-    "exp": _exp, "log": _log, "tanh": math.tanh, "sigmoid": _sigmoid, "erf": math.erf, "sqrt": _sqrt,
-    "rsqrt": lambda x: divide(1.0, _sqrt(x)), "pow": _pow, "floor": _whole(math.floor), "ceil": _whole(math.ceil),
-    "round": _whole(round), "abs": abs,
-})
+FLOAT_FUNCTIONS: MappingProxyType[str, Callable[..., float]] = MappingProxyType(
+    {
+        "exp": _exp,
+        "log": _log,
+        "tanh": math.tanh,
+        "sigmoid": _sigmoid,
+        "erf": math.erf,
+        "sqrt": _sqrt,
+        "rsqrt": lambda x: divide(1.0, _sqrt(x)),
+        "pow": _pow,
+        "floor": _whole(math.floor),
+        "ceil": _whole(math.ceil),
+        "round": _whole(round),
+        "abs": abs,
+    }
+)
 """The math functions on doubles; they never raise."""
 
 NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
-    {"c_float": c_float, "f16": f16, "bf16": bf16, "inf": math.inf, "nan": math.nan, "divide": divide,
-     "to_int": to_int, "shift_left": shift_left, "shift_right": shift_right}
+    {
+        "c_float": c_float,
+        "f16": f16,
+        "bf16": bf16,
+        "inf": math.inf,
+        "nan": math.nan,
+        "divide": divide,
+        "to_int": to_int,
+        "shift_left": shift_left,
+        "shift_right": shift_right,
+    }
     | {f"fn_{name}": f for name, f in FLOAT_FUNCTIONS.items()}
 )
 """What the generated source may name."""

@@ -77,7 +77,7 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
     found: dict[str, Sharing] = {}
     for name, home in homes.items():
         mine = [a for a in accesses if a.buffer == name]
-        around = [a.loops[len(home):] for a in mine]
+        around = [a.loops[len(home) :] for a in mine]
         raced = any(a.write and loops for a, loops in zip(mine, around, strict=True))
         private = frozenset(_common(around)) if name in allocated else frozenset[str]()
         found[name] = Sharing(raced, private)

@@ -89,8 +89,13 @@ class _Code:
             case Cast(dtype=("f64" | "f32" | "i64" | "i32") as d, operand=x):
                 return f"np.asarray({self.value(x)}).astype(np.{ {'f': 'float', 'i': 'int'}[d[0]] }{d[1:]})"
         fault = next((x for x in walk_expr(e) if not isinstance(x, (Binary, Unary, Select, Const))), e)
-        raise MsError(problem("MS391", f"not a size of these decisions: {type(fault).__name__.lower()}",
-                              why="a batch of candidates is evaluated before any program runs"))
+        raise MsError(
+            problem(
+                "MS391",
+                f"not a size of these decisions: {type(fault).__name__.lower()}",
+                why="a batch of candidates is evaluated before any program runs",
+            )
+        )
 
 
 # ------------------------------------------------------------------ polynomials, for exhaustive proofs

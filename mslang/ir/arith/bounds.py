@@ -50,8 +50,14 @@ def _relax(x: Expr | Range, ranges: Ranges, whole: Range | None) -> Range:
         return Range(write(out.start), write(out.extent))
     if whole is not None:
         return whole
-    raise MsError(problem("MS390", "an index cannot be bounded", why="it depends on data or on a product of loops",
-                          help="let the access cover the whole dimension"))
+    raise MsError(
+        problem(
+            "MS390",
+            "an index cannot be bounded",
+            why="it depends on data or on a product of loops",
+            help="let the access cover the whole dimension",
+        )
+    )
 
 
 class Run:

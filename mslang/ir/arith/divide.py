@@ -325,4 +325,3 @@ def _alternatives(op: str, p: Poly) -> list[Poly]:
             rest = p - Poly({m: 1})
             return [x + rest for x in m[0].args]
     return [p]
-

@@ -195,4 +195,3 @@ def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
         case Uniform(lo=lo, hi=hi):
             return tuple((v,) for v in range(lo, hi)) if hi - lo <= TABLE_LIMIT else None
     return None
-

@@ -31,23 +31,57 @@ SymbolValues = Mapping[str, int | Sequence[int]]
 
 NO_VALUES: SymbolValues = MappingProxyType({})
 
-_OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType({
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "min": min, "max": max, "<<": lambda a, b: int(a) << int(b), ">>": lambda a, b: int(a) >> int(b),
-    "&": lambda a, b: int(a) & int(b), "|": lambda a, b: int(a) | int(b), "^": lambda a, b: int(a) ^ int(b),
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-})
+_OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType(
+    {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "//": operator.floordiv,
+        "%": operator.mod,
+        "min": min,
+        "max": max,
+        "<<": lambda a, b: int(a) << int(b),
+        ">>": lambda a, b: int(a) >> int(b),
+        "&": lambda a, b: int(a) & int(b),
+        "|": lambda a, b: int(a) | int(b),
+        "^": lambda a, b: int(a) ^ int(b),
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
 
-_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType({
-    "exp": math.exp, "log": math.log, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "erf": math.erf,
-    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "pow": math.pow, "floor": math.floor, "ceil": math.ceil,
-    "round": round, "abs": abs,
-})
+_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
+    {
+        "exp": math.exp,
+        "log": math.log,
+        "tanh": math.tanh,
+        "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+        "erf": math.erf,
+        "sqrt": math.sqrt,
+        "rsqrt": lambda x: 1 / math.sqrt(x),
+        "pow": math.pow,
+        "floor": math.floor,
+        "ceil": math.ceil,
+        "round": round,
+        "abs": abs,
+    }
+)
 
 
 def _unknown(what: str) -> MsError:
-    return MsError(problem("MS391", f"`{what}` has no value here", why="a number was needed before the program runs",
-                           help="give it a value, or write a constant"))
+    return MsError(
+        problem(
+            "MS391",
+            f"`{what}` has no value here",
+            why="a number was needed before the program runs",
+            help="give it a value, or write a constant",
+        )
+    )
 
 
 def symbol_value(s: Symbol, symbols: SymbolValues) -> int | None:

@@ -67,6 +67,7 @@ class Scope:
 
 def _acyclic(spans: dict[str, Span]) -> dict[str, Span]:
     """The spans without those that mention themselves (a name used twice): nothing is known of such variables."""
+
     def reaches(v: str) -> bool:
         seen: set[str] = set()
         todo = list(spans[v].vars)
@@ -257,6 +258,3 @@ def _straight(p: Poly, scope: Scope, numbers: bool = False) -> bool:
             if span is None or span.vars or not at_least_0(span.high - span.low):
                 return False
     return True
-
-
-

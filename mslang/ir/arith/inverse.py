@@ -13,8 +13,13 @@ from mslang.ir.arith.size import Poly, number, variable
 from mslang.ir.expr import TRUE, Expr
 
 
-def invert(bindings: Sequence[Expr], results: Sequence[Expr], ranges: Ranges, domain: Ranges | None = None,
-           predicate: Expr = TRUE) -> dict[str, Expr] | None:
+def invert(
+    bindings: Sequence[Expr],
+    results: Sequence[Expr],
+    ranges: Ranges,
+    domain: Ranges | None = None,
+    predicate: Expr = TRUE,
+) -> dict[str, Expr] | None:
     """Each variable of `ranges` as an expression of `results`, the values of `bindings`.
 
     Holds wherever the results are values that the bindings take; `domain` says what the variables in `results` run

@@ -173,8 +173,9 @@ class _Detection:
             bounded = self._bounded(sums, predicate)
             if bounded is not None and self._exact(sums):
                 level, extents = "bijective", bounded
-        return IterMap(level, tuple(sums), dict(self.fused), tuple(write(s.offset) for s in sums),
-                       tuple(write(e) for e in extents))
+        return IterMap(
+            level, tuple(sums), dict(self.fused), tuple(write(s.offset) for s in sums), tuple(write(e) for e in extents)
+        )
 
     def _known(self, sums: Iterable[IterSum]) -> set[Poly]:
         """The marks that the indices determine."""

@@ -12,12 +12,19 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import Diagnostic, Note, Span
+from mslang.ops.signature import Kind
 from mslang.schedule.check.expressions import Expressions
 from mslang.schedule.check.kinds import (
-    ANY, EMPTY, Binding, Death, Environment, Static, describe, list_of,
+    ANY,
+    EMPTY,
+    Binding,
+    Death,
+    Environment,
+    Static,
+    describe,
+    list_of,
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
-from mslang.ops.signature import Kind
 from mslang.sema.module import Found, Module
 from mslang.sema.report import fault, warning
 from mslang.syntax import tree
@@ -100,8 +107,13 @@ class _Checker:
         self.mentions.append(Mention(span, name, value, bound))
 
     # ------------------------------------------------------------------ items
-    def start(self, params: tuple[tree.Param, ...], item: tree.AnyItem, program: tuple[tree.Name, ...] | None = None,
-              target: tree.Expr | None = None) -> dict[str, Binding]:
+    def start(
+        self,
+        params: tuple[tree.Param, ...],
+        item: tree.AnyItem,
+        program: tuple[tree.Name, ...] | None = None,
+        target: tree.Expr | None = None,
+    ) -> dict[str, Binding]:
         """The names that an item's body starts with."""
         names = builtin_names()
         names["machine"] = Binding(self.expressions.target(target))
@@ -150,8 +162,14 @@ class _Checker:
             case _:
                 value = self.expressions.value(part, names)
                 if value.kind not in (Kind.SPACE, Kind.RULE, Kind.ANY):
-                    self.diagnostics.append(fault("MS203", part, f"{describe(value)} is no part of a space",
-                                                  help="a space is made of schedules, rules, fns and other spaces"))
+                    self.diagnostics.append(
+                        fault(
+                            "MS203",
+                            part,
+                            f"{describe(value)} is no part of a space",
+                            help="a space is made of schedules, rules, fns and other spaces",
+                        )
+                    )
 
     def _pins(self, pins: Sequence[tree.Pin], names: Environment) -> None:
         for pin in pins:
@@ -167,8 +185,9 @@ class _Checker:
             names = self._statement(statement, names, where)
             self.places.append((statement.span.end, names))
             if isinstance(statement, tree.Return) and k + 1 < len(body.statements):
-                self.diagnostics.append(warning("MS208", body.statements[k + 1], "this is never reached",
-                                                why="it stands after `return`"))
+                self.diagnostics.append(
+                    warning("MS208", body.statements[k + 1], "this is never reached", why="it stands after `return`")
+                )
         return names
 
     def _statement(self, s: tree.Stmt, names: Environment, where: str) -> Environment:
@@ -199,20 +218,23 @@ class _Checker:
                 before = len(self.diagnostics)
                 names = self._evaluate(call, names)[1]
                 if not isinstance(call, tree.Call) and len(self.diagnostics) == before:
-                    self.diagnostics.append(fault("MS207", call, "this does nothing",
-                                                  help="call a primitive, rule or fn: `x.f(…)`"))
+                    self.diagnostics.append(
+                        fault("MS207", call, "this does nothing", help="call a primitive, rule or fn: `x.f(…)`")
+                    )
                 return names
             case tree.Bad():
                 return names
-        self.diagnostics.append(fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements",
-                                      why="it belongs in a program"))
+        self.diagnostics.append(
+            fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements", why="it belongs in a program")
+        )
         return names
 
     def _kept(self, condition: tree.Expr, names: Environment, where: str, s: tree.Stmt) -> Environment:
         if (where == "test") != isinstance(s, tree.Check | tree.Snapshot):
             other = "`require`" if where != "test" else "`check`"
-            self.diagnostics.append(fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements",
-                                          help=f"use {other}"))
+            self.diagnostics.append(
+                fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements", help=f"use {other}")
+            )
         return self._evaluate(condition, names)[1]
 
     def _evaluate(self, e: tree.Expr, names: Environment) -> tuple[Static | tuple[Static, ...], Environment]:
@@ -223,8 +245,11 @@ class _Checker:
     def _bury(self, names: Environment, consumed: Mapping[str, Death], into: tuple[str, ...]) -> Environment:
         if not consumed:
             return names
-        dead = {n: msgspec.structs.replace(names[n], death=msgspec.structs.replace(d, into=into))
-                for n, d in consumed.items() if n in names}
+        dead = {
+            n: msgspec.structs.replace(names[n], death=msgspec.structs.replace(d, into=into))
+            for n, d in consumed.items()
+            if n in names
+        }
         return {**names, **dead}
 
     def _let(self, s: tree.Let, names: Environment) -> Environment:
@@ -239,8 +264,14 @@ class _Checker:
             # One value for several binders is a list that is taken apart.
             whole = values[0]
             if whole.kind not in (Kind.VALUES, Kind.TILE, Kind.LOOPS, Kind.BLOCKS, Kind.ANY):
-                self.diagnostics.append(fault("MS206", s, f"{len(s.binders)} names for one value",
-                                              why=f"the right side gives {describe(whole)}"))
+                self.diagnostics.append(
+                    fault(
+                        "MS206",
+                        s,
+                        f"{len(s.binders)} names for one value",
+                        why=f"the right side gives {describe(whole)}",
+                    )
+                )
             element = whole.element or (Static(Kind.SIZE) if whole.kind is Kind.TILE else ANY)
             values = (element,) * whole.length if whole.length is not None else (list_of(element),)
             if whole.length is None:
@@ -250,22 +281,30 @@ class _Checker:
     def _spread(self, s: tree.Let, values: tuple[Static, ...], names: Environment) -> Environment:
         stars = [k for k, b in enumerate(s.binders) if b.star]
         if not stars and len(values) != len(s.binders):
-            self.diagnostics.append(fault(
-                "MS206", s.binders[0].span.to(s.binders[-1].span),
-                f"{len(s.binders)} names for {len(values)} values",
-                help="`_` discards a value, `*rest` takes all that remain",
-            ))
-            return self._bind(s.binders, tuple(values[k] if k < len(values) else ANY for k in range(len(s.binders))), names)
+            self.diagnostics.append(
+                fault(
+                    "MS206",
+                    s.binders[0].span.to(s.binders[-1].span),
+                    f"{len(s.binders)} names for {len(values)} values",
+                    help="`_` discards a value, `*rest` takes all that remain",
+                )
+            )
+            return self._bind(
+                s.binders, tuple(values[k] if k < len(values) else ANY for k in range(len(s.binders))), names
+            )
         if not stars:
             return self._bind(s.binders, values, names)
         at, after = stars[0], len(s.binders) - stars[0] - 1
         if len(values) < len(s.binders) - 1:
-            self.diagnostics.append(fault("MS206", s, f"at least {len(s.binders) - 1} values are needed, "
-                                                      f"the right side gives {len(values)}"))
+            self.diagnostics.append(
+                fault(
+                    "MS206", s, f"at least {len(s.binders) - 1} values are needed, the right side gives {len(values)}"
+                )
+            )
             return self._bind(s.binders, (ANY,) * len(s.binders), names)
-        middle = values[at:len(values) - after]
+        middle = values[at : len(values) - after]
         rest = list_of(middle[0] if middle else ANY, len(middle))
-        return self._bind(s.binders, (*values[:at], rest, *values[len(values) - after:]), names)
+        return self._bind(s.binders, (*values[:at], rest, *values[len(values) - after :]), names)
 
     def _bind(self, binders: Sequence[tree.Binder], values: Sequence[Static], names: Environment) -> Environment:
         made = {}
@@ -282,15 +321,21 @@ class _Checker:
             located = value.kind in (Kind.LOCATION, Kind.ANY)
             pinned = self.expressions.value(s.value, names, quiet=located)
             if value.length is not None and pinned.length is not None and pinned.length != value.length:
-                self.diagnostics.append(fault("MS206", s.value, f"{pinned.length} values pinned, {value.length} are drawn"))
+                self.diagnostics.append(
+                    fault("MS206", s.value, f"{pinned.length} values pinned, {value.length} are drawn")
+                )
         address = s.address.value if s.address is not None else s.name.text
         if address in self.addresses:
-            self.diagnostics.append(fault(
-                "MS209", s.name, f"two decisions have the address `{address}`",
-                why="a pin or a record could not tell them apart",
-                help='give one another name, or another address: `let x as "address" ~ …`',
-                notes=(Note("the other one", self.addresses[address]),),
-            ))
+            self.diagnostics.append(
+                fault(
+                    "MS209",
+                    s.name,
+                    f"two decisions have the address `{address}`",
+                    why="a pin or a record could not tell them apart",
+                    help='give one another name, or another address: `let x as "address" ~ …`',
+                    notes=(Note("the other one", self.addresses[address]),),
+                )
+            )
         self.addresses[address] = s.name.span
         return self._bind((tree.Binder(s.name.span, s.name),), (value,), names)
 
@@ -302,8 +347,14 @@ class _Checker:
                 self.diagnostics.append(fault("MS210", case.name, f"two cases are called `{case.name.text}`"))
             seen.add(case.name.text)
         if s.pinned is not None and s.pinned.text not in seen:
-            self.diagnostics.append(fault("MS210", s.pinned, f"there is no case `{s.pinned.text}`",
-                                          help=f"the cases are {', '.join(sorted(seen))}"))
+            self.diagnostics.append(
+                fault(
+                    "MS210",
+                    s.pinned,
+                    f"there is no case `{s.pinned.text}`",
+                    help=f"the cases are {', '.join(sorted(seen))}",
+                )
+            )
         before = dict(self.addresses)
         ends = []
         for case in cases:
@@ -347,4 +398,3 @@ _KEYWORDS = {"AttrSet": "attr", "Assign": "=", "CallStmt": "call"}
 def _keyword(s: tree.Stmt) -> str:
     name = type(s).__name__
     return _KEYWORDS.get(name, name.lower())
-

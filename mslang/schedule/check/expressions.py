@@ -154,8 +154,11 @@ class Expressions:
             case Kind.BLOCK:
                 if base.axes is not None and name not in base.axes:
                     known = (*base.axes, *_methods(Kind.BLOCK))
-                    self._report(unknown("MS204", e.name, "axis", name, known,
-                                         help=f"the axes are {', '.join(base.axes) or 'none'}"))
+                    self._report(
+                        unknown(
+                            "MS204", e.name, "axis", name, known, help=f"the axes are {', '.join(base.axes) or 'none'}"
+                        )
+                    )
                 elif name in OPERATIONS:
                     self._report(fault("MS207", e.name, f"`{name}` is not called", help=f"write `.{name}(…)`"))
                 self._mention(e.name.span, name, LOOP, None)
@@ -178,8 +181,14 @@ class Expressions:
                 if base.length is not None and len(e.items) == 1 and isinstance(e.items[0], tree.Number):
                     at = e.items[0].value
                     if isinstance(at, int) and not -base.length <= at < base.length:
-                        self._report(fault("MS203", e.items[0], f"there is no factor {at}",
-                                           why=f"{base.length} are drawn, counted from 0"))
+                        self._report(
+                            fault(
+                                "MS203",
+                                e.items[0],
+                                f"there is no factor {at}",
+                                why=f"{base.length} are drawn, counted from 0",
+                            )
+                        )
                 return SIZE
             case Kind.VALUES | Kind.LOOPS | Kind.BLOCKS:
                 return base.element or ANY
@@ -194,8 +203,14 @@ class Expressions:
         handles = (Kind.LOOP, Kind.BLOCK, Kind.BUFFER)
         for side, value in ((e.left, left), (e.right, right)):
             if value.kind in handles and e.op not in ("==", "!="):
-                self._report(fault("MS203", side, f"`{e.op}` does not apply to {describe(value)}",
-                                   help="the extent of a loop is `loop.extent()`" if value.kind is Kind.LOOP else None))
+                self._report(
+                    fault(
+                        "MS203",
+                        side,
+                        f"`{e.op}` does not apply to {describe(value)}",
+                        help="the extent of a loop is `loop.extent()`" if value.kind is Kind.LOOP else None,
+                    )
+                )
         if e.op in _COMPARISONS:
             return BOOL
         if FLOAT.kind in (left.kind, right.kind):
@@ -220,11 +235,25 @@ class Expressions:
             if name is not None and (signature is None or signature.group is not Group.SAMPLER):
                 samplers = [s.name for s in OPERATIONS.values() if s.group is Group.SAMPLER]
                 if signature is None and self._module.find(name.text) is None:
-                    self._report(unknown("MS202", name, "distribution", name.text, samplers,
-                                         help=f"the distributions are {', '.join(samplers)}"))
+                    self._report(
+                        unknown(
+                            "MS202",
+                            name,
+                            "distribution",
+                            name.text,
+                            samplers,
+                            help=f"the distributions are {', '.join(samplers)}",
+                        )
+                    )
                 else:
-                    self._report(fault("MS202", name, f"`{name.text}` is no distribution",
-                                       help=f"the distributions are {', '.join(samplers)}"))
+                    self._report(
+                        fault(
+                            "MS202",
+                            name,
+                            f"`{name.text}` is no distribution",
+                            help=f"the distributions are {', '.join(samplers)}",
+                        )
+                    )
                 return ANY
             found = self._call(e, names)
             value = found if isinstance(found, Static) else list_of(ANY)
@@ -251,8 +280,9 @@ class Expressions:
         self.value(e.callee, names)
         return ANY
 
-    def _function(self, name: tree.Name, receiver: tuple[tree.Expr, Static] | None, e: tree.Call,
-                  names: Environment) -> Static | tuple[Static, ...]:
+    def _function(
+        self, name: tree.Name, receiver: tuple[tree.Expr, Static] | None, e: tree.Call, names: Environment
+    ) -> Static | tuple[Static, ...]:
         signature = OPERATIONS.get(name.text)
         given = ([(None, receiver[0], receiver[1])] if receiver else []) + self._arguments(e, names)
         if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
@@ -296,8 +326,12 @@ class Expressions:
             given.append(("*" if a.splat else a.name.text if a.name is not None else None, a.value, value))
         return given
 
-    def _parameters(self, item: tree.Fn | tree.Rule | tree.Schedule | tree.Space, name: tree.Name,
-                    given: Sequence[tuple[str | None, tree.Expr, Static]]) -> None:
+    def _parameters(
+        self,
+        item: tree.Fn | tree.Rule | tree.Schedule | tree.Space,
+        name: tree.Name,
+        given: Sequence[tuple[str | None, tree.Expr, Static]],
+    ) -> None:
         """Arguments of a function of the module: how many, and by which names."""
         params = () if isinstance(item, tree.Space) else item.params
         if any(n == "*" for n, _, _ in given) or (isinstance(item, tree.Rule) and not given):
@@ -314,25 +348,42 @@ class Expressions:
         if missing and not isinstance(item, tree.Rule):
             self._report(fault("MS205", name, f"`{name.text}` lacks {', '.join(f'`{m}`' for m in missing)}"))
 
-    def _operation(self, signature: Signature, name: tree.Name, given: Sequence[tuple[str | None, tree.Expr, Static]],
-                   method: bool, names: Environment) -> Static | tuple[Static, ...]:
+    def _operation(
+        self,
+        signature: Signature,
+        name: tree.Name,
+        given: Sequence[tuple[str | None, tree.Expr, Static]],
+        method: bool,
+        names: Environment,
+    ) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
         if signature.planned:
-            self._report(Diagnostic("MS399", f"`{name.text}` is known, but not part of this version", name.span,
-                                    severity=Severity.INFORMATION, why="a schedule that reaches it cannot run yet"))
+            self._report(
+                Diagnostic(
+                    "MS399",
+                    f"`{name.text}` is known, but not part of this version",
+                    name.span,
+                    severity=Severity.INFORMATION,
+                    why="a schedule that reaches it cannot run yet",
+                )
+            )
         bound = self._bind(signature, name, given)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
             if not accepts(param.kind, inner):
-                what = f"`{signature.name}` is an operation of a {param.kind.value}" if method and param is signature.params[0] \
+                what = (
+                    f"`{signature.name}` is an operation of a {param.kind.value}"
+                    if method and param is signature.params[0]
                     else f"`{param.name}` of `{signature.name}` must be a {param.kind.value}"
+                )
                 self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=signature.text))
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return _results(signature, bound)
 
-    def _bind(self, signature: Signature, name: tree.Name,
-              given: Sequence[tuple[str | None, tree.Expr, Static]]) -> list[tuple[Param, tree.Expr, Static]]:
+    def _bind(
+        self, signature: Signature, name: tree.Name, given: Sequence[tuple[str | None, tree.Expr, Static]]
+    ) -> list[tuple[Param, tree.Expr, Static]]:
         positional = [p for p in signature.params if not p.keyword]
         bound: list[tuple[Param, tree.Expr, Static]] = []
         position, splat = 0, False
@@ -340,7 +391,9 @@ class Expressions:
             if n == "*" or n is None:
                 splat = splat or n == "*"
                 if position >= len(positional):
-                    self._report(fault("MS205", at, f"`{signature.name}` takes no further argument", help=signature.text))
+                    self._report(
+                        fault("MS205", at, f"`{signature.name}` takes no further argument", help=signature.text)
+                    )
                     continue
                 param = positional[position]
                 position += not param.variadic
@@ -357,8 +410,14 @@ class Expressions:
         there = {p.name for p, _, _ in bound}
         missing = [p.name for p in signature.params if isinstance(p.default, Required) and p.name not in there]
         if missing and not splat:
-            self._report(fault("MS205", name, f"`{signature.name}` lacks {', '.join(f'`{m}`' for m in missing)}",
-                               help=signature.text))
+            self._report(
+                fault(
+                    "MS205",
+                    name,
+                    f"`{signature.name}` lacks {', '.join(f'`{m}`' for m in missing)}",
+                    help=signature.text,
+                )
+            )
         return bound
 
 
@@ -400,10 +459,14 @@ def _dead(name: tree.Name, death: Death) -> Diagnostic:
     fixes = (Fix(f"use `{death.into[0]}`", name.span, death.into[0]),) if death.into else ()
     message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
     return Diagnostic(
-        "MS211", message, name.span, Severity.ERROR if death.certain else Severity.WARNING,
+        "MS211",
+        message,
+        name.span,
+        Severity.ERROR if death.certain else Severity.WARNING,
         why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here"),
         help=f"use what stands in its place: {into}" if into else None,
-        notes=(Note("consumed here", death.span),), fixes=fixes,
+        notes=(Note("consumed here", death.span),),
+        fixes=fixes,
     )
 
 

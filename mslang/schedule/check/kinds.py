@@ -60,21 +60,23 @@ def of_kind(kind: Kind) -> Static:
     return Static(kind)
 
 
-_ACCEPTED: Mapping[Kind, frozenset[Kind]] = MappingProxyType({
-    Kind.LOOP_OR_BLOCK: frozenset({Kind.LOOP, Kind.BLOCK}),
-    Kind.INT: frozenset({Kind.SIZE}),
-    Kind.SIZE: frozenset({Kind.INT, Kind.BOOL}),
-    Kind.FLOAT: frozenset({Kind.SIZE, Kind.INT}),
-    Kind.FACTORS: frozenset({Kind.TILE, Kind.VALUES}),
-    Kind.SIZES: frozenset({Kind.TILE, Kind.VALUES}),
-    Kind.VALUES: frozenset({Kind.TILE, Kind.LOOPS, Kind.BLOCKS}),
-    Kind.LOOPS: frozenset({Kind.VALUES}),
-    Kind.BLOCKS: frozenset({Kind.VALUES}),
-    Kind.SCOPE: frozenset({Kind.STR}),
-    Kind.AXIS: frozenset({Kind.STR}),
-    Kind.TAIL: frozenset({Kind.STR}),
-    Kind.LOCATION: frozenset({Kind.LOOP}),
-})
+_ACCEPTED: Mapping[Kind, frozenset[Kind]] = MappingProxyType(
+    {
+        Kind.LOOP_OR_BLOCK: frozenset({Kind.LOOP, Kind.BLOCK}),
+        Kind.INT: frozenset({Kind.SIZE}),
+        Kind.SIZE: frozenset({Kind.INT, Kind.BOOL}),
+        Kind.FLOAT: frozenset({Kind.SIZE, Kind.INT}),
+        Kind.FACTORS: frozenset({Kind.TILE, Kind.VALUES}),
+        Kind.SIZES: frozenset({Kind.TILE, Kind.VALUES}),
+        Kind.VALUES: frozenset({Kind.TILE, Kind.LOOPS, Kind.BLOCKS}),
+        Kind.LOOPS: frozenset({Kind.VALUES}),
+        Kind.BLOCKS: frozenset({Kind.VALUES}),
+        Kind.SCOPE: frozenset({Kind.STR}),
+        Kind.AXIS: frozenset({Kind.STR}),
+        Kind.TAIL: frozenset({Kind.STR}),
+        Kind.LOCATION: frozenset({Kind.LOOP}),
+    }
+)
 
 
 def accepts(wanted: Kind, given: Static) -> bool:

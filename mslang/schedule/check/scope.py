@@ -28,10 +28,25 @@ _COPIES = ("cp_async",)
 _AXES = tuple(f"{a}.{d}" for a in ("blockIdx", "threadIdx", "vthread") for d in "xyz") + ("vthread",)
 
 PARAM_KINDS = {
-    "int": SIZE, "size": SIZE, "float": Static(Kind.FLOAT), "bool": BOOL, "str": STR, "block": BLOCK, "loop": LOOP,
-    "buffer": BUFFER, "scope": SCOPE, "intrin": Static(Kind.INTRIN), "program": Static(Kind.PROGRAM),
-    "loops": list_of(LOOP), "blocks": list_of(BLOCK), "list": list_of(ANY), "sizes": list_of(SIZE),
-    "tile": Static(Kind.TILE), "location": Static(Kind.LOCATION), "any": ANY, "target": Static(Kind.ANY),
+    "int": SIZE,
+    "size": SIZE,
+    "float": Static(Kind.FLOAT),
+    "bool": BOOL,
+    "str": STR,
+    "block": BLOCK,
+    "loop": LOOP,
+    "buffer": BUFFER,
+    "scope": SCOPE,
+    "intrin": Static(Kind.INTRIN),
+    "program": Static(Kind.PROGRAM),
+    "loops": list_of(LOOP),
+    "blocks": list_of(BLOCK),
+    "list": list_of(ANY),
+    "sizes": list_of(SIZE),
+    "tile": Static(Kind.TILE),
+    "location": Static(Kind.LOCATION),
+    "any": ANY,
+    "target": Static(Kind.ANY),
 }
 """The types that a parameter of a schedule, rule or fn may have."""
 
@@ -74,7 +89,10 @@ def _statements(body: tree.Body) -> Iterator[tree.Stmt]:
 
 
 _ITEM_KINDS: tuple[tuple[type, Kind], ...] = (
-    (tree.Program, Kind.PROGRAM), (tree.Rule, Kind.RULE), (tree.Schedule, Kind.SPACE), (tree.Space, Kind.SPACE),
+    (tree.Program, Kind.PROGRAM),
+    (tree.Rule, Kind.RULE),
+    (tree.Schedule, Kind.SPACE),
+    (tree.Space, Kind.SPACE),
     (tree.Intrin, Kind.INTRIN),
 )
 

@@ -39,9 +39,14 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
     """
     *blocks, structure = (*args, *kwargs.values())
     if not isinstance(structure, str) or not structure or set(structure) - {"S", "R"} or structure[0] != "S":
-        raise ScheduleError(problem("MS203", f"`multi_level` takes a structure, not {describe(structure)}",
-                                    why="it is a word of S for spatial and R for reduction loops, and begins with S",
-                                    help='for CPUs: `multi_level("SSRSRS")`'))
+        raise ScheduleError(
+            problem(
+                "MS203",
+                f"`multi_level` takes a structure, not {describe(structure)}",
+                why="it is a word of S for spatial and R for reduction loops, and begins with S",
+                help='for CPUs: `multi_level("SSRSRS")`',
+            )
+        )
     session = it.session
     named = [b for b in blocks if isinstance(b, Handle)]
     for b in named or [block_handle(session, x.name) for x in leaf_blocks(session.program)]:

@@ -12,8 +12,10 @@ from mslang.schedule.rules.multi_level import multi_level
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
-NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, object]], object]] = MappingProxyType({
-    "std.cpu.auto_parallel": auto_parallel,
-    "std.tiling.multi_level": multi_level,
-})
+NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, object]], object]] = MappingProxyType(
+    {
+        "std.cpu.auto_parallel": auto_parallel,
+        "std.tiling.multi_level": multi_level,
+    }
+)
 """What runs under `std.…` names unless the world says otherwise."""

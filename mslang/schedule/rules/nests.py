@@ -71,8 +71,13 @@ def block_handle(session: Session, name: str) -> Handle:
     return session.handles.handle(BlockRef(name))
 
 
-def do(session: Session, op: str, *args: object, names: Sequence[str | None] = (), **named: object,
-       ) -> tuple[Handle, ...]:
+def do(
+    session: Session,
+    op: str,
+    *args: object,
+    names: Sequence[str | None] = (),
+    **named: object,
+) -> tuple[Handle, ...]:
     """Apply a primitive."""
     return session.apply(op, bind(OPERATIONS[op], args, named), names=names)
 

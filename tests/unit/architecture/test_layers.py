@@ -9,8 +9,22 @@ import pytest
 
 PACKAGE = Path(__file__).parents[3] / "mslang"
 
-LAYERS = ("cli", "ide", "interop", "tune", "backend", "lower", "schedule", "transform", "ops", "sema", "runtime",
-          "target", "ir", "syntax")
+LAYERS = (
+    "cli",
+    "ide",
+    "interop",
+    "tune",
+    "backend",
+    "lower",
+    "schedule",
+    "transform",
+    "ops",
+    "sema",
+    "runtime",
+    "target",
+    "ir",
+    "syntax",
+)
 """Top to bottom; a module may import its own layer and those below."""
 
 BOTTOM = {"diagnostics", "resources", ""}
@@ -68,10 +82,13 @@ def loaded(statement: str) -> set[str]:
 HEAVY = {"numpy", "lark", "llvmlite", "xgboost", "pygls", "lsprotocol", "rich", "pebble", "hypothesis", "sqlite3"}
 
 
-@pytest.mark.parametrize("statement", [
-    "import mslang",
-    "from mslang.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\nimport io",
-])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import mslang",
+        "from mslang.cli.main import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\nimport io",
+    ],
+)
 def test_start_up_loads_nothing_heavy(statement: str) -> None:
     assert not loaded(statement) & HEAVY
 

@@ -104,10 +104,20 @@ def test_substitution_computes_sizes_and_leaves_the_rest() -> None:
     assert out == c("+", c("*", Var("i"), Const(32)), c("*", Var("j"), Const(1)))
 
 
-@pytest.mark.parametrize("domain", [
-    PerfectTile(Const(24), 3, 4), PerfectTile(Const(7), 1), FreeTile(Const(10), 3, 4), FreeTile(Const(7), 2),
-    PartitionedTile(Const(24), 3, 1, 4), PartitionedTile(Const(24), 2, 0, 3), Choice((1, 4, 9)), Uniform(-2, 3),
-], ids=repr)
+@pytest.mark.parametrize(
+    "domain",
+    [
+        PerfectTile(Const(24), 3, 4),
+        PerfectTile(Const(7), 1),
+        FreeTile(Const(10), 3, 4),
+        FreeTile(Const(7), 2),
+        PartitionedTile(Const(24), 3, 1, 4),
+        PartitionedTile(Const(24), 2, 0, 3),
+        Choice((1, 4, 9)),
+        Uniform(-2, 3),
+    ],
+    ids=repr,
+)
 def test_tables_hold_what_distributions_draw(domain: Domain) -> None:
     drawn = {v if isinstance(v, tuple) else (v,) for v in enumerate_values(domain, {})}
     assert drawn == set(rows(domain) or ())

@@ -60,8 +60,14 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
                 with (tmp_path / block.options["file"]).open("a") as file:
                     file.write(f"{block.text}\n")
             case "sh":
-                done = subprocess.run(["bash", "-euc", block.text], cwd=tmp_path, env=environment, capture_output=True,
-                                      text=True, timeout=240)
+                done = subprocess.run(
+                    ["bash", "-euc", block.text],
+                    cwd=tmp_path,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=240,
+                )
                 shown = done.stdout + done.stderr
                 assert done.returncode == 0, (block.text, shown)
             case "output":

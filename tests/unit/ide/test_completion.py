@@ -15,64 +15,80 @@ def labels(place: tuple[Snapshot, str, int]) -> list[str]:
 LOOPS = "    let j0, j1 = mm.j.split([_, 8])\n"
 
 
-@pytest.mark.parametrize(("body", "wanted", "unwanted"), [
-    (LOOPS + "    j1.<|>", {"vectorize", "split", "extent"}, {"cache_read", "i", "let"}),
-    (LOOPS + "    j1.<|>\n    j0.parallel()", {"vectorize"}, {"cache_read"}),
-    (LOOPS + "    j1.vec<|>", {"vectorize"}, {"compute_at"}),
-    ("    mm.<|>", {"i", "j", "k", "cache_write", "loops"}, {"vectorize", "parallel"}),
-    ("    mm.i.<|>", {"split"}, {"cache_write"}),
-    ("    copy.<|>", {"i", "j", "compute_inline"}, {"k"}),
-    ("    let c = mm.cache_write(T)\n    c.<|>", {"compute_at"}, {"vectorize"}),
-    ("    mm.loops()[0].<|>", {"parallel"}, {"cache_read"}),
-    ("    fuse(mm.i, mm.j).<|>", {"parallel"}, {"cache_read"}),
-    ("    let x ~ <|>", {"perfect_tile", "choose", "compute_location"}, {"split", "mm", "let"}),
-    ("    let x ~ perf<|>", {"perfect_tile"}, {"mm"}),
-    ("    let x ~ perfect_tile(mm.i, <|>)", {"n", "max_inner", "mm", "true"}, {"let", "program"}),
-    ("    let x ~ perfect_tile(mm.i, n = 2, <|>)", {"max_inner"}, {"n"}),
-    ("    mm.cache_write(T, scope = <|>)", {"local", "shared.dyn"}, {"let"}),
-    ("    mm.i.split([_, 3], tail = <|>)", {"guard", "peel"}, {"let"}),
-    ("    mm.i.split([machine.<|>])", {"vector_lanes", "cores"}, {"mm"}),
-    ("    <|>", {"let", "fork", "require", "mm", "copy", "reorder", "T"}, {"alloc", "reads", "check", "block"}),
-    ("    let <|>", set(), {"mm", "let"}),
-    ("    let x = m<|>", {"mm", "machine"}, {"alloc"}),
-    ("    # mm.<|>", set(), {"i"}),
-    ('    mm.annotate("<|>")', set(), {"mm"}),
-    (LOOPS + "    let a, b = j0.split([_, 2])\n    <|>", {"a", "b", "j1"}, {"j0"}),
-    ("    fork f {\n        case x { let inner = mm.cache_write(T) }\n        case y { <|> }\n    }", {"mm"},
-     {"inner"}),
-    ("    for l in mm.loops() { l.<|> }", {"parallel"}, {"cache_read"}),
-])
+@pytest.mark.parametrize(
+    ("body", "wanted", "unwanted"),
+    [
+        (LOOPS + "    j1.<|>", {"vectorize", "split", "extent"}, {"cache_read", "i", "let"}),
+        (LOOPS + "    j1.<|>\n    j0.parallel()", {"vectorize"}, {"cache_read"}),
+        (LOOPS + "    j1.vec<|>", {"vectorize"}, {"compute_at"}),
+        ("    mm.<|>", {"i", "j", "k", "cache_write", "loops"}, {"vectorize", "parallel"}),
+        ("    mm.i.<|>", {"split"}, {"cache_write"}),
+        ("    copy.<|>", {"i", "j", "compute_inline"}, {"k"}),
+        ("    let c = mm.cache_write(T)\n    c.<|>", {"compute_at"}, {"vectorize"}),
+        ("    mm.loops()[0].<|>", {"parallel"}, {"cache_read"}),
+        ("    fuse(mm.i, mm.j).<|>", {"parallel"}, {"cache_read"}),
+        ("    let x ~ <|>", {"perfect_tile", "choose", "compute_location"}, {"split", "mm", "let"}),
+        ("    let x ~ perf<|>", {"perfect_tile"}, {"mm"}),
+        ("    let x ~ perfect_tile(mm.i, <|>)", {"n", "max_inner", "mm", "true"}, {"let", "program"}),
+        ("    let x ~ perfect_tile(mm.i, n = 2, <|>)", {"max_inner"}, {"n"}),
+        ("    mm.cache_write(T, scope = <|>)", {"local", "shared.dyn"}, {"let"}),
+        ("    mm.i.split([_, 3], tail = <|>)", {"guard", "peel"}, {"let"}),
+        ("    mm.i.split([machine.<|>])", {"vector_lanes", "cores"}, {"mm"}),
+        ("    <|>", {"let", "fork", "require", "mm", "copy", "reorder", "T"}, {"alloc", "reads", "check", "block"}),
+        ("    let <|>", set(), {"mm", "let"}),
+        ("    let x = m<|>", {"mm", "machine"}, {"alloc"}),
+        ("    # mm.<|>", set(), {"i"}),
+        ('    mm.annotate("<|>")', set(), {"mm"}),
+        (LOOPS + "    let a, b = j0.split([_, 2])\n    <|>", {"a", "b", "j1"}, {"j0"}),
+        (
+            "    fork f {\n        case x { let inner = mm.cache_write(T) }\n        case y { <|> }\n    }",
+            {"mm"},
+            {"inner"},
+        ),
+        ("    for l in mm.loops() { l.<|> }", {"parallel"}, {"cache_read"}),
+    ],
+)
 def test_in_a_schedule(body: str, wanted: set[str], unwanted: set[str]) -> None:
     found = set(labels(in_schedule(body)))
     assert wanted <= found
     assert not found & unwanted
 
 
-@pytest.mark.parametrize(("text", "wanted", "unwanted"), [
-    ("use std.<|>", {"cpu", "testing", "tiling"}, {"program"}),
-    ("use std.cpu.{<|>}", {"host", "avx512"}, {"cpu"}),
-    ("use std.cpu.{host, <|>}", {"avx512"}, {"host"}),
-    ("schedule s for <|>", {"mm_p"}, {"host", "let"}),
-    ("schedule s for mm_p on <|>", {"host", "cpu"}, {"mm_p"}),
-    ("schedule s(n: <|>)", {"int", "block"}, {"f32"}),
-    ("pro<|>", {"program", "schedule"}, {"let"}),
-    ("program q(x: <|>", {"f32", "i8"}, {"int"}),
-    ("program q(x: f32[4] @ <|>) {}", {"local", "wmma.a"}, {"parallel"}),
-    ("program q(x: f32[4] @ wmma.<|>) {}", {"a", "acc"}, {"local"}),
-    ("program q(x: f32[4]) {\n    for i in 4 @ <|> {}\n}", {"parallel", "threadIdx.x"}, {"local"}),
-    ("program q(x: f32[4]) {\n    block b[i: 4 @ <|>] {}\n}", {"reduce", "scan"}, {"local", "parallel"}),
-    ("program q[M = 4](x: f32[M], out y: f32[M]) {\n    block b[i: M] { y[i] = <|> }\n}", {"x", "i", "exp", "M"},
-     {"mm", "vectorize", "let"}),
-    ("program q[M = 4](x: f32[M]) {\n    <|>\n}", {"block", "alloc", "for"}, {"fork", "require", "check"}),
-    ("rule r(b: block) {\n    b.<|>\n}", {"compute_inline"}, {"vectorize"}),
-    ("rule r(b: block) when b.<|> {}", {"is_injective"}, {"vectorize"}),
-    ("rule tidy(b: block) {}\nschedule s for mm_p { mm.<|> }", {"tidy"}, set()),
-    ('test "t" {\n    <|>\n}', {"check", "snapshot", "for"}, {"alloc"}),
-    ("schedule t for mm_p {\n    let a ~ choose([1, 2])\n    fork f { case x {} }\n}\n"
-     "schedule u for mm_p = t with { <|> }", {"a", "f"}, {"mm", "let"}),
-    ("schedule t for mm_p {}\nspace c for mm_p = <|>", {"t"}, {"split", "reorder", "mm_p"}),
-    ("@<|>", {"order"}, {"program"}),
-])
+@pytest.mark.parametrize(
+    ("text", "wanted", "unwanted"),
+    [
+        ("use std.<|>", {"cpu", "testing", "tiling"}, {"program"}),
+        ("use std.cpu.{<|>}", {"host", "avx512"}, {"cpu"}),
+        ("use std.cpu.{host, <|>}", {"avx512"}, {"host"}),
+        ("schedule s for <|>", {"mm_p"}, {"host", "let"}),
+        ("schedule s for mm_p on <|>", {"host", "cpu"}, {"mm_p"}),
+        ("schedule s(n: <|>)", {"int", "block"}, {"f32"}),
+        ("pro<|>", {"program", "schedule"}, {"let"}),
+        ("program q(x: <|>", {"f32", "i8"}, {"int"}),
+        ("program q(x: f32[4] @ <|>) {}", {"local", "wmma.a"}, {"parallel"}),
+        ("program q(x: f32[4] @ wmma.<|>) {}", {"a", "acc"}, {"local"}),
+        ("program q(x: f32[4]) {\n    for i in 4 @ <|> {}\n}", {"parallel", "threadIdx.x"}, {"local"}),
+        ("program q(x: f32[4]) {\n    block b[i: 4 @ <|>] {}\n}", {"reduce", "scan"}, {"local", "parallel"}),
+        (
+            "program q[M = 4](x: f32[M], out y: f32[M]) {\n    block b[i: M] { y[i] = <|> }\n}",
+            {"x", "i", "exp", "M"},
+            {"mm", "vectorize", "let"},
+        ),
+        ("program q[M = 4](x: f32[M]) {\n    <|>\n}", {"block", "alloc", "for"}, {"fork", "require", "check"}),
+        ("rule r(b: block) {\n    b.<|>\n}", {"compute_inline"}, {"vectorize"}),
+        ("rule r(b: block) when b.<|> {}", {"is_injective"}, {"vectorize"}),
+        ("rule tidy(b: block) {}\nschedule s for mm_p { mm.<|> }", {"tidy"}, set()),
+        ('test "t" {\n    <|>\n}', {"check", "snapshot", "for"}, {"alloc"}),
+        (
+            "schedule t for mm_p {\n    let a ~ choose([1, 2])\n    fork f { case x {} }\n}\n"
+            "schedule u for mm_p = t with { <|> }",
+            {"a", "f"},
+            {"mm", "let"},
+        ),
+        ("schedule t for mm_p {}\nspace c for mm_p = <|>", {"t"}, {"split", "reorder", "mm_p"}),
+        ("@<|>", {"order"}, {"program"}),
+    ],
+)
 def test_elsewhere(text: str, wanted: set[str], unwanted: set[str]) -> None:
     found = set(labels(after(text)))
     assert wanted <= found

@@ -21,31 +21,37 @@ def text_at(place: tuple[Snapshot, str, int]) -> str:
 SPLIT = "    let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)\n    let j0, j1 = mm.j.split([_, 8])\n"
 
 
-@pytest.mark.parametrize(("body", "parts"), [
-    (SPLIT.replace("j1", "j<|>1"), ["extent 8", "mm.j", "spatial"]),
-    (SPLIT.replace("j0", "<|>j0"), ["extent 4"]),
-    (SPLIT + "    j1<|>.vectorize()", ["extent 8"]),
-    (SPLIT.replace("ti ", "t<|>i "), ["perfect_tile(64, n = 2, max_inner = 8)", "4 values"]),
-    ("    m<|>m.i.parallel()", ["i: 64", "k: 64", "reduce", "reads", "`A[i, k]`", "kFLOP"]),
-    ("    mm.<|>i.parallel()", ["axis", "64", "spatial"]),
-    ("    mm.i.par<|>allel()", ["loop.parallel()"]),
-    ("    let x ~ perfect<|>_tile(mm.i, n = 2)", ["loop.perfect_tile(n"]),
-    ("    mm.cache_read(<|>A)", ["f32[64, 64]", "16 KiB"]),
-    ("    let c = mm.cache_write(T)\n    <|>c.compute_at(mm.i)", ["block"]),
-])
+@pytest.mark.parametrize(
+    ("body", "parts"),
+    [
+        (SPLIT.replace("j1", "j<|>1"), ["extent 8", "mm.j", "spatial"]),
+        (SPLIT.replace("j0", "<|>j0"), ["extent 4"]),
+        (SPLIT + "    j1<|>.vectorize()", ["extent 8"]),
+        (SPLIT.replace("ti ", "t<|>i "), ["perfect_tile(64, n = 2, max_inner = 8)", "4 values"]),
+        ("    m<|>m.i.parallel()", ["i: 64", "k: 64", "reduce", "reads", "`A[i, k]`", "kFLOP"]),
+        ("    mm.<|>i.parallel()", ["axis", "64", "spatial"]),
+        ("    mm.i.par<|>allel()", ["loop.parallel()"]),
+        ("    let x ~ perfect<|>_tile(mm.i, n = 2)", ["loop.perfect_tile(n"]),
+        ("    mm.cache_read(<|>A)", ["f32[64, 64]", "16 KiB"]),
+        ("    let c = mm.cache_write(T)\n    <|>c.compute_at(mm.i)", ["block"]),
+    ],
+)
 def test_in_a_schedule(body: str, parts: list[str]) -> None:
     found = text_at(in_schedule(body))
     for part in parts:
         assert part in found, found
 
 
-@pytest.mark.parametrize(("marked", "parts"), [
-    ("alloc T<|>:", ["T: f32[64, 32]", "8 KiB"]),
-    ("block m<|>m[", ["block `mm`", "FLOP", "touches"]),
-    ("T[<|>i, j] +=", ["axis", "64"]),
-    ("program m<|>m_p", ["program mm_p[M = 64", "C = A B."]),
-    ("use std.cpu.{ho<|>st}", ["target"]),
-])
+@pytest.mark.parametrize(
+    ("marked", "parts"),
+    [
+        ("alloc T<|>:", ["T: f32[64, 32]", "8 KiB"]),
+        ("block m<|>m[", ["block `mm`", "FLOP", "touches"]),
+        ("T[<|>i, j] +=", ["axis", "64"]),
+        ("program m<|>m_p", ["program mm_p[M = 64", "C = A B."]),
+        ("use std.cpu.{ho<|>st}", ["target"]),
+    ],
+)
 def test_in_a_program(marked: str, parts: list[str]) -> None:
     plain = marked.replace("<|>", "")
     assert plain in PROGRAM
@@ -77,37 +83,48 @@ def declared(place: tuple[Snapshot, str, int]) -> str:
         return ""
     text = snapshot.read(found.path) or ""
     start = text.rfind("\n", 0, found.span.start) + 1
-    return text[start:text.find("\n", found.span.start)].strip()
+    return text[start : text.find("\n", found.span.start)].strip()
 
 
-@pytest.mark.parametrize(("body", "line"), [
-    (SPLIT + "    <|>j1.vectorize()", "let j0, j1 = mm.j.split([_, 8])"),
-    (SPLIT + "    mm.i.split(t<|>i)", "let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)"),
-    ("    <|>mm.i.parallel()", "block mm[i: M, j: N | k: M] {"),
-    ("    mm.<|>k.parallel()", "block mm[i: M, j: N | k: M] {"),
-    ("    copy.<|>i.parallel()", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
-    ("    mm.cache_read(<|>B)", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
-    ("    mm.i.par<|>allel()", ""),
-])
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (SPLIT + "    <|>j1.vectorize()", "let j0, j1 = mm.j.split([_, 8])"),
+        (SPLIT + "    mm.i.split(t<|>i)", "let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)"),
+        ("    <|>mm.i.parallel()", "block mm[i: M, j: N | k: M] {"),
+        ("    mm.<|>k.parallel()", "block mm[i: M, j: N | k: M] {"),
+        ("    copy.<|>i.parallel()", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
+        ("    mm.cache_read(<|>B)", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
+        ("    mm.i.par<|>allel()", ""),
+    ],
+)
 def test_definition_in_a_schedule(body: str, line: str) -> None:
     assert declared(in_schedule(body)) == line
 
 
-@pytest.mark.parametrize(("marked", "line"), [
-    ("T[<|>i, j] +=", "block mm[i: M, j: N | k: M] {"),
-    ("<|>T[i, j] +=", "alloc T: f32[M, N]"),
-    ("C[i, j] = max(T[i, <|>j]", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
-])
+@pytest.mark.parametrize(
+    ("marked", "line"),
+    [
+        ("T[<|>i, j] +=", "block mm[i: M, j: N | k: M] {"),
+        ("<|>T[i, j] +=", "alloc T: f32[M, N]"),
+        ("C[i, j] = max(T[i, <|>j]", "block copy[i: M, j: N] { C[i, j] = max(T[i, j], 0.0) }"),
+    ],
+)
 def test_definition_in_a_program(marked: str, line: str) -> None:
     assert declared(at(PROGRAM.replace(marked.replace("<|>", ""), marked))) == line
 
 
-@pytest.mark.parametrize(("text", "line"), [
-    ("schedule s for <|>mm_p {}", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
-    ("schedule t for mm_p {\n    let a ~ choose([1, 2])\n}\nschedule u for mm_p = t with { <|>a = 1 }",
-     "let a ~ choose([1, 2])"),
-    ("fn f(b: block) {}\nschedule s for mm_p { let x = <|>f(mm) }", "fn f(b: block) {}"),
-])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("schedule s for <|>mm_p {}", "program mm_p[M = 64, N = 32](A: f32[M, M], B: f32[M, N], out C: f32[M, N]) {"),
+        (
+            "schedule t for mm_p {\n    let a ~ choose([1, 2])\n}\nschedule u for mm_p = t with { <|>a = 1 }",
+            "let a ~ choose([1, 2])",
+        ),
+        ("fn f(b: block) {}\nschedule s for mm_p { let x = <|>f(mm) }", "fn f(b: block) {}"),
+    ],
+)
 def test_definition_elsewhere(text: str, line: str) -> None:
     assert declared(after(text)) == line
 
@@ -119,7 +136,7 @@ def test_definition_in_another_file() -> None:
     for offset in (text.index("mm_p}"), text.index("mm_p {}")):
         found = definition(snapshot, "/w/b.ms", offset + 1)
         assert found is not None and found.path == "/w/a.ms"
-        assert PROGRAM[found.span.start:found.span.end] == "mm_p"
+        assert PROGRAM[found.span.start : found.span.end] == "mm_p"
 
 
 def test_definition_in_the_library() -> None:

@@ -36,7 +36,7 @@ def test_the_statement_is_the_one_at_the_cursor() -> None:
     found = program_at(snapshot, path, offset)
     assert found is not None and found.statement is not None
     text = snapshot.texts[path]
-    assert text[found.statement.start:found.statement.end] == "j1.vectorize()"
+    assert text[found.statement.start : found.statement.end] == "j1.vectorize()"
     assert "@ vectorized" in found.after and "@ vectorized" not in found.before
 
 
@@ -64,8 +64,12 @@ def test_an_error_shows_the_program_up_to_it() -> None:
 
 
 def test_a_pinned_schedule_is_one_statement() -> None:
-    found = program_at(*after("schedule t for mm_p {\n    let tj ~ perfect_tile(mm.j, n = 2)\n"
-                              "    let a, b = mm.j.split(tj)\n}\nschedule u for mm_p = t with { <|>tj = [2, 16] }"))
+    found = program_at(
+        *after(
+            "schedule t for mm_p {\n    let tj ~ perfect_tile(mm.j, n = 2)\n"
+            "    let a, b = mm.j.split(tj)\n}\nschedule u for mm_p = t with { <|>tj = [2, 16] }"
+        )
+    )
     assert found is not None and "a in 2, b in 16" in found.after and "j in 32" in found.before
 
 
@@ -86,8 +90,11 @@ def test_a_faulty_program_is_said() -> None:
 def tried(body: str) -> dict[str, tuple[Severity, str]]:
     snapshot = Snapshot({PATH: f"{PROGRAM}\nschedule s for mm_p on host {{\n{body}\n}}\n"})
     text = snapshot.module(PATH).items["s"].parsed.text
-    return {text[d.span.start:d.span.end]: (d.severity, f"{d.message} {d.why}")
-            for d in trial(snapshot, PATH, "s") if d.span is not None}
+    return {
+        text[d.span.start : d.span.end]: (d.severity, f"{d.message} {d.why}")
+        for d in trial(snapshot, PATH, "s")
+        if d.span is not None
+    }
 
 
 def test_what_fails_for_all_draws_is_an_error() -> None:
@@ -97,7 +104,7 @@ def test_what_fails_for_all_draws_is_an_error() -> None:
 
 def test_what_fails_for_some_draws_is_an_information() -> None:
     found = tried("    fork f {\n        case good { mm.i.parallel() }\n        case bad { mm.k.parallel() }\n    }")
-    (where, (severity, text)), = found.items()
+    ((where, (severity, text)),) = found.items()
     assert where == "mm.k.parallel()" and severity is Severity.INFORMATION
     assert "of 64 draws" in text
 

@@ -26,11 +26,19 @@ def test_symbols() -> None:
     text = PROGRAM + SCHEDULE
     found = symbols(Snapshot({PATH: text}), PATH)
     assert outline(found) == [
-        "program mm_p", "  buffer T", "  block mm", "  block copy", "schedule s", "  decision ti", "  fork f",
-        "    case a", "      decision deep/u", "    case b",
+        "program mm_p",
+        "  buffer T",
+        "  block mm",
+        "  block copy",
+        "schedule s",
+        "  decision ti",
+        "  fork f",
+        "    case a",
+        "      decision deep/u",
+        "    case b",
     ]
     for s in found:
-        assert text[s.name_span.start:s.name_span.end] == s.name
+        assert text[s.name_span.start : s.name_span.end] == s.name
         assert s.span.start <= s.name_span.start <= s.name_span.end <= s.span.end
 
 
@@ -44,7 +52,7 @@ def test_formatting_is_edits_of_what_differs() -> None:
     edits = formatting(Snapshot({PATH: text}), PATH)
     assert len(edits) == 1
     (edit,) = edits
-    assert text[:edit.span.start] + edit.text + text[edit.span.end:] == PROGRAM
+    assert text[: edit.span.start] + edit.text + text[edit.span.end :] == PROGRAM
     assert formatting(Snapshot({PATH: PROGRAM}), PATH) == ()
 
 

@@ -30,7 +30,11 @@ def test_second_writer_and_inout_get_no_init():
     b = ProgramBuilder("p")
     x, y, z = b.input("x", (4, 3)), b.output("y", (4,)), b.inout("z", (4,))
     for out in (y, y, z):
-        with b.block("s", spatial("i", 4), reduce("k", 3), ) as (i, k):
+        with b.block(
+            "s",
+            spatial("i", 4),
+            reduce("k", 3),
+        ) as (i, k):
             out[i] += x[i, k]
     p = b.finish()
     inits = [s.body[0].body[0].init for s in p.body]  # type: ignore[attr-defined]
@@ -61,10 +65,19 @@ def test_functions_are_known():
         call("exq", b.input("x", (4,))[0])
 
 
-@pytest.mark.parametrize(("op", "dtype", "value"), [
-    ("+", "f32", 0.0), ("*", "i8", 1), ("max", "i8", -128), ("min", "i8", 127), ("max", "u8", 0), ("min", "u16", 65535),
-    ("max", "f64", float("-inf")), ("min", "bf16", float("inf")),
-])
+@pytest.mark.parametrize(
+    ("op", "dtype", "value"),
+    [
+        ("+", "f32", 0.0),
+        ("*", "i8", 1),
+        ("max", "i8", -128),
+        ("min", "i8", 127),
+        ("max", "u8", 0),
+        ("min", "u16", 65535),
+        ("max", "f64", float("-inf")),
+        ("min", "bf16", float("inf")),
+    ],
+)
 def test_identities(op: str, dtype: str, value: float):
     assert identity(op, dtype).value == value and identity(op, dtype).dtype == dtype
 

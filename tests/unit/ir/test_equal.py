@@ -27,13 +27,19 @@ BASE = """program p[M: dyn(1..64)](A: f32[M, 8], out C: f32[M]) {
 }"""
 
 SAME = {
-    "loops": [("i_1", "outer"), ("for i in M @ parallel, k in 8", "for a in M @ parallel, b in 8"),
-              ("x: M = i, y: 8 = k", "x: M = a, y: 8 = b")],
+    "loops": [
+        ("i_1", "outer"),
+        ("for i in M @ parallel, k in 8", "for a in M @ parallel, b in 8"),
+        ("x: M = i, y: 8 = k", "x: M = a, y: 8 = b"),
+    ],
     "axes": [("x: M = i, y: 8 = k", "p: M = i, q: 8 = k"), ("A[x, y]", "A[p, q]"), ("t[x, y] =", "t[p, q] =")],
     "lets": [("let v =", "let w ="), ("= v *", "= w *")],
     "program": [("program p", "program another")],
-    "layout": [("\n            ", " "), ("M @ parallel, k in 8 {\n", "M @ parallel { for k in 8 {\n"),
-               ("= v * 2.0 }\n    }", "= v * 2.0 }\n    } }")],
+    "layout": [
+        ("\n            ", " "),
+        ("M @ parallel, k in 8 {\n", "M @ parallel { for k in 8 {\n"),
+        ("= v * 2.0 }\n    }", "= v * 2.0 }\n    } }"),
+    ],
 }
 DIFFERENT = {
     "constant": [("2.0", "2.5")],
@@ -74,18 +80,29 @@ def test_what_counts(what: str):
 
 
 def test_names_that_change_places_count():
-    text = "program p(x: f32[4, 4], out y: f32[4, 4]) {{ for i in 4, j in 4 {{ block b[a: 4 = {}, c: 4 = {}] {{" \
-           " y[a, c] = x[a, c] }} }} }}"
+    text = (
+        "program p(x: f32[4, 4], out y: f32[4, 4]) {{ for i in 4, j in 4 {{ block b[a: 4 = {}, c: 4 = {}] {{"
+        " y[a, c] = x[a, c] }} }} }}"
+    )
     p, q = parse_program(text.format("i", "j")), parse_program(text.format("j", "i"))
     assert not alpha_equal(p, q)
 
 
 def test_the_hash_is_the_same_in_every_process():
-    code = ("import sys; from mslang.sema.program import parse_program; from mslang.ir.equal import structural_hash;"
-            "print(structural_hash(parse_program(sys.stdin.read())))")
+    code = (
+        "import sys; from mslang.sema.program import parse_program; from mslang.ir.equal import structural_hash;"
+        "print(structural_hash(parse_program(sys.stdin.read())))"
+    )
     found = {
-        subprocess.run([sys.executable, "-c", code], input=BASE, capture_output=True, text=True, check=True, cwd=ROOT,
-                       env={**os.environ, "PYTHONHASHSEED": seed}).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=BASE,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout.strip()
         for seed in ("1", "2")
     }
     assert found == {structural_hash(parse_program(BASE))}

@@ -39,11 +39,22 @@ def scheduled_matmul() -> Program:
     a_in, b_in, c_out = b.input("A", (64, 64)), b.input("B", (64, 64)), b.output("C", (64, 64))
     acc = b.alloc("acc", (64, 64), scope="local")
     with b.loop("i0", 16, kind="parallel") as i0, b.loop("j0", 4) as j0:
-        with b.loop("k", 64) as k, b.loop("i1", 4) as i1, b.loop("j1", 16, kind="vectorized") as j1, b.block(
-                "mm", spatial("i", 64, i0 * 4 + i1), spatial("j", 64, j0 * 16 + j1), reduce("k", 64, k)) as (i, j, kk):
+        with (
+            b.loop("k", 64) as k,
+            b.loop("i1", 4) as i1,
+            b.loop("j1", 16, kind="vectorized") as j1,
+            b.block("mm", spatial("i", 64, i0 * 4 + i1), spatial("j", 64, j0 * 16 + j1), reduce("k", 64, k)) as (
+                i,
+                j,
+                kk,
+            ),
+        ):
             acc[i, j] += a_in[i, kk] * b_in[kk, j]
-        with b.loop("ax0", 4) as x0, b.loop("ax1", 16, kind="vectorized") as x1, b.block(
-                "C_local", spatial("i", 64, i0 * 4 + x0), spatial("j", 64, j0 * 16 + x1)) as (i, j):
+        with (
+            b.loop("ax0", 4) as x0,
+            b.loop("ax1", 16, kind="vectorized") as x1,
+            b.block("C_local", spatial("i", 64, i0 * 4 + x0), spatial("j", 64, j0 * 16 + x1)) as (i, j),
+        ):
             c_out[i, j] = acc[i, j]
     return b.finish()
 
@@ -54,10 +65,18 @@ def parametric() -> Program:
     x, y = b.input("x", (m, 512)), b.output("y", (m, 512))
     t2, t3 = (te.Value(Symbol("ti", TILE, k)) for k in (2, 3))
     unroll = Symbol("sa/unroll", Choice((0, 16, 64), (0.5, 0.25, 0.25)))
-    with b.loop("i", m, kind="parallel", annotations=(("pragma.unroll", unroll), ("vec", True))) as i, \
-            b.loop("a", t2) as a, b.loop("b", t3, start=0) as c, b.block(
-                "cp", spatial("i", m, i), spatial("j", 512, a * t3 + c), where=a * t3 + c < 512,
-                annotations=(("note", "two \"words\""), ("at", (1, 2.5)))) as (i, j):
+    with (
+        b.loop("i", m, kind="parallel", annotations=(("pragma.unroll", unroll), ("vec", True))) as i,
+        b.loop("a", t2) as a,
+        b.loop("b", t3, start=0) as c,
+        b.block(
+            "cp",
+            spatial("i", m, i),
+            spatial("j", 512, a * t3 + c),
+            where=a * t3 + c < 512,
+            annotations=(("note", 'two "words"'), ("at", (1, 2.5))),
+        ) as (i, j),
+    ):
         y[i, j] = x[i, j]
     return b.finish((("seed", 3),))
 
@@ -66,8 +85,11 @@ def everything() -> Program:
     b = ProgramBuilder("everything")
     x, y = b.input("x", (8, 10)), b.output("for", (8, 10))
     n = b.inout("n.1", (8,), "i32")
-    with b.loop("i", 2, start=1) as i, b.loop("j", i + 1, start=i) as j, b.block(
-            "outer", spatial("i", 3, i), spatial("j", 4, j)) as (ai, aj):
+    with (
+        b.loop("i", 2, start=1) as i,
+        b.loop("j", i + 1, start=i) as j,
+        b.block("outer", spatial("i", 3, i), spatial("j", 4, j)) as (ai, aj),
+    ):
         tmp = b.alloc("tmp", (4,), "f32", "local")
         view = b.view("v", x, [(ai, 1), (aj, 4)], keep=1)
         with b.let("half", te.Value(Const(0.5, "f32"))) as half:
@@ -104,34 +126,39 @@ def add(a: Expr, b: Expr) -> Expr:
     return Binary("+", a, b)
 
 
-@pytest.mark.parametrize(("e", "text"), [
-    (add(I, add(I, I)), "i + (i + i)"),
-    (add(add(I, I), I), "i + i + i"),
-    (Binary("*", add(I, I), I), "(i + i) * i"),
-    (Binary("//", I, Binary("%", I, Const(3))), "i // (i % 3)"),
-    (Binary("-", I, Const(-3)), "i - -3"),
-    (Unary("-", Const(3)), "-(3)"),
-    (Unary("-", add(I, I)), "-(i + i)"),
-    (Unary("not", Binary("<", I, I)), "not i < i"),
-    (Binary("==", Unary("not", Const(True, "bool")), Const(False, "bool")), "(not true) == false"),
-    (Binary("and", Binary("or", Const(True, "bool"), Var("c", "bool")), Var("c", "bool")), "(true or c) and c"),
-    (Binary("min", I, Binary("<<", I, Const(2))), "min(i, shift_left(i, 2))"),
-    (Binary("&", I, Binary("^", I, Binary("|", I, Binary(">>", I, I)))),
-     "bit_and(i, bit_xor(i, bit_or(i, shift_right(i, i))))"),
-    (add(F, Const(1.5, "f32")), "f[i] + 1.5"),
-    (add(F, Const(1e-7, "f32")), "f[i] + 1e-07"),
-    (add(Const(1.5, "f16"), Const(2.0, "f16")), "f16(1.5) + f16(2.0)"),
-    (Const(3, "i32"), "i32(3)"),
-    (Cast("f32", Const(3)), "f32(i64(3))"),
-    (Cast("f32", I), "f32(i)"),
-    (Const(float("-inf"), "f32"), "f32(-inf)"),
-    (Select(Binary(">", F, Const(0.0, "f32")), F, Const(float("nan"), "f32")), "select(f[i] > 0.0, f[i], nan)"),
-    (Call("exp", (F,), "f32"), "exp(f[i])"),
-    (Call("erff", (F,), "f32"), 'extern("erff", f32, f[i])'),
-    (Symbol("ti", TILE, 2), "ti[2]"),
-    (Symbol("sa/vec", Choice((1,))), "`sa/vec`"),
-    (Var("for"), "`for`"),
-])
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (add(I, add(I, I)), "i + (i + i)"),
+        (add(add(I, I), I), "i + i + i"),
+        (Binary("*", add(I, I), I), "(i + i) * i"),
+        (Binary("//", I, Binary("%", I, Const(3))), "i // (i % 3)"),
+        (Binary("-", I, Const(-3)), "i - -3"),
+        (Unary("-", Const(3)), "-(3)"),
+        (Unary("-", add(I, I)), "-(i + i)"),
+        (Unary("not", Binary("<", I, I)), "not i < i"),
+        (Binary("==", Unary("not", Const(True, "bool")), Const(False, "bool")), "(not true) == false"),
+        (Binary("and", Binary("or", Const(True, "bool"), Var("c", "bool")), Var("c", "bool")), "(true or c) and c"),
+        (Binary("min", I, Binary("<<", I, Const(2))), "min(i, shift_left(i, 2))"),
+        (
+            Binary("&", I, Binary("^", I, Binary("|", I, Binary(">>", I, I)))),
+            "bit_and(i, bit_xor(i, bit_or(i, shift_right(i, i))))",
+        ),
+        (add(F, Const(1.5, "f32")), "f[i] + 1.5"),
+        (add(F, Const(1e-7, "f32")), "f[i] + 1e-07"),
+        (add(Const(1.5, "f16"), Const(2.0, "f16")), "f16(1.5) + f16(2.0)"),
+        (Const(3, "i32"), "i32(3)"),
+        (Cast("f32", Const(3)), "f32(i64(3))"),
+        (Cast("f32", I), "f32(i)"),
+        (Const(float("-inf"), "f32"), "f32(-inf)"),
+        (Select(Binary(">", F, Const(0.0, "f32")), F, Const(float("nan"), "f32")), "select(f[i] > 0.0, f[i], nan)"),
+        (Call("exp", (F,), "f32"), "exp(f[i])"),
+        (Call("erff", (F,), "f32"), 'extern("erff", f32, f[i])'),
+        (Symbol("ti", TILE, 2), "ti[2]"),
+        (Symbol("sa/vec", Choice((1,))), "`sa/vec`"),
+        (Var("for"), "`for`"),
+    ],
+)
 def test_expressions(e: Expr, text: str):
     assert print_expr(e) == text
 

@@ -57,17 +57,24 @@ def load(buffer: str, *at: Expr, dtype: str = "f32") -> Load:
 def block(**changes: object) -> Block:
     """`block b[i: 4 = i | k: 8 = k] { C[i] += A[i, k] }`, well-formed but for the changes."""
     start = Block(
-        "b", (Axis("i", Const(4), "spatial", Var("i0")), Axis("k", Const(8), "reduce", Var("k0"))),
-        (Region("A", (point(I), point(K))),), (Region("C", (point(I),)),),
-        (Store("C", (I,), Binary("+", load("C", I), load("A", I, K))),), (Store("C", (I,), F0),))
+        "b",
+        (Axis("i", Const(4), "spatial", Var("i0")), Axis("k", Const(8), "reduce", Var("k0"))),
+        (Region("A", (point(I), point(K))),),
+        (Region("C", (point(I),)),),
+        (Store("C", (I,), Binary("+", load("C", I), load("A", I, K))),),
+        (Store("C", (I,), F0),),
+    )
     return replace(start, **changes)
 
 
 def program(*body: Stmt, **changes: object) -> Program:
     """A program of two loops around `body` (the block above unless it is given)."""
     nest = For("i0", Const(4), (For("k0", Const(8), body or (block(),)),))
-    params = (Param(Buffer("A", "f32", (Const(4), Const(8)))), Param(Buffer("n", "i32", (Const(4),))),
-              Param(Buffer("C", "f32", (Const(4),)), "out"))
+    params = (
+        Param(Buffer("A", "f32", (Const(4), Const(8)))),
+        Param(Buffer("n", "i32", (Const(4),))),
+        Param(Buffer("C", "f32", (Const(4),)), "out"),
+    )
     return replace(Program("p", params, (nest,)), **changes)
 
 
@@ -86,12 +93,18 @@ def params(*more: Param) -> tuple[Param, ...]:
 STORE = Store("C", (I,), F0)
 
 CASES: dict[str, tuple[Callable[[], Program], str, str]] = {
-    "two loops": (lambda: program(block(), body=(For("i0", Const(4), (program().body[0],)),)), "MS150",
-                  "`i0` is the name of 2 loops"),
+    "two loops": (
+        lambda: program(block(), body=(For("i0", Const(4), (program().body[0],)),)),
+        "MS150",
+        "`i0` is the name of 2 loops",
+    ),
     "two blocks": (lambda: program(block(), block()), "MS150", "`b` is the name of 2 blocks"),
     "buffer and block": (lambda: program(block(name="C")), "MS150", "`C` is the name of a buffer and a block"),
-    "axis and buffer": (lambda: program(block(axes=(Axis("A", Const(4), "spatial", Var("i0")),), body=(), init=None)),
-                        "MS150", "`A` is the name of a buffer and of an axis"),
+    "axis and buffer": (
+        lambda: program(block(axes=(Axis("A", Const(4), "spatial", Var("i0")),), body=(), init=None)),
+        "MS150",
+        "`A` is the name of a buffer and of an axis",
+    ),
     "two axes": (lambda: program(block(axes=block().axes * 2)), "MS150", "2 axes are called `i`"),
     "let hides": (lambda: with_body(Let("i", ONE, (STORE,))), "MS150", "`i` hides"),
     "loop hides": (lambda: with_body(For("i", ONE, (STORE,))), "MS150", "`i` hides"),
@@ -99,15 +112,27 @@ CASES: dict[str, tuple[Callable[[], Program], str, str]] = {
     "reserved name": (lambda: with_body(Let("inf", ONE, (STORE,))), "MS150", "'inf' cannot be a name"),
     "annotation twice": (lambda: program(block(annotations=(("x", 1), ("x", 2)))), "MS150", "`x` stands 2 times"),
     "loop in body": (lambda: storing(F0, at=Var("i0")), "MS151", "`i0` is not in scope (block `b`)"),
-    "axis in binding": (lambda: program(block(axes=(Axis("i", Const(4), "spatial", I),), body=(STORE,), init=None)),
-                        "MS151", "`i` is not in scope"),
-    "inner loop in bound": (lambda: replace(program(), body=(replace(program().body[0], extent=Var("k0")),)), "MS151",
-                            "`k0` is not in scope (loop `i0`)"),
-    "let after its scope": (lambda: with_body(If(TRUE, (Let("v", F0, (STORE,)),)), Store("C", (I,), Var("v", "f32"))),
-                            "MS151", "`v` is not in scope"),
+    "axis in binding": (
+        lambda: program(block(axes=(Axis("i", Const(4), "spatial", I),), body=(STORE,), init=None)),
+        "MS151",
+        "`i` is not in scope",
+    ),
+    "inner loop in bound": (
+        lambda: replace(program(), body=(replace(program().body[0], extent=Var("k0")),)),
+        "MS151",
+        "`k0` is not in scope (loop `i0`)",
+    ),
+    "let after its scope": (
+        lambda: with_body(If(TRUE, (Let("v", F0, (STORE,)),)), Store("C", (I,), Var("v", "f32"))),
+        "MS151",
+        "`v` is not in scope",
+    ),
     "unknown buffer": (lambda: storing(load("D", I)), "MS152", "no buffer `D`"),
-    "region of own alloc": (lambda: program(block(allocs=(Buffer("t", "f32", ()),), reads=(
-        *block().reads, Region("t", ())))), "MS152", "no buffer `t` for this region"),
+    "region of own alloc": (
+        lambda: program(block(allocs=(Buffer("t", "f32", ()),), reads=(*block().reads, Region("t", ())))),
+        "MS152",
+        "no buffer `t` for this region",
+    ),
     "stored type": (lambda: storing(Const(1, "i32")), "MS153", "`C` has elements of type `f32`, not `i32`"),
     "operand types": (lambda: storing(Binary("+", F0, Const(1.0, "f64"))), "MS153", "`f32` and `f64`"),
     "integer division": (lambda: storing(Cast("f32", Binary("/", I, K))), "MS153", "`/` does not work on `i64`"),
@@ -126,51 +151,87 @@ CASES: dict[str, tuple[Callable[[], Program], str, str]] = {
     "constant": (lambda: storing(Cast("f32", Const(300, "u8"))), "MS153", "300 is no value of type `u8`"),
     "function's type": (lambda: storing(Call("exp", (I,), "f32")), "MS153", "`exp` to `f32` of `i64`"),
     "function of integers": (lambda: storing(Cast("f32", Call("exp", (I,), "i64"))), "MS153", "does not work on `i64`"),
-    "view's type": (lambda: program(block(views=(View(Buffer("v", "i32", ()), Region("C", (point(I),))),))), "MS153",
-                    "`v` views `f32` elements as `i32`"),
+    "view's type": (
+        lambda: program(block(views=(View(Buffer("v", "i32", ()), Region("C", (point(I),))),))),
+        "MS153",
+        "`v` views `f32` elements as `i32`",
+    ),
     "rank": (lambda: storing(load("A", I)), "MS154", "`A` has 2 dimensions, but 1 are indexed"),
     "region's rank": (lambda: program(block(reads=(Region("A", (point(I),)),))), "MS154", "has 1 dimensions, not 2"),
-    "region of data": (lambda: program(block(reads=(Region("A", (point(I), point(
-        Cast("i64", load("n", I, dtype="i32"))))),))), "MS154", "depends on data"),
-    "strides": (lambda: program(params=params(Param(Buffer("D", "f32", (ONE,), strides=(ONE, ONE))))), "MS154",
-                "1 dimensions, but 2 strides"),
+    "region of data": (
+        lambda: program(block(reads=(Region("A", (point(I), point(Cast("i64", load("n", I, dtype="i32"))))),))),
+        "MS154",
+        "depends on data",
+    ),
+    "strides": (
+        lambda: program(params=params(Param(Buffer("D", "f32", (ONE,), strides=(ONE, ONE))))),
+        "MS154",
+        "1 dimensions, but 2 strides",
+    ),
     "align": (lambda: program(allocs=(Buffer("D", "f32", (ONE,), align=12),)), "MS154", "aligned to 12"),
     "negative size": (lambda: program(allocs=(Buffer("D", "f32", (Const(-1),)),)), "MS154", "is -1"),
-    "shape of a view": (lambda: program(block(views=(View(Buffer("v", "f32", (Const(3),)), Region(
-        "C", (Range(ZERO, Const(4)),))),))), "MS154", "another extent"),
-    "rank of a view": (lambda: program(block(views=(View(Buffer("v", "f32", ()), Region(
-        "C", (Range(ZERO, Const(4)),))),))), "MS154", "other dimensions"),
-    "variable in an extent": (lambda: program(block(axes=(Axis("i", Var("i0"), "spatial", Var("i0")),), body=(STORE,),
-                                                    init=None)), "MS151", "`i0` is not in scope"),
+    "shape of a view": (
+        lambda: program(block(views=(View(Buffer("v", "f32", (Const(3),)), Region("C", (Range(ZERO, Const(4)),))),))),
+        "MS154",
+        "another extent",
+    ),
+    "rank of a view": (
+        lambda: program(block(views=(View(Buffer("v", "f32", ()), Region("C", (Range(ZERO, Const(4)),))),))),
+        "MS154",
+        "other dimensions",
+    ),
+    "variable in an extent": (
+        lambda: program(block(axes=(Axis("i", Var("i0"), "spatial", Var("i0")),), body=(STORE,), init=None)),
+        "MS151",
+        "`i0` is not in scope",
+    ),
     "element type": (lambda: program(allocs=(Buffer("D", "f31", (ONE,)),)), "MS155", "`f31`"),
     "scope": (lambda: program(allocs=(Buffer("D", "f32", (ONE,), "nowhere"),)), "MS155", "`nowhere`"),
     "loop kind": (lambda: with_body(For("u", ONE, (STORE,), "fast")), "MS155", "`fast` is no kind of loop"),
-    "axis kind": (lambda: program(block(axes=(Axis("i", Const(4), "odd", Var("i0")), block().axes[1]))), "MS155",
-                  "`odd` is no kind of axis"),
+    "axis kind": (
+        lambda: program(block(axes=(Axis("i", Const(4), "odd", Var("i0")), block().axes[1]))),
+        "MS155",
+        "`odd` is no kind of axis",
+    ),
     "direction": (lambda: program(params=params(Param(Buffer("D", "f32", ()), "sideways"))), "MS155", "`sideways`"),
     "operator": (lambda: storing(Binary("**", F0, F0)), "MS155", "there is no operator `**`"),
     "arity": (lambda: storing(Call("exp", (F0, F0), "f32")), "MS155", "`exp` takes 1 arguments, not 2"),
     "cast": (lambda: storing(Cast("float", F0)), "MS155", "`float` is no element type"),
-    "init elsewhere": (lambda: program(block(init=(Store("D", (I,), F0),)), allocs=(Buffer("D", "f32", (Const(4),)),)),
-                       "MS156", "the init writes `D`"),
+    "init elsewhere": (
+        lambda: program(block(init=(Store("D", (I,), F0),)), allocs=(Buffer("D", "f32", (Const(4),)),)),
+        "MS156",
+        "the init writes `D`",
+    ),
     "init over k": (lambda: program(block(init=(Store("C", (K,), F0),))), "MS156", "names a reduction axis"),
     "empty init": (lambda: program(block(init=())), "MS156", "the init is empty"),
     "undeclared read": (lambda: program(block(reads=())), "MS157", "`A` is not among what the block reads"),
-    "undeclared write": (lambda: program(block(writes=(), init=None, reads=(*block().reads, *block().writes))), "MS157",
-                         "`C` is not among what the block writes"),
-    "wrong region": (lambda: program(block(reads=(Region("A", (point(I), Range(Binary("+", K, ONE), ONE))),))), "MS157",
-                     "what the block reads of `A` is outside"),
+    "undeclared write": (
+        lambda: program(block(writes=(), init=None, reads=(*block().reads, *block().writes))),
+        "MS157",
+        "`C` is not among what the block writes",
+    ),
+    "wrong region": (
+        lambda: program(block(reads=(Region("A", (point(I), Range(Binary("+", K, ONE), ONE))),))),
+        "MS157",
+        "what the block reads of `A` is outside",
+    ),
     "undeclared size": (lambda: storing(Cast("f32", N)), "MS158", "the size `N` is not declared"),
-    "two domains": (lambda: storing(Cast("f32", Binary("+", Symbol("c", Choice((1,))), Symbol("c", Choice((2,)))))),
-                    "MS158", "two domains"),
+    "two domains": (
+        lambda: storing(Cast("f32", Binary("+", Symbol("c", Choice((1,))), Symbol("c", Choice((2,)))))),
+        "MS158",
+        "two domains",
+    ),
     "factor": (lambda: storing(Cast("f32", Symbol("t", PerfectTile(Const(4), 2), 2))), "MS158", "`t[2]` is no factor"),
     "tile as a number": (lambda: storing(Cast("f32", Symbol("t", PerfectTile(Const(4), 2)))), "MS158", "no factor"),
     "factor of a number": (lambda: storing(Cast("f32", Symbol("c", Choice((1,)), 0))), "MS158", "has no factors"),
     "empty range": (lambda: program(dynamic=(Symbol("N", DynamicRange(4, 2)),)), "MS158", "no value from 4 to 2"),
     "dynamic": (lambda: program(dynamic=(Symbol("N", Choice((1,))),)), "MS158", "only dynamic sizes"),
     "let before others": (lambda: with_body(Let("v", F0, (STORE,)), STORE), "MS159", "statements follow `let v`"),
-    "write to an input": (lambda: with_body(Store("A", (I, K), F0), writes=(Region("A", (point(I), point(K))),)),
-                          "MS159", "`A` is an input"),
+    "write to an input": (
+        lambda: with_body(Store("A", (I, K), F0), writes=(Region("A", (point(I), point(K))),)),
+        "MS159",
+        "`A` is an input",
+    ),
     "no call": (lambda: with_body(Evaluate(F0), STORE), "MS159", "only a call"),
 }
 
@@ -190,10 +251,19 @@ WELL_FORMED: dict[str, Callable[[], Program]] = {
     "plain": program,
     "predicate over loops and axes": lambda: program(block(predicate=Binary("<", Binary("+", Var("i0"), I), Const(9)))),
     "parametric": lambda: program(dynamic=(N,), allocs=(Buffer("t", "f32", (N, Symbol("s", PerfectTile(N, 2), 1))),)),
-    "nested": lambda: with_body(For("u", Const(2), (Block(
-        "inner", (Axis("i", Const(4), "spatial", I),), (), (Region("C", (point(I),)),), (STORE,)),))),
-    "view": lambda: program(block(views=(View(Buffer("v", "f32", (Const(8),)), Region(
-        "A", (point(I), Range(ZERO, Const(8))))),), body=(Store("C", (I,), Binary("+", load("C", I), load("v", K))),))),
+    "nested": lambda: with_body(
+        For(
+            "u",
+            Const(2),
+            (Block("inner", (Axis("i", Const(4), "spatial", I),), (), (Region("C", (point(I),)),), (STORE,)),),
+        )
+    ),
+    "view": lambda: program(
+        block(
+            views=(View(Buffer("v", "f32", (Const(8),)), Region("A", (point(I), Range(ZERO, Const(8))))),),
+            body=(Store("C", (I,), Binary("+", load("C", I), load("v", K))),),
+        )
+    ),
     "larger region": lambda: program(block(reads=(Region("A", (Range(ZERO, Const(4)), Range(ZERO, Const(8)))),))),
     "loop over an outer variable": lambda: with_body(For("u", Binary("+", I, ONE), (STORE,))),
     "axes of one name in two blocks": lambda: program(block(), block(name="c")),

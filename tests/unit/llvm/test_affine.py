@@ -16,7 +16,10 @@ LANES = 4
 SMALL = st.integers(-40, 40)
 FORMS = st.builds(
     lambda c, a, b, lane: Affine(c, tuple((n, k) for n, k in zip(ATOMS, (a, b), strict=True) if k), lane),
-    SMALL, st.integers(-8, 8), st.integers(-8, 8), st.integers(-3, 3),
+    SMALL,
+    st.integers(-8, 8),
+    st.integers(-8, 8),
+    st.integers(-3, 3),
 )
 
 

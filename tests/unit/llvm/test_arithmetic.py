@@ -71,7 +71,7 @@ def test_shifts(dtype: str):
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "u8", "i64"])
 def test_minimum_maximum_and_comparisons(dtype: str):
-    x, z = (pairs("i8") if dtype[0] == "f" else pairs(dtype))
+    x, z = pairs("i8") if dtype[0] == "f" else pairs(dtype)
     x, z = x.astype(NUMPY[dtype]), z.astype(NUMPY[dtype])
     assert np.array_equal(run(binary_program(minimum, len(x), dtype), x, z), np.minimum(x, z))
     assert np.array_equal(run(binary_program(maximum, len(x), dtype), x, z), np.maximum(x, z))

@@ -107,6 +107,7 @@ def test_dynamic_sizes_come_from_the_arrays():
 # ------------------------------------------------------------------ checked accesses
 def shifted(program: Program, by: int) -> Program:
     """A fault planted: what is read from B is `by` rows too far."""
+
     def block(s: Block) -> Block:
         (store,) = s.body
         assert isinstance(store, Store)
@@ -117,8 +118,14 @@ def shifted(program: Program, by: int) -> Program:
         from mslang.ir.expr import Binary
         from mslang.ir.visit import map_expr
 
-        return map_expr(e, lambda x: Load("B", (Binary("+", x.indices[0], Const(by)), x.indices[1]), x.dtype)
-                        if isinstance(x, Load) and x.buffer == "B" else None)
+        return map_expr(
+            e,
+            lambda x: (
+                Load("B", (Binary("+", x.indices[0], Const(by)), x.indices[1]), x.dtype)
+                if isinstance(x, Load) and x.buffer == "B"
+                else None
+            ),
+        )
 
     def loop(s: Any) -> Any:
         return block(s) if isinstance(s, Block) else replace(s, body=tuple(loop(x) for x in s.body))

@@ -36,11 +36,22 @@ def points(low: float, high: float, dtype: type) -> np.ndarray:
     return np.concatenate([even, scale, padded]).astype(dtype)
 
 
-@pytest.mark.parametrize(("name", "low", "high", "limit"), [
-    ("exp", -104, 89, 2), ("log", 0, 1e6, 2), ("tanh", -10, 10, 3), ("sigmoid", -100, 100, 3), ("erf", -5, 5, 3),
-    ("sqrt", 0, 1e9, 0.5), ("rsqrt", 0, 1e9, 1.5), ("floor", -1e6, 1e6, 0), ("ceil", -1e6, 1e6, 0),
-    ("round", -1e3, 1e3, 0), ("abs", -1, 1, 0),
-])
+@pytest.mark.parametrize(
+    ("name", "low", "high", "limit"),
+    [
+        ("exp", -104, 89, 2),
+        ("log", 0, 1e6, 2),
+        ("tanh", -10, 10, 3),
+        ("sigmoid", -100, 100, 3),
+        ("erf", -5, 5, 3),
+        ("sqrt", 0, 1e9, 0.5),
+        ("rsqrt", 0, 1e9, 1.5),
+        ("floor", -1e6, 1e6, 0),
+        ("ceil", -1e6, 1e6, 0),
+        ("round", -1e3, 1e3, 0),
+        ("abs", -1, 1, 0),
+    ],
+)
 def test_f32_functions_are_within_their_stated_error(name: str, low: float, high: float, limit: float):
     x = points(low, high, np.float32)
     with np.errstate(over="ignore"):
@@ -50,9 +61,16 @@ def test_f32_functions_are_within_their_stated_error(name: str, low: float, high
     assert error.max() <= max(limit, 0.5), f"{name}({x[worst]!r}) is off by {error.max()} units"
 
 
-@pytest.mark.parametrize(("name", "low", "high", "limit"), [
-    ("exp", -746, 710, 2), ("log", 0, 1e6, 2), ("tanh", -20, 20, 3), ("sigmoid", -700, 700, 4), ("erf", -5, 5, 1),
-])
+@pytest.mark.parametrize(
+    ("name", "low", "high", "limit"),
+    [
+        ("exp", -746, 710, 2),
+        ("log", 0, 1e6, 2),
+        ("tanh", -20, 20, 3),
+        ("sigmoid", -700, 700, 4),
+        ("erf", -5, 5, 1),
+    ],
+)
 def test_f64_functions_are_within_their_stated_error(name: str, low: float, high: float, limit: float):
     x = points(low, high, np.float64)
     error = units(loaded(function_of_one(name, COUNT, "f64"))(x), exact(name, x))
@@ -66,7 +84,7 @@ def test_pow_is_right_on_values_and_special_cases():
     y = random.uniform(-25, 25, COUNT).astype(np.float32)
     special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 2.5, math.inf, -math.inf, math.nan, 1e30, -7.0]
     pairs = [(a, b) for a in special for b in special]
-    x[:len(pairs)], y[:len(pairs)] = np.array(pairs, np.float32).T
+    x[: len(pairs)], y[: len(pairs)] = np.array(pairs, np.float32).T
     with np.errstate(over="ignore"):
         wanted = exact("pow", x, y).astype(np.float32)
     error = units(loaded(function_of_two("pow", COUNT))(x, y), wanted)

@@ -125,9 +125,15 @@ def test_each_part_runs_on_one_worker_at_a_time():
     linker.close()
 
 
-@pytest.mark.parametrize(("platform", "machine"), [
-    ("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("linux", "riscv64"),
-])
+@pytest.mark.parametrize(
+    ("platform", "machine"),
+    [
+        ("linux", "x86_64"),
+        ("linux", "aarch64"),
+        ("darwin", "arm64"),
+        ("linux", "riscv64"),
+    ],
+)
 def test_the_pool_is_valid_for_other_machines(platform: str, machine: str):
     import llvmlite.binding as llvm
 

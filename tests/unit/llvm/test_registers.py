@@ -22,7 +22,7 @@ def innermost_loops(assembly: str) -> list[list[str]]:
     for k, line in enumerate(lines):
         jump = re.match(r"j\w+\s+(\.\w+)$", line)
         if jump and places.get(jump[1], k) < k:
-            body = lines[places[jump[1]] + 1:k]
+            body = lines[places[jump[1]] + 1 : k]
             if not any(x.endswith(":") for x in body):
                 loops.append(body)
     return loops

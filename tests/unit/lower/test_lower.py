@@ -29,7 +29,8 @@ def found(kernel: Kernel, kind: type[Stmt]) -> list[Stmt]:
 def shape_of(kernel: Kernel, buffer: str) -> set[tuple[int, ...]]:
     return {
         tuple(int(e.value) for e in s.buffer.shape if isinstance(e, Const))
-        for s in walk(kernel.body) if isinstance(s, Allocate) and s.buffer.name == buffer
+        for s in walk(kernel.body)
+        if isinstance(s, Allocate) and s.buffer.name == buffer
     }
 
 

@@ -132,7 +132,7 @@ def test_loops_that_start_elsewhere_and_depend_on_others():
             y[i] = 0.0
             with b.loop("k", i + 1, start=1) as k:
                 y[i] = y[i] + x[i, k]
-    wanted = np.array([X[i, 1:i + 2].sum() for i in range(6)], np.float32)
+    wanted = np.array([X[i, 1 : i + 2].sum() for i in range(6)], np.float32)
     assert np.array_equal(run(b.finish(), X), wanted)
 
 
@@ -170,8 +170,6 @@ def test_a_module_that_llvm_refuses_is_explained():
         _optimised("define void @f() { ret i32 1 }", host())
     assert caught.value.diagnostic.code == "MS401"
     assert caught.value.diagnostic.why
-
-
 
 
 def test_workspace_of_dynamic_buffers_holds_the_largest_size():

@@ -53,12 +53,12 @@ def test_a_mistake_is_found_where_it_is(body: str, code: str, text: str) -> None
     assert [d.code for d in checked.diagnostics] == [code]
     span = checked.diagnostics[0].span
     assert span is not None
-    source = module.file.text[placed.start + span.start:placed.start + span.end]
+    source = module.file.text[placed.start + span.start : placed.start + span.end]
     assert source == text
 
 
 RIGHT = [
-    "let t ~ perfect_tile(mm.i, n = 3)\nlet a, b, c = mm.i.split(t)\nrequire t[0] * t[2] <= 8, \"why\"",
+    'let t ~ perfect_tile(mm.i, n = 3)\nlet a, b, c = mm.i.split(t)\nrequire t[0] * t[2] <= 8, "why"',
     "let *all = mm.i.split([_, 2, 2])\nfuse(*all).parallel()",
     "let a, *rest = mm.i.split([_, 2, 2])\nfor l in rest { l.unroll() }",
     "let sizes = [x * 2 for x in [1, 2, 3] if x > 1]\nlet a, b = mm.i.split([_, sizes[0]])",
@@ -68,7 +68,7 @@ RIGHT = [
     "let v ~ choose([4, 8])\nif v > 4 { mm.j.unroll() } else { mm.j.vectorize() }",
     "let at ~ compute_location(mm)\nmm.compute_at(at)",
     "let l = mm.i\nlet l, m = l.split([_, 4])\nl.parallel()",
-    "let vec as \"a/b\" ~ choose([1, 2])\nmm.annotate(\"key\", vec)",
+    'let vec as "a/b" ~ choose([1, 2])\nmm.annotate("key", vec)',
     "require machine.vector_lanes >= 4",
 ]
 
@@ -90,7 +90,7 @@ def test_a_consumed_handle_names_consumer_and_replacement() -> None:
     assert found.fixes[0].text == "a"
     span = found.notes[0].span
     assert span is not None
-    assert module.file.text[placed.start + span.start:placed.start + span.end] == "split"
+    assert module.file.text[placed.start + span.start : placed.start + span.end] == "split"
 
 
 def test_environment_at_an_offset() -> None:

@@ -10,9 +10,16 @@ from mslang.schedule.decisions import Decision
 from mslang.schedule.seeds import derive, generator
 
 DOMAINS = [
-    PerfectTile(Const(48), 3, 8), PerfectTile(Const(1021), 2, 64), PerfectTile(Const(1), 3, None),
-    PerfectTile(Const(64), 1, None), PartitionedTile(Const(64), 4, 2, 8), PartitionedTile(Const(24), 2, 0, 3),
-    FreeTile(Const(13), 3, 4), FreeTile(Const(7), 2, None), Choice((1, 2, 5)), Uniform(2, 6),
+    PerfectTile(Const(48), 3, 8),
+    PerfectTile(Const(1021), 2, 64),
+    PerfectTile(Const(1), 3, None),
+    PerfectTile(Const(64), 1, None),
+    PartitionedTile(Const(64), 4, 2, 8),
+    PartitionedTile(Const(24), 2, 0, 3),
+    FreeTile(Const(13), 3, 4),
+    FreeTile(Const(7), 2, None),
+    Choice((1, 2, 5)),
+    Uniform(2, 6),
 ]
 
 
@@ -55,23 +62,32 @@ def test_a_cap_that_nothing_satisfies_gives_no_value():
     assert distribution.kept(FreeTile(Symbol("M", DynamicRange(1, 9)), 1, 4), (None,), {}) == ((None,), None)
 
 
-@pytest.mark.parametrize(("domain", "value", "mended"), [
-    (PerfectTile(Const(512), 4, 64), (16, 4, 2, 8), (8, 4, 2, 8)),
-    (PerfectTile(Const(48), 2, 8), (2, 24), (6, 8)),
-    (PerfectTile(Const(60), 3, None), (8, 8), (2, 5, 6)),
-    (PartitionedTile(Const(64), 2, 1, 8), (64, 1), (8, 8)),
-    (FreeTile(Const(10), 2, 4), (1, 30), (3, 4)),
-    (Choice((0, 16, 64)), 20, 16),
-    (Uniform(2, 6), 9, 5),
-])
+@pytest.mark.parametrize(
+    ("domain", "value", "mended"),
+    [
+        (PerfectTile(Const(512), 4, 64), (16, 4, 2, 8), (8, 4, 2, 8)),
+        (PerfectTile(Const(48), 2, 8), (2, 24), (6, 8)),
+        (PerfectTile(Const(60), 3, None), (8, 8), (2, 5, 6)),
+        (PartitionedTile(Const(64), 2, 1, 8), (64, 1), (8, 8)),
+        (FreeTile(Const(10), 2, 4), (1, 30), (3, 4)),
+        (Choice((0, 16, 64)), 20, 16),
+        (Uniform(2, 6), 9, 5),
+    ],
+)
 def test_stale_values_are_mended(domain: Domain, value: distribution.Number, mended: distribution.Number):
     assert distribution.kept(domain, value, {}) == (mended, distribution.objection(domain, value, {}))
 
 
-@pytest.mark.parametrize(("domain", "value"), [
-    (PerfectTile(Const(8), 2, None), "text"), (PerfectTile(Const(8), 2, None), (0, 8)), (Choice((1, 2)), "x"),
-    (PartitionedTile(Const(9), 2, 1, 2), (9, 1)), (Uniform(1, 3), "x"),
-])
+@pytest.mark.parametrize(
+    ("domain", "value"),
+    [
+        (PerfectTile(Const(8), 2, None), "text"),
+        (PerfectTile(Const(8), 2, None), (0, 8)),
+        (Choice((1, 2)), "x"),
+        (PartitionedTile(Const(9), 2, 1, 2), (9, 1)),
+        (Uniform(1, 3), "x"),
+    ],
+)
 def test_what_makes_no_sense_is_not_mended(domain: Domain, value: object):
     assert distribution.kept(domain, value, {}) is None
 
@@ -105,8 +121,12 @@ def test_columns_are_members():
     outer = PerfectTile(Const(64), 3, 16)
     inner = PerfectTile(Symbol("a", outer, 1), 2, None)
     decisions = [
-        Decision("a", outer), Decision("b", inner), Decision("c", Choice((1, 3), (1.0, 0.0))),
-        Decision("d", Uniform(2, 5)), Decision("e", FreeTile(Const(100), 2, 8)), Decision("f", outer, (4, 4, 4)),
+        Decision("a", outer),
+        Decision("b", inner),
+        Decision("c", Choice((1, 3), (1.0, 0.0))),
+        Decision("d", Uniform(2, 5)),
+        Decision("e", FreeTile(Const(100), 2, 8)),
+        Decision("f", outer, (4, 4, 4)),
     ]
     columns = sample_columns(decisions, 300, 7)
     again = sample_columns(decisions, 300, 7)

@@ -28,8 +28,9 @@ def text_at(error: MsError, statements: str) -> str:
     source = body(statements)
     assert source is not None and d.span is not None
     from tests.unit.schedule.samples import module
+
     whole = module(f"schedule s for matmul on wide {{\n{statements}\n}}\n").file.text
-    return whole[d.span.start:d.span.end]
+    return whole[d.span.start : d.span.end]
 
 
 # ------------------------------------------------------------------ names and handles
@@ -58,24 +59,27 @@ def test_axes_are_found_again_after_rewrites():
     assert [i.op for i in trace.instructions] == ["reorder", "parallel"]
 
 
-@pytest.mark.parametrize(("statements", "code", "place", "words"), [
-    ("let a, b = mm.i.split([_, 8])\nmm.i.unroll()", "MS302", "mm.i", "several loops"),
-    ("let i = mm.i\nlet a, b = i.split([_, 8])\ni.unroll()", "MS211", "i.unroll()", "split"),
-    ("nowhere.unroll()", "MS201", "nowhere", "unknown name"),
-    ("mm.i.unrol()", "MS202", "mm.i.unrol()", "unrol"),
-    ("mm.x.unroll()", "MS302", "mm.x", "no axis"),
-    ("mm.i.split(3)", "MS203", "mm.i.split(3)", "factors"),
-    ("mm.i.split()", "MS205", "mm.i.split()", "missing"),
-    ("mm.parallel()", "MS203", "mm.parallel()", "loop"),
-    ("let a, b, c = mm.i.split([_, 8])", "MS206", "let a, b, c = mm.i.split([_, 8])", "3 names for 2"),
-    ("let x = machine.speed", "MS204", "machine.speed", "no field"),
-    ("let x ~ gauss(1, 2)", "MS202", "gauss", "perfect_tile"),
-    ("let x = 1 / 2", "MS203", "1 / 2", "sizes divide"),
-    ("let t ~ perfect_tile(mm.i, n = 2)\nlet y = t[2]", "MS203", "t[2]", "no element 2"),
-    ("check 1 == 1", "MS207", "check 1 == 1", "test"),
-    ("require 3 < 2, \"never\"", "MS260", "require 3 < 2, \"never\"", "never"),
-    ("for x in 3 { mm.i.unroll() }", "MS203", "3", "no list"),
-])
+@pytest.mark.parametrize(
+    ("statements", "code", "place", "words"),
+    [
+        ("let a, b = mm.i.split([_, 8])\nmm.i.unroll()", "MS302", "mm.i", "several loops"),
+        ("let i = mm.i\nlet a, b = i.split([_, 8])\ni.unroll()", "MS211", "i.unroll()", "split"),
+        ("nowhere.unroll()", "MS201", "nowhere", "unknown name"),
+        ("mm.i.unrol()", "MS202", "mm.i.unrol()", "unrol"),
+        ("mm.x.unroll()", "MS302", "mm.x", "no axis"),
+        ("mm.i.split(3)", "MS203", "mm.i.split(3)", "factors"),
+        ("mm.i.split()", "MS205", "mm.i.split()", "missing"),
+        ("mm.parallel()", "MS203", "mm.parallel()", "loop"),
+        ("let a, b, c = mm.i.split([_, 8])", "MS206", "let a, b, c = mm.i.split([_, 8])", "3 names for 2"),
+        ("let x = machine.speed", "MS204", "machine.speed", "no field"),
+        ("let x ~ gauss(1, 2)", "MS202", "gauss", "perfect_tile"),
+        ("let x = 1 / 2", "MS203", "1 / 2", "sizes divide"),
+        ("let t ~ perfect_tile(mm.i, n = 2)\nlet y = t[2]", "MS203", "t[2]", "no element 2"),
+        ("check 1 == 1", "MS207", "check 1 == 1", "test"),
+        ('require 3 < 2, "never"', "MS260", 'require 3 < 2, "never"', "never"),
+        ("for x in 3 { mm.i.unroll() }", "MS203", "3", "no list"),
+    ],
+)
 def test_faults_point_at_their_place(statements: str, code: str, place: str, words: str):
     error = failing(statements)
     d = error.diagnostic
@@ -129,21 +133,27 @@ def test_rules_apply_in_order_and_where_their_condition_holds():
     """
     candidate = space("s", extra).sample(0)
     assert [(b.name, b.annotations) for b in blocks_of(candidate.program.body)] == [
-        ("first", (("n", 5),)), ("second", (("n", 5),)), ("third", ())]
+        ("first", (("n", 5),)),
+        ("second", (("n", 5),)),
+        ("third", ()),
+    ]
     assert candidate.trace.instructions[0].argument("target") == Operand("second")
 
 
 def test_a_rule_is_a_method_too():
-    extra = "rule note(b: block) when b.is_reduction() { b.annotate(\"n\") }\n" \
-            "schedule s for matmul on wide { mm.note() }\n"
+    extra = (
+        'rule note(b: block) when b.is_reduction() { b.annotate("n") }\nschedule s for matmul on wide { mm.note() }\n'
+    )
     (block,) = blocks_of(space("s", extra).sample(0).program.body)
     assert block.annotations == (("n", True),)
 
 
 def test_consts_targets_and_sizes_are_in_scope():
-    extra = "const STEP = 4\nschedule s(twice: int = STEP * 2) for matmul on wide {\n" \
-            "    let a, b = mm.i.split([_, twice])\n    let c, d = mm.j.split([_, machine.vector_lanes])\n" \
-            "    b.annotate(\"lanes\", wide.vector_lanes)\n}\n"
+    extra = (
+        "const STEP = 4\nschedule s(twice: int = STEP * 2) for matmul on wide {\n"
+        "    let a, b = mm.i.split([_, twice])\n    let c, d = mm.j.split([_, machine.vector_lanes])\n"
+        '    b.annotate("lanes", wide.vector_lanes)\n}\n'
+    )
     candidate = space("s", extra).sample(0)
     path = path_to_block(candidate.program, "mm") or ()
     assert [str(getattr(s.extent, "value", "")) for s in loops_of(path)][1] == "8"
@@ -151,7 +161,7 @@ def test_consts_targets_and_sizes_are_in_scope():
 
 
 def test_the_sizes_of_the_program_are_in_scope():
-    made = body("let a, b = mm.i.split([M // 4, 4])\nb.annotate(\"k\", K)", M=24, K=7)
+    made = body('let a, b = mm.i.split([M // 4, 4])\nb.annotate("k", K)', M=24, K=7)
     path = path_to_block(made.sample(0).program, "mm") or ()
     assert [s.extent for s in loops_of(path)][:2] == [Const(6), Const(4)]
     assert loops_of(path)[1].annotations == (("k", 7),)
@@ -218,23 +228,39 @@ def test_addresses():
         }
     """
     assert list(space("s", extra).sample(0).decisions) == [
-        "x", "one/t", "one/u/v", "many[j]/t", "many[j]/u/v", "y[0]", "y[1]", "other/name", "way", "z", "note:mm/w"]
+        "x",
+        "one/t",
+        "one/u/v",
+        "many[j]/t",
+        "many[j]/u/v",
+        "y[0]",
+        "y[1]",
+        "other/name",
+        "way",
+        "z",
+        "note:mm/w",
+    ]
 
 
-@pytest.mark.parametrize(("statements", "code"), [
-    ("let x ~ choose([1, 2])\nlet x ~ choose([1, 2])", "MS209"),
-    ("let x ~ choose([1, 2])\nlet y as \"x\" ~ choose([1, 2])", "MS209"),
-    ("fork { case a {} }\nfork { case b {} }", "MS209"),
-    ("tiles(mm.i, 2)", "MS264"),
-])
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        ("let x ~ choose([1, 2])\nlet x ~ choose([1, 2])", "MS209"),
+        ('let x ~ choose([1, 2])\nlet y as "x" ~ choose([1, 2])', "MS209"),
+        ("fork { case a {} }\nfork { case b {} }", "MS209"),
+        ("tiles(mm.i, 2)", "MS264"),
+    ],
+)
 def test_bad_addresses(statements: str, code: str):
     assert failing(statements).diagnostic.code == code
 
 
 def test_a_statement_added_moves_no_draw():
     before = body("let t ~ perfect_tile(mm.i, n = 3)\nlet u ~ perfect_tile(mm.j, n = 3)").sample(5)
-    after = body("let new ~ choose([1, 2, 3])\nlet t ~ perfect_tile(mm.i, n = 3)\nmm.k.unroll()\n"
-                 "let u ~ perfect_tile(mm.j, n = 3)").sample(5)
+    after = body(
+        "let new ~ choose([1, 2, 3])\nlet t ~ perfect_tile(mm.i, n = 3)\nmm.k.unroll()\n"
+        "let u ~ perfect_tile(mm.j, n = 3)"
+    ).sample(5)
     assert before.decisions == {a: v for a, v in after.decisions.items() if a != "new"}
 
 
@@ -265,4 +291,4 @@ def test_hooks_see_each_statement():
     assert seen[0].after == seen[1].before != seen[1].after
     assert seen[0].instructions == 1 and set(seen[0].names) == {"a", "b"}
     span = seen[1].site.span
-    assert span is not None and loaded.file.text[span.start:span.end] == "b.unroll()"
+    assert span is not None and loaded.file.text[span.start : span.end] == "b.unroll()"

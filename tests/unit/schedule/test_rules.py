@@ -56,8 +56,13 @@ def test_every_structure_is_legal_and_means_the_same(name: str):
 
 def test_a_product_is_tiled_and_runs_on_cores_and_vectors():
     c = space("auto").sample(3)
-    assert list(c.decisions) == ["multi_level:mm/i", "multi_level:mm/j", "multi_level:mm/k", "multi_level:mm/results",
-                                 "auto_parallel:mm/unroll"]
+    assert list(c.decisions) == [
+        "multi_level:mm/i",
+        "multi_level:mm/j",
+        "multi_level:mm/k",
+        "multi_level:mm/results",
+        "auto_parallel:mm/unroll",
+    ]
     assert len(c.decisions["multi_level:mm/i"]) == 4  # type: ignore[arg-type]
     assert kinds(c.program)[0] == "parallel"
     assert {"vectorized", "unrolled"} <= set(kinds(c.program))
@@ -101,5 +106,8 @@ def test_the_convolution_of_the_language_page_has_no_illegal_structure():
     found = list(made.structures())
     assert not [x for x in found if isinstance(x, Illegal)]
     labels = {dict(x.structure)["cpu_conv"] for x in found}
-    assert labels == {"fused", "fused(vec = 8)",
-                      'inline_all_elementwise >> std.tiling.multi_level("SSRSRS") >> auto_parallel'}
+    assert labels == {
+        "fused",
+        "fused(vec = 8)",
+        'inline_all_elementwise >> std.tiling.multi_level("SSRSRS") >> auto_parallel',
+    }

@@ -34,11 +34,13 @@ def test_a_seed_gives_one_candidate_whatever_was_drawn_before():
 
 
 def test_another_process_draws_the_same():
-    code = ("from tests.unit.schedule.samples import space\n"
-            "s = space('either')\n"
-            "print([s.sample(k).trace.as_json() for k in range(4)])\n"
-            "from mslang.ir.print import print_program\n"
-            "print([print_program(s.sample(k).program) for k in range(4)])\n")
+    code = (
+        "from tests.unit.schedule.samples import space\n"
+        "s = space('either')\n"
+        "print([s.sample(k).trace.as_json() for k in range(4)])\n"
+        "from mslang.ir.print import print_program\n"
+        "print([print_program(s.sample(k).program) for k in range(4)])\n"
+    )
 
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     traces, programs = out.stdout.strip().split("\n")
@@ -61,11 +63,14 @@ def test_pins_are_kept_and_the_rest_is_drawn():
     assert {made.sample(s, {"order": "swapped"}).decisions["tj"] for s in range(8)} != {c.decisions["tj"]}
 
 
-@pytest.mark.parametrize(("pins", "code", "words"), [
-    ({"tii": (1, 2)}, "MS251", "tii"),
-    ({"order": "sideways"}, "MS254", "straight"),
-    ({"ti": "text"}, "MS254", "list of 4"),
-])
+@pytest.mark.parametrize(
+    ("pins", "code", "words"),
+    [
+        ({"tii": (1, 2)}, "MS251", "tii"),
+        ({"order": "sideways"}, "MS254", "straight"),
+        ({"ti": "text"}, "MS254", "list of 4"),
+    ],
+)
 def test_pins_that_cannot_be_kept(pins: dict[str, object], code: str, words: str):
     with pytest.raises(MsError) as caught:
         space("tiled").sample(0, pins)  # type: ignore[arg-type]
@@ -96,19 +101,21 @@ def test_a_stale_pin_is_repaired_with_a_warning_and_strict_refuses_it():
 
 
 def test_requirements_are_drawn_again_and_counted():
-    made = body("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, \"eight it is\"\n"
-                "let u ~ choose([1, 2])\nrequire u * t[0] > 100, \"nothing is large enough\"")
+    made = body(
+        'let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, "eight it is"\n'
+        'let u ~ choose([1, 2])\nrequire u * t[0] > 100, "nothing is large enough"'
+    )
     with pytest.raises(NoCandidate) as caught:
         made.sample(0)
     assert sum(caught.value.reasons.values()) == 64
     assert set(caught.value.reasons) == {"eight it is", "nothing is large enough"}
-    some = body("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, \"eight it is\"")
+    some = body('let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, "eight it is"')
     assert {some.sample(s).decisions["t"] for s in range(5)} == {(8, 8)}
 
 
 def test_pinned_decisions_that_are_rejected_say_why_at_once():
     with pytest.raises(MsError, match="eight it is"):
-        body("let t ~ perfect_tile(mm.i, n = 2) = [4, 16]\nrequire t[1] == 8, \"eight it is\"").sample(0)
+        body('let t ~ perfect_tile(mm.i, n = 2) = [4, 16]\nrequire t[1] == 8, "eight it is"').sample(0)
 
 
 def test_a_structure_that_a_primitive_refuses_is_drawn_around():
@@ -139,7 +146,7 @@ def test_a_fork_pinned_in_the_text_has_one_structure():
 
 
 def test_a_call_pins_what_it_draws():
-    text = "schedule s for chain on wide { apply(mark) with { \"mark:first/u\" = 4 } }\n"
+    text = 'schedule s for chain on wide { apply(mark) with { "mark:first/u" = 4 } }\n'
     assert space("s", text).sample(0).decisions["mark:first/u"] == 4
     wrong = text.replace("first", "third_")
     with pytest.raises(MsError, match="mark:third_/u"):
@@ -147,7 +154,7 @@ def test_a_call_pins_what_it_draws():
 
 
 def test_weights_steer_structure_and_numbers():
-    made = body("let a ~ choose([\"x\", \"y\"], weights = [0, 1])\nlet b ~ choose([1, 2], weights = [1, 0])")
+    made = body('let a ~ choose(["x", "y"], weights = [0, 1])\nlet b ~ choose([1, 2], weights = [1, 0])')
     assert {tuple(made.sample(s).decisions.values()) for s in range(10)} == {("y", 1)}
 
 
@@ -187,7 +194,7 @@ def test_a_pin_that_names_no_decision_is_an_error_in_the_text():
 
 
 def test_attempts_are_the_draws_of_a_sample():
-    made = body("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, \"eight it is\"")
+    made = body('let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, "eight it is"')
     attempts = [made.attempt(3, k) for k in range(64)]
     first = next(k for k in attempts if isinstance(k, Candidate))
     assert first == made.sample(3)
@@ -196,8 +203,10 @@ def test_attempts_are_the_draws_of_a_sample():
 
 
 def test_points_are_the_valid_vectors():
-    made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet u ~ perfect_tile(mm.j, n = 2, max_inner = 4)\n"
-                "require t[1] >= u[1], \"enough\"")
+    made = body(
+        "let t ~ perfect_tile(mm.i, n = 2)\nlet u ~ perfect_tile(mm.j, n = 2, max_inner = 4)\n"
+        'require t[1] >= u[1], "enough"'
+    )
     (sketch,) = made.sketches()
     assert sketch.count() == 7 * 4
     points = list(sketch.points())
@@ -205,8 +214,9 @@ def test_points_are_the_valid_vectors():
 
 
 def test_dependent_tiles_are_counted_and_drawn():
-    made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet a, b = mm.i.split(t)\n"
-                "let u ~ perfect_tile(b, n = 2)\nb.split(u)")
+    made = body(
+        "let t ~ perfect_tile(mm.i, n = 2)\nlet a, b = mm.i.split(t)\nlet u ~ perfect_tile(b, n = 2)\nb.split(u)"
+    )
     (sketch,) = made.sketches()
     assert sketch.count() == len(list(sketch.points())) == sum(k + 1 for k in range(7))
     for seed in range(10):

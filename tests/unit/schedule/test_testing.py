@@ -13,7 +13,7 @@ def same_blocks(p: Program, q: Program, rtol: float, atol: float, seed: int) -> 
 
 
 def run(body: str, text: str = "") -> TestResult:
-    loaded = module(f"use std.testing.{{equiv}}\n{text}\ntest \"t\" {{\n{body}\n}}\n")
+    loaded = module(f'use std.testing.{{equiv}}\n{text}\ntest "t" {{\n{body}\n}}\n')
     (placed,) = loaded.tests
     return run_test(loaded, placed, same_blocks)
 
@@ -29,16 +29,19 @@ def test_checks_that_hold():
     assert result.passed and result.checks == 6 and result.title == "t"
 
 
-@pytest.mark.parametrize(("body", "code", "words"), [
-    ("check 1 == 2", "MS268", "the left side is 1, the right side 2"),
-    ("check matmul.blocks() == [\"mn\"], \"the block's name\"", "MS268", "the block's name"),
-    ("check equiv(matmul[16, 16, 16], matmul[8, 16, 16], rtol = 0.5)", "MS268", "parameters differ at rtol 0.5"),
-    ("check sample(tiled, matmul).loops(nn) == \"\"", "MS201", "the blocks are: zero, mm_update"),
-    ("check sample(tiled, matmul, tii = 3).blocks() == []", "MS251", "tii"),
-    ("check matmul", "MS203", "condition"),
-    ("check sample(tiled)", "MS205", "a program"),
-    ("let x = nothing", "MS201", "nothing"),
-])
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ("check 1 == 2", "MS268", "the left side is 1, the right side 2"),
+        ('check matmul.blocks() == ["mn"], "the block\'s name"', "MS268", "the block's name"),
+        ("check equiv(matmul[16, 16, 16], matmul[8, 16, 16], rtol = 0.5)", "MS268", "parameters differ at rtol 0.5"),
+        ('check sample(tiled, matmul).loops(nn) == ""', "MS201", "the blocks are: zero, mm_update"),
+        ("check sample(tiled, matmul, tii = 3).blocks() == []", "MS251", "tii"),
+        ("check matmul", "MS203", "condition"),
+        ("check sample(tiled)", "MS205", "a program"),
+        ("let x = nothing", "MS201", "nothing"),
+    ],
+)
 def test_checks_that_fail(body: str, code: str, words: str):
     result = run(body)
     (d,) = result.diagnostics
@@ -61,9 +64,11 @@ def test_a_candidate_tells_its_loops():
 
 
 def test_snapshots_are_rewritten_in_place():
-    body = ("    let s = sample(tiled, matmul[16, 16, 16])\n    snapshot s.blocks() \"\"\"old\"\"\"\n"
-            "    snapshot matmul.blocks() \"\"\" [mm] \"\"\"")
-    loaded = module(f"test \"t\" {{\n{body}\n}}\n")
+    body = (
+        '    let s = sample(tiled, matmul[16, 16, 16])\n    snapshot s.blocks() """old"""\n'
+        '    snapshot matmul.blocks() """ [mm] """'
+    )
+    loaded = module(f'test "t" {{\n{body}\n}}\n')
     result = run_test(loaded, loaded.tests[0], same_blocks)
     assert [d.code for d in result.diagnostics] == ["MS268"]
     text = updated(loaded.file.text, [result])
@@ -72,5 +77,5 @@ def test_snapshots_are_rewritten_in_place():
 
 
 def test_a_rule_applied_in_a_test():
-    result = run("let p = apply(mark, chain)\ncheck p.blocks() == [\"first\", \"second\", \"third\"]")
+    result = run('let p = apply(mark, chain)\ncheck p.blocks() == ["first", "second", "third"]')
     assert result.passed and result.checks == 1

@@ -73,9 +73,9 @@ def test_printed_traces_are_laid_out_as_the_formatter_does():
 def test_the_flat_form_is_readable():
     c = space("helpers").sample(1)
     text = c.trace.as_ms("flat")
-    assert text.startswith("schedule flat for matmul on wide {\n    let t as \"a/t\" ~ perfect_tile(mm.i, n = 2) = [")
+    assert text.startswith('schedule flat for matmul on wide {\n    let t as "a/t" ~ perfect_tile(mm.i, n = 2) = [')
     assert "    let i_0, i_1 = mm.i.split(t)\n" in text
-    assert "    j_1.annotate(\"w\", w * 2 + 1)\n" in text
+    assert '    j_1.annotate("w", w * 2 + 1)\n' in text
 
 
 def test_loops_that_no_binder_named_are_found_by_position():
@@ -89,8 +89,10 @@ def test_loops_that_no_binder_named_are_found_by_position():
 
 
 def test_a_list_of_one_loop_stays_a_list():
-    made = body("let a = mm.i.split([_])\na[0].parallel()\nlet t ~ tile(mm.j, n = 1, max_inner = none)\n"
-                "let b = mm.j.split(t)\nreorder(b[0], a[0])")
+    made = body(
+        "let a = mm.i.split([_])\na[0].parallel()\nlet t ~ tile(mm.j, n = 1, max_inner = none)\n"
+        "let b = mm.j.split(t)\nreorder(b[0], a[0])"
+    )
     c = made.sample(0)
     assert "a[0].parallel()" in c.trace.as_ms("x")
     check_round_trips(c, made.program)
@@ -103,8 +105,10 @@ def test_forks_and_branches_are_resolved():
 
 
 def test_simplified_drops_samplers_that_nothing_uses():
-    made = body("let dead ~ choose([1, 2])\nlet t ~ perfect_tile(mm.i, n = 2)\nlet u ~ choose([1, 2])\n"
-                "let a, b = mm.i.split(t)\nb.annotate(\"x\", [u * 2, 3])\nlet gone ~ permute([a, b])")
+    made = body(
+        "let dead ~ choose([1, 2])\nlet t ~ perfect_tile(mm.i, n = 2)\nlet u ~ choose([1, 2])\n"
+        'let a, b = mm.i.split(t)\nb.annotate("x", [u * 2, 3])\nlet gone ~ permute([a, b])'
+    )
     c = made.sample(0)
     short = c.trace.simplified()
     assert [i.address for i in short.instructions if i.samples] == ["t", "u"]
@@ -114,7 +118,7 @@ def test_simplified_drops_samplers_that_nothing_uses():
 
 
 def test_postprocessing_is_marked_and_cut():
-    made = body("let a, b = mm.i.split([_, 8])\nenter_postproc()\nlet u ~ choose([1, 2])\nb.annotate(\"x\", u)")
+    made = body('let a, b = mm.i.split([_, 8])\nenter_postproc()\nlet u ~ choose([1, 2])\nb.annotate("x", u)')
     c = made.sample(0)
     check_round_trips(c, made.program)
     cut = c.trace.without_postproc()
@@ -150,11 +154,18 @@ def test_a_trace_for_another_program_says_where_it_fails():
     assert "instruction 1 of the trace" in str(caught.value.diagnostic.why)
 
 
-@pytest.mark.parametrize("text", [
-    "", "{}", "[]", '{"format": 99}', '{"format": 1, "program": "p"}',
-    '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {}, "instructions": [{"op": 3}]}',
-    '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {"a": null}, "instructions": []}',
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"format": 99}',
+        '{"format": 1, "program": "p"}',
+        '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {}, "instructions": [{"op": 3}]}',
+        '{"format": 1, "program": "p", "target": null, "source": null, "decisions": {"a": null}, "instructions": []}',
+    ],
+)
 def test_text_that_is_no_trace(text: str):
     with pytest.raises(MsError) as caught:
         from_json(text)

@@ -16,13 +16,17 @@ EXPECTED = re.compile(r"# (error|warning): (MS\d{3})")
 
 
 def expected(text: str) -> Counter[tuple[int, str, str]]:
-    return Counter((number, severity, code) for number, line in enumerate(text.splitlines(), 1)
-                   for severity, code in EXPECTED.findall(line))
+    return Counter(
+        (number, severity, code)
+        for number, line in enumerate(text.splitlines(), 1)
+        for severity, code in EXPECTED.findall(line)
+    )
 
 
 def found(diagnostics: tuple[Diagnostic, ...], text: str) -> Counter[tuple[int, str, str]]:
-    return Counter((text.count("\n", 0, d.span.start) + 1 if d.span else 0, str(d.severity), d.code)
-                   for d in diagnostics)
+    return Counter(
+        (text.count("\n", 0, d.span.start) + 1 if d.span else 0, str(d.severity), d.code) for d in diagnostics
+    )
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in CASES.glob("*.ms")))

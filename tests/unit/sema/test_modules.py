@@ -46,8 +46,11 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
 
 
 def test_paths_count_from_the_file_that_uses_them() -> None:
-    texts = {"a/main.ms": 'use "../b/lib.ms".{n}\nuse sub.inner.{m}', "b/lib.ms": "const n = 3",
-             "a/sub/inner.ms": 'use "../../b/lib.ms".{n}\nconst m = n + 1'}
+    texts = {
+        "a/main.ms": 'use "../b/lib.ms".{n}\nuse sub.inner.{m}',
+        "b/lib.ms": "const n = 3",
+        "a/sub/inner.ms": 'use "../../b/lib.ms".{n}\nconst m = n + 1',
+    }
     found = of(texts, "a/main.ms")
     assert found.diagnostics == ()
     assert const_value(found, "m") == 4
@@ -63,8 +66,12 @@ def test_unsaved_text_goes_before_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_reported_in_each_file_of_it_once() -> None:
-    texts = {"a.ms": 'use "./b.ms".{y}\nconst x = 1', "b.ms": 'use "./c.ms".{z}\nconst y = 2',
-             "c.ms": 'use "./a.ms".{x}\nconst z = 3', "d.ms": 'use "./a.ms".{x}'}
+    texts = {
+        "a.ms": 'use "./b.ms".{y}\nconst x = 1',
+        "b.ms": 'use "./c.ms".{z}\nconst y = 2',
+        "c.ms": 'use "./a.ms".{x}\nconst z = 3',
+        "d.ms": 'use "./a.ms".{x}',
+    }
     for path in ("a.ms", "b.ms", "c.ms"):
         assert codes(of(texts, path)) == ["MS122"]
     assert codes(of(texts, "d.ms")) == []
@@ -77,17 +84,26 @@ def test_faults_of_a_used_file_are_not_reported_where_it_is_used() -> None:
 
 # ------------------------------------------------------------------ names
 def test_the_library_is_found_by_its_dotted_names() -> None:
-    m = of({"main.ms": """use std.cpu.{avx512, host}
+    m = of(
+        {
+            "main.ms": """use std.cpu.{avx512, host}
         use std.cpu as c
         use std.x86.avx2
         use std.testing.{equiv}
         space s = std.tiling.multi_level("SSR")
-        """})
+        """
+        }
+    )
     assert m.diagnostics == ()
     assert isinstance(m.find("avx512"), Found)
     assert isinstance(m.find("c"), Whole)
-    for name, address in (("c.host", "std.cpu.host"), ("host", "std.cpu.host"), ("equiv", "std.testing.equiv"),
-                          ("std.tiling.multi_level", "std.tiling.multi_level"), ("sample", "sample")):
+    for name, address in (
+        ("c.host", "std.cpu.host"),
+        ("host", "std.cpu.host"),
+        ("equiv", "std.testing.equiv"),
+        ("std.tiling.multi_level", "std.tiling.multi_level"),
+        ("sample", "sample"),
+    ):
         thing = m.find(name)
         assert isinstance(thing, Native)
         assert thing.address == address
@@ -108,13 +124,14 @@ def test_suggestions_have_a_fix_at_the_name() -> None:
     text = "use std.cpu.{avx51}"
     (found,) = of({"main.ms": text}).diagnostics
     assert found.fixes[0].text == "avx512"
-    assert text[found.fixes[0].span.start:found.fixes[0].span.end] == "avx51"
+    assert text[found.fixes[0].span.start : found.fixes[0].span.end] == "avx51"
 
 
 # ------------------------------------------------------------------ what is remembered
 def test_an_edit_of_one_item_checks_that_one_only() -> None:
-    text = "".join(f"program p{k}[N = 8](x: f32[N], out y: f32[N]) {{ block b[i: N] {{ y[i] = x[i] }} }}\n"
-                   for k in range(20))
+    text = "".join(
+        f"program p{k}[N = 8](x: f32[N], out y: f32[N]) {{ block b[i: N] {{ y[i] = x[i] }} }}\n" for k in range(20)
+    )
     checked.cache_clear()
     assert of({"main.ms": text}).diagnostics == ()
     before = checked.cache_info().misses
@@ -139,18 +156,37 @@ def test_diagnostics_move_with_their_item() -> None:
 
 
 # ------------------------------------------------------------------ constants and targets
-@pytest.mark.parametrize(("text", "value"), [
-    ("164KiB", 164 * 1024), ("2 * 3 + 4 % 3", 7), ("7 // 2 - -1", 4), ("1.0 / 4", 0.25), ("not 1 < 2 or true", True),
-    ("[1, \"a\"] + [true]", (1, "a", True)), ("min(3, 2) + max(1, 4)", 6), ("(1 == 1) != false", True),
-    ("inf", float("inf")),
-])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("164KiB", 164 * 1024),
+        ("2 * 3 + 4 % 3", 7),
+        ("7 // 2 - -1", 4),
+        ("1.0 / 4", 0.25),
+        ("not 1 < 2 or true", True),
+        ('[1, "a"] + [true]', (1, "a", True)),
+        ("min(3, 2) + max(1, 4)", 6),
+        ("(1 == 1) != false", True),
+        ("inf", float("inf")),
+    ],
+)
 def test_constant_expressions(text: str, value: object) -> None:
     assert evaluate(parse_expression(text)) == value
 
 
-@pytest.mark.parametrize(("text", "code"), [
-    ("1 / 2", "MS108"), ("1 // 0", "MS113"), ("x", "MS101"), ("exp(1)", "MS113"), ("1 + true", "MS104"),
-    ("1 and true", "MS104"), ("1 .. 2", "MS127"), ("_", "MS113")])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("1 / 2", "MS108"),
+        ("1 // 0", "MS113"),
+        ("x", "MS101"),
+        ("exp(1)", "MS113"),
+        ("1 + true", "MS104"),
+        ("1 and true", "MS104"),
+        ("1 .. 2", "MS127"),
+        ("_", "MS113"),
+    ],
+)
 def test_what_is_no_constant(text: str, code: str) -> None:
     with pytest.raises(MsError) as caught:
         evaluate(parse_expression(text))
@@ -158,11 +194,15 @@ def test_what_is_no_constant(text: str, code: str) -> None:
 
 
 def test_targets_extend_each_other_and_add_fields() -> None:
-    m = of({"main.ms": """use std.x86.{avx512}
+    m = of(
+        {
+            "main.ms": """use std.x86.{avx512}
         const lanes = 4
         target mine = avx512 { cores = 8 l2 = 2MiB warp = 32 ratio = 0.5 }
         target wider = mine { vector_lanes = 2 * lanes features = ["avx"] }
-        target gpu = cuda { arch = "sm_80" }"""})
+        target gpu = cuda { arch = "sm_80" }"""
+        }
+    )
     assert m.diagnostics == ()
     mine, wider = describe(m, "mine"), describe(m, "wider")
     assert (mine.name, mine.kind, mine.cores, mine.l2, mine.vector_lanes) == ("mine", "cpu", 8, 2 * 1024 * 1024, 16)
@@ -196,7 +236,7 @@ def test_infos() -> None:
     assert schedule.signature is not None
     assert schedule.signature.params[0].kind is Kind.INT
     assert (schedule.signature.params[0].default, schedule.program, schedule.target) == (64, "matmul", "avx512")
-    assert m.file.text[schedule.span.start:schedule.span.end] == "ssrsrs" if schedule.span else False
+    assert m.file.text[schedule.span.start : schedule.span.end] == "ssrsrs" if schedule.span else False
     assert (space.role, space.program) == ("space", "matmul")
     assert "vector_lanes" in target.fields
     assert target.path is not None and target.path.endswith("x86.ms")
@@ -212,7 +252,13 @@ def test_info_of_natives_and_fns() -> None:
     stage, fits = info(m, "stage"), info(m, "fits")
     assert stage is not None and fits is not None and stage.signature is not None
     assert [p.kind for p in stage.signature.params] == [
-        Kind.BLOCK, Kind.BUFFER, Kind.LOOP, Kind.LOOP, Kind.SCOPE, Kind.INTRIN]
+        Kind.BLOCK,
+        Kind.BUFFER,
+        Kind.LOOP,
+        Kind.LOOP,
+        Kind.SCOPE,
+        Kind.INTRIN,
+    ]
     assert stage.signature.params[0].default is REQUIRED
     assert fits.header == "fits(scheduled, target) -> bool"
     assert fits.path is None

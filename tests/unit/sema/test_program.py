@@ -70,7 +70,10 @@ def test_sizes_default_fold_and_stay_dynamic() -> None:
     assert p.dynamic == (n,)
     fixed = only(GEMM, M=4, N=16)
     assert [q.buffer.shape for q in fixed.params] == [
-        (Const(4), Const(8)), (Const(8), Const(16)), (Const(4), Const(16))]
+        (Const(4), Const(8)),
+        (Const(8), Const(16)),
+        (Const(4), Const(16)),
+    ]
     assert fixed.dynamic == ()
 
 
@@ -81,8 +84,10 @@ def test_a_symbol_may_be_given_for_a_size() -> None:
     assert p.dynamic == (m,)
 
 
-@pytest.mark.parametrize(("sizes", "why"), [
-    ({"M": 0}, "at least 1"), ({"N": 12}, "multiple of 8"), ({"N": 128}, "from 8 to 64"), ({"Q": 1}, None)])
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [({"M": 0}, "at least 1"), ({"N": 12}, "multiple of 8"), ({"N": 128}, "from 8 to 64"), ({"Q": 1}, None)],
+)
 def test_unfit_sizes_are_refused(sizes: dict[str, int], why: str | None) -> None:
     with pytest.raises(MsError) as caught:
         only(GEMM, **sizes)
@@ -123,9 +128,15 @@ def test_blocks_get_loops_of_their_own_with_unique_names() -> None:
     assert block(p, "c").axes[0].binding == Binary("*", Var("o"), Const(2))
 
 
-@pytest.mark.parametrize(("update", "start"), [
-    ("y[i] += x[i, k]", 0.0), ("y[i] *= x[i, k]", 1.0), ("y[i] = max(y[i], x[i, k])", -math.inf),
-    ("y[i] = min(x[i, k], y[i])", math.inf)])
+@pytest.mark.parametrize(
+    ("update", "start"),
+    [
+        ("y[i] += x[i, k]", 0.0),
+        ("y[i] *= x[i, k]", 1.0),
+        ("y[i] = max(y[i], x[i, k])", -math.inf),
+        ("y[i] = min(x[i, k], y[i])", math.inf),
+    ],
+)
 def test_init_is_the_identity_of_the_update(update: str, start: float) -> None:
     text = f"program p[N = 4](x: f32[N, N], out y: f32[N]) {{ block b[i: N | k: N] {{ {update} }} }}"
     assert block(only(text), "b").init == (Store("y", (Var("i"),), Const(start, "f32")),)
@@ -146,8 +157,7 @@ def test_where_of_a_loop_becomes_the_predicate_of_its_blocks() -> None:
     p = only("""program p[N = 6](x: f32[N], out y: f32[N]) {
         for o in 2, m in 4 where o * 4 + m < N { block b[i: N = o * 4 + m] { y[i] = x[i] } }
     }""")
-    assert block(p, "b").predicate == Binary(
-        "<", Binary("+", Binary("*", Var("o"), Const(4)), Var("m")), Const(6))
+    assert block(p, "b").predicate == Binary("<", Binary("+", Binary("*", Var("o"), Const(4)), Var("m")), Const(6))
 
 
 def test_lets_of_a_block_become_lets_and_those_of_the_program_sizes() -> None:
@@ -160,8 +170,13 @@ def test_lets_of_a_block_become_lets_and_those_of_the_program_sizes() -> None:
     }""")
     b = block(p, "b")
     assert b.axes[0].extent == Const(4)
-    assert b.body == (Let("t", Load("x", (Var("i"),), "f32"), (
-        Store("y", (Var("i"),), Binary("*", Var("t", "f32"), Var("t", "f32"))),)),)
+    assert b.body == (
+        Let(
+            "t",
+            Load("x", (Var("i"),), "f32"),
+            (Store("y", (Var("i"),), Binary("*", Var("t", "f32"), Var("t", "f32"))),),
+        ),
+    )
 
 
 def test_sizes_choose_a_branch_of_the_program() -> None:
@@ -178,17 +193,20 @@ def test_literals_take_the_type_of_what_they_meet() -> None:
         block b[i: N] { m[i] = n[i] + 255 }
     }""")
     x = Load("x", (Var("i"),), "f16")
-    assert block(p, "a").body == (Store("y", (Var("i"),), Binary(
-        "+", Binary("max", x, Const(0.0, "f16")), Const(2.0, "f16"))),)
-    assert block(p, "b").body == (Store("m", (Var("i"),), Binary(
-        "+", Load("n", (Var("i"),), "u8"), Const(255, "u8"))),)
+    assert block(p, "a").body == (
+        Store("y", (Var("i"),), Binary("+", Binary("max", x, Const(0.0, "f16")), Const(2.0, "f16"))),
+    )
+    assert block(p, "b").body == (Store("m", (Var("i"),), Binary("+", Load("n", (Var("i"),), "u8"), Const(255, "u8"))),)
 
 
 def test_consts_of_the_module_and_of_others_are_known() -> None:
-    texts = {"lib.ms": "const tile = 4\nconst scale = 0.5", "main.ms": """use "./lib.ms".{tile}
+    texts = {
+        "lib.ms": "const tile = 4\nconst scale = 0.5",
+        "main.ms": """use "./lib.ms".{tile}
         use "./lib.ms" as lib
         const twice = 2 * tile
-        program p(x: f32[twice], out y: f32[twice]) { block b[i: twice] { y[i] = x[i] * lib.scale } }"""}
+        program p(x: f32[twice], out y: f32[twice]) { block b[i: twice] { y[i] = x[i] * lib.scale } }""",
+    }
     found = load("main.ms", reader=texts.get)
     assert found.diagnostics == ()
     p = instantiate(found, "p")
@@ -198,11 +216,16 @@ def test_consts_of_the_module_and_of_others_are_known() -> None:
 def test_the_source_map_points_at_the_names() -> None:
     found = instantiate_with_source(module(GEMM), "gemm")
     text = find_program(module(GEMM), "gemm").placed.parsed.text
-    shown = {name: text[s.start:s.end] for name, s in {**found.source.blocks, **found.source.loops,
-                                                       **found.source.buffers}.items()}
+    shown = {
+        name: text[s.start : s.end]
+        for name, s in {**found.source.blocks, **found.source.loops, **found.source.buffers}.items()
+    }
     assert shown == {"mm": "mm", "i": "i", "j": "j", "k": "k", "A": "A", "B": "B", "C": "C"}
-    assert {k: text[s.start:s.end] for k, s in found.source.axes.items()} == {
-        ("mm", "i"): "i", ("mm", "j"): "j", ("mm", "k"): "k"}
+    assert {k: text[s.start : s.end] for k, s in found.source.axes.items()} == {
+        ("mm", "i"): "i",
+        ("mm", "j"): "j",
+        ("mm", "k"): "k",
+    }
 
 
 def test_a_program_with_syntax_errors_is_not_instantiated() -> None:
@@ -272,8 +295,13 @@ def test_the_long_form_of_everything_is_read_back() -> None:
     m = Symbol("M", DynamicRange(1, 64, 4))
     assert p.dynamic == (m,)
     assert {s.name: s.domain for s in symbols_of(p)} == {
-        "M": m.domain, "sa/ti": PerfectTile(Const(64), 3, 16), "t": FreeTile(m, 2), "u": Uniform(0, 4),
-        "pt": PartitionedTile(Const(64), 2, 1, 4), "c": Choice((1, -2, 4), (0.5, 0.25, 0.25))}
+        "M": m.domain,
+        "sa/ti": PerfectTile(Const(64), 3, 16),
+        "t": FreeTile(m, 2),
+        "u": Uniform(0, 4),
+        "pt": PartitionedTile(Const(64), 2, 1, 4),
+        "c": Choice((1, -2, 4), (0.5, 0.25, 0.25)),
+    }
 
 
 def test_extents_and_starts_are_kept_as_they_are_written() -> None:
@@ -297,8 +325,10 @@ def test_what_is_not_one_program_is_refused(text: str) -> None:
         parse_program(text)
 
 
-@pytest.mark.parametrize(("name", "program"), [
-    ("matmul", "matmul"), ("conv2d", "conv2d_bias_relu"), ("wmma", "matmul_f16"), ("long_form", "matmul")])
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("matmul", "matmul"), ("conv2d", "conv2d_bias_relu"), ("wmma", "matmul_f16"), ("long_form", "matmul")],
+)
 def test_samples_expand_to_the_golden_long_form(name: str, program: str) -> None:
     found = load(str(SAMPLES / f"{name}.ms"))
     assert found.diagnostics == ()

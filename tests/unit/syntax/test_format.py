@@ -24,30 +24,35 @@ def formatted(text: str) -> str:
     return found
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("", ""),
-    ("\n\n# a\n\n\n# b\n", "# a\n\n# b\n"),
-    ("const  a=1", "const a = 1\n"),
-    ("use a.b . {c,d} use e", "use a.b.{c, d}\nuse e\n"),
-    ("const a=1\n\n\nconst b=- 2*-x", "const a = 1\n\nconst b = -2 * -x\n"),
-    ("fn f(){}fn g(){}", "fn f() {}\n\nfn g() {}\n"),
-    ("fn f(){let a,*b=f(*c,d*e)}", "fn f() { let a, *b = f(*c, d * e) }\n"),
-    ("fn f(){x=1 y=2}", "fn f() {\n    x = 1\n    y = 2\n}\n"),
-    ("fn f(){\n\n\nx=1\n\n\ny=2\n\n}", "fn f() {\n    x = 1\n\n    y = 2\n}\n"),
-    ("fn f(){for i in 0 .. 4{x=a[i .. i+4,0 .. n]}}", "fn f() { for i in 0..4 { x = a[i .. i + 4, 0..n] } }\n"),
-    ("fn f(){if a{x=1}else if b{}else{y=(1)[0]}}", None),
-    ("program p [M=4](a:f32 [M]@local,out b:block[2]){block b[i:M|k:4@reduce=j]{}}",
-     "program p[M = 4](a: f32[M] @ local, out b: block[2]) { block b[i: M | k: 4 @ reduce = j] {} }\n"),
-    ("schedule s for p on t=q with{a=1,\"b/c\"=2}", "schedule s for p on t = q with { a = 1, \"b/c\" = 2 }\n"),
-    ("space s=a|b>>(c|d)", "space s = a | b >> (c | d)\n"),
-    ("@o(x)@p rule r(b:block){}", "@o(x)\n@p\nrule r(b: block) {}\n"),
-    ("fn f(){reads[]writes A[i],B}", "fn f() {\n    reads []\n    writes A[i], B\n}\n"),
-    ("fn f(){x=fn(i)->[i]}", "fn f() { x = fn (i) -> [i] }\n"),
-    ("fn f(){x=not(a)and[e for y in xs if(y)]}", "fn f() { x = not (a) and [e for y in xs if (y)] }\n"),
-    ("fn f(){x=a.in(1).for}", "fn f() { x = a.in(1).for }\n"),
-    ('target t=a.b{x=1 y="z"}', 'target t = a.b {\n    x = 1\n    y = "z"\n}\n'),
-    ('intrin i(a:f32)on c{desc{}impl cuda"x"}', 'intrin i(a: f32) on c {\n    desc {}\n    impl cuda "x"\n}\n'),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("\n\n# a\n\n\n# b\n", "# a\n\n# b\n"),
+        ("const  a=1", "const a = 1\n"),
+        ("use a.b . {c,d} use e", "use a.b.{c, d}\nuse e\n"),
+        ("const a=1\n\n\nconst b=- 2*-x", "const a = 1\n\nconst b = -2 * -x\n"),
+        ("fn f(){}fn g(){}", "fn f() {}\n\nfn g() {}\n"),
+        ("fn f(){let a,*b=f(*c,d*e)}", "fn f() { let a, *b = f(*c, d * e) }\n"),
+        ("fn f(){x=1 y=2}", "fn f() {\n    x = 1\n    y = 2\n}\n"),
+        ("fn f(){\n\n\nx=1\n\n\ny=2\n\n}", "fn f() {\n    x = 1\n\n    y = 2\n}\n"),
+        ("fn f(){for i in 0 .. 4{x=a[i .. i+4,0 .. n]}}", "fn f() { for i in 0..4 { x = a[i .. i + 4, 0..n] } }\n"),
+        ("fn f(){if a{x=1}else if b{}else{y=(1)[0]}}", None),
+        (
+            "program p [M=4](a:f32 [M]@local,out b:block[2]){block b[i:M|k:4@reduce=j]{}}",
+            "program p[M = 4](a: f32[M] @ local, out b: block[2]) { block b[i: M | k: 4 @ reduce = j] {} }\n",
+        ),
+        ('schedule s for p on t=q with{a=1,"b/c"=2}', 'schedule s for p on t = q with { a = 1, "b/c" = 2 }\n'),
+        ("space s=a|b>>(c|d)", "space s = a | b >> (c | d)\n"),
+        ("@o(x)@p rule r(b:block){}", "@o(x)\n@p\nrule r(b: block) {}\n"),
+        ("fn f(){reads[]writes A[i],B}", "fn f() {\n    reads []\n    writes A[i], B\n}\n"),
+        ("fn f(){x=fn(i)->[i]}", "fn f() { x = fn (i) -> [i] }\n"),
+        ("fn f(){x=not(a)and[e for y in xs if(y)]}", "fn f() { x = not (a) and [e for y in xs if (y)] }\n"),
+        ("fn f(){x=a.in(1).for}", "fn f() { x = a.in(1).for }\n"),
+        ('target t=a.b{x=1 y="z"}', 'target t = a.b {\n    x = 1\n    y = "z"\n}\n'),
+        ('intrin i(a:f32)on c{desc{}impl cuda"x"}', 'intrin i(a: f32) on c {\n    desc {}\n    impl cuda "x"\n}\n'),
+    ],
+)
 def test_spaces_and_lines(text: str, expected: str | None) -> None:
     found = formatted(text)
     if expected is not None:
@@ -55,9 +60,7 @@ def test_spaces_and_lines(text: str, expected: str | None) -> None:
 
 
 def test_comments_stay_where_they_are() -> None:
-    text = (
-        "#a\n##b\nfn f(){#c\n#d\n\n#e\nx=1#f\n#g\nlet y=[1,#h\n2\n#i\n]\n#j\n}#k\n\n#l\n"
-    )
+    text = "#a\n##b\nfn f(){#c\n#d\n\n#e\nx=1#f\n#g\nlet y=[1,#h\n2\n#i\n]\n#j\n}#k\n\n#l\n"
     assert formatted(text) == (
         "#a\n##b\nfn f() {  #c\n    #d\n\n    #e\n    x = 1  #f\n    #g\n    let y = [\n        1,  #h\n        2\n"
         "        #i\n    ]\n    #j\n}  #k\n\n#l\n"

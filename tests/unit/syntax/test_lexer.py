@@ -37,9 +37,23 @@ def test_equal_to_larks_lexer_on_edited_samples() -> None:
         assert [(t.kind, t.text, t.start) for t in tokenize(text)] == _by_lark(text)
 
 
-@pytest.mark.parametrize("text", [
-    "", "\n", '"""', '"""a\nb', "`a", "é\x00\x0b", "1.2.3", "a..b", "0x", "12KiB 12Kib", "_", "__",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        '"""',
+        '"""a\nb',
+        "`a",
+        "é\x00\x0b",
+        "1.2.3",
+        "a..b",
+        "0x",
+        "12KiB 12Kib",
+        "_",
+        "__",
+    ],
+)
 def test_nothing_is_lost(text: str) -> None:
     tokens = tokenize(text)
     assert "".join(t.text for t in tokens) == text

@@ -51,26 +51,33 @@ def test_items_of_a_sample() -> None:
     ]
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("a + b * c - d", "Binary(-, Binary(+, a, Binary(*, b, c)), d)"),
-    ("a // b % c / d", "Binary(/, Binary(%, Binary(//, a, b), c), d)"),
-    ("not a and b or c", "Binary(or, Binary(and, Unary(not, a), b), c)"),
-    ("a <= b + 1", "Binary(<=, a, Binary(+, b, 1))"),
-    ("0 .. n - 1", "Binary(.., 0, Binary(-, n, 1))"),
-    ("- - 2", "Unary(-, Unary(-, 2))"),
-    ("f(a, n = 4, \"s/v\" = 1, *rest, in = 2)[i, 0].x", None),
-    ("s[]", "Index(s, [])"),
-    ("[a, b,]", "List([a b])"),
-    ("[f(x) for x, _ in xs if x]", None),
-    ("fn (i, j) -> [j, i]", "IndexMap([i j], [j i])"),
-    ("fn () -> []", "IndexMap([], [])"),
-    ("(a, b)", "Group([a b])"),
-    ("164KiB", "Size(167936, 164KiB)"),
-    ("true", "Bool(True)"),
-    ("_", "Hole()"),
-    ("`a.b`", "a.b"),
-    ("1_000", "1000"), ("0xff", "255"), ("1.5", "1.5"), ("1e-4", "0.0001"), ("2e3", "2000.0"),
-])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a + b * c - d", "Binary(-, Binary(+, a, Binary(*, b, c)), d)"),
+        ("a // b % c / d", "Binary(/, Binary(%, Binary(//, a, b), c), d)"),
+        ("not a and b or c", "Binary(or, Binary(and, Unary(not, a), b), c)"),
+        ("a <= b + 1", "Binary(<=, a, Binary(+, b, 1))"),
+        ("0 .. n - 1", "Binary(.., 0, Binary(-, n, 1))"),
+        ("- - 2", "Unary(-, Unary(-, 2))"),
+        ('f(a, n = 4, "s/v" = 1, *rest, in = 2)[i, 0].x', None),
+        ("s[]", "Index(s, [])"),
+        ("[a, b,]", "List([a b])"),
+        ("[f(x) for x, _ in xs if x]", None),
+        ("fn (i, j) -> [j, i]", "IndexMap([i j], [j i])"),
+        ("fn () -> []", "IndexMap([], [])"),
+        ("(a, b)", "Group([a b])"),
+        ("164KiB", "Size(167936, 164KiB)"),
+        ("true", "Bool(True)"),
+        ("_", "Hole()"),
+        ("`a.b`", "a.b"),
+        ("1_000", "1000"),
+        ("0xff", "255"),
+        ("1.5", "1.5"),
+        ("1e-4", "0.0001"),
+        ("2e3", "2000.0"),
+    ],
+)
 def test_expressions(text: str, shown: str | None) -> None:
     expression = parse_expression(text)
     assert expression.span == Span(0, len(text))
@@ -82,7 +89,11 @@ def test_arguments() -> None:
     call = parse_expression('f(a, n = 4, "s/v" = 1, *rest, in = 2)')
     assert isinstance(call, tree.Call)
     assert [show(arg) for arg in call.args] == [
-        "Arg(a, None, False)", "Arg(4, n, False)", "Arg(1, s/v, False)", "Arg(rest, None, True)", "Arg(2, in, False)",
+        "Arg(a, None, False)",
+        "Arg(4, n, False)",
+        "Arg(1, s/v, False)",
+        "Arg(rest, None, True)",
+        "Arg(2, in, False)",
     ]
 
 
@@ -93,44 +104,54 @@ def test_strings() -> None:
     assert long.value == 'a "b"\n  c'
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("let a, _, *b = c", "Let([Binder(a, False) Binder(None, False) Binder(b, True)], c)"),
-    ("let x ~ d", "Sample(x, d, None, None)"),
-    ('let v as "sa/vec" ~ d = 4', "Sample(v, d, String(sa/vec, \"sa/vec\"), 4)"),
-    ("alloc t: f32[N, 4] @ local(align = 64)",
-     "Alloc(t, Type(f32, [N 4], Place([local], [Arg(64, align, False)])), None)"),
-    ("alloc s: f32[]", "Alloc(s, Type(f32, [], None), None)"),
-    ("alloc s: f32 = 0", "Alloc(s, Type(f32, None, None), 0)"),
-    ("view v: f32[4] = A[i .. i + 4]", None),
-    ("attr k = 1", "AttrSet(k, 1)"),
-    ('attr "a.b" = 1', "AttrSet(a.b, 1)"),
-    ("while a { }", "While(a, Body([], True))"),
-    ("for i in 4 @ vthread.x, j in n where i < j { }",
-     "For([AxisLoop(i, 4, Place([vthread x], [])) AxisLoop(j, n, None)], Body([], True), Binary(<, i, j))"),
-    ("block b { }", "Block(b, None, Body([], True))"),
-    ("block b[] { }", "Block(b, [], Body([], True))"),
-    ("block b[i: M = x | k: K @ scan] { }",
-     "Block(b, [Axis(i, M, False, None, x) Axis(k, K, True, Place([scan], []), None)], Body([], True))"),
-    ("block b[| k: K] { }", "Block(b, [Axis(k, K, True, None, None)], Body([], True))"),
-    ("init { }", "Init(Body([], True))"),
-    ("reads A[i], B", "Reads([Index(A, [i]) B])"),
-    ("reads []", "Reads([])"),
-    ("writes C[i]", "Writes([Index(C, [i])])"),
-    ("where i < 4", "Where(Binary(<, i, 4))"),
-    ("if a { } else if b { } else { return }",
-     "If(a, Body([], True), Body([If(b, Body([], True), Body([Return([])], True))], True))"),
-    ("fork { case a { } }", "Fork(None, [Case(a, Body([], True))], None)"),
-    ("fork f = a { case a { } case b { } }",
-     "Fork(f, [Case(a, Body([], True)) Case(b, Body([], True))], a)"),
-    ('require a, "why"', "Require(a, String(why, \"why\"))"),
-    ("check a", "Check(a, None)"),
-    ('snapshot s "x"', "Snapshot(s, String(x, \"x\"))"),
-    ("return a, b", "Return([a b])"),
-    ("A[i] += 1", "Assign(Index(A, [i]), +=, 1)"),
-    ("x = 1", "Assign(x, =, 1)"),
-    ("f(a)", "CallStmt(Call(f, [Arg(a, None, False)]), None)"),
-    ('s with { a = 1, "b/c" = 2 d = 3 }', "CallStmt(s, [Pin(a, 1) Pin(b/c, 2) Pin(d, 3)])"),
-])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("let a, _, *b = c", "Let([Binder(a, False) Binder(None, False) Binder(b, True)], c)"),
+        ("let x ~ d", "Sample(x, d, None, None)"),
+        ('let v as "sa/vec" ~ d = 4', 'Sample(v, d, String(sa/vec, "sa/vec"), 4)'),
+        (
+            "alloc t: f32[N, 4] @ local(align = 64)",
+            "Alloc(t, Type(f32, [N 4], Place([local], [Arg(64, align, False)])), None)",
+        ),
+        ("alloc s: f32[]", "Alloc(s, Type(f32, [], None), None)"),
+        ("alloc s: f32 = 0", "Alloc(s, Type(f32, None, None), 0)"),
+        ("view v: f32[4] = A[i .. i + 4]", None),
+        ("attr k = 1", "AttrSet(k, 1)"),
+        ('attr "a.b" = 1', "AttrSet(a.b, 1)"),
+        ("while a { }", "While(a, Body([], True))"),
+        (
+            "for i in 4 @ vthread.x, j in n where i < j { }",
+            "For([AxisLoop(i, 4, Place([vthread x], [])) AxisLoop(j, n, None)], Body([], True), Binary(<, i, j))",
+        ),
+        ("block b { }", "Block(b, None, Body([], True))"),
+        ("block b[] { }", "Block(b, [], Body([], True))"),
+        (
+            "block b[i: M = x | k: K @ scan] { }",
+            "Block(b, [Axis(i, M, False, None, x) Axis(k, K, True, Place([scan], []), None)], Body([], True))",
+        ),
+        ("block b[| k: K] { }", "Block(b, [Axis(k, K, True, None, None)], Body([], True))"),
+        ("init { }", "Init(Body([], True))"),
+        ("reads A[i], B", "Reads([Index(A, [i]) B])"),
+        ("reads []", "Reads([])"),
+        ("writes C[i]", "Writes([Index(C, [i])])"),
+        ("where i < 4", "Where(Binary(<, i, 4))"),
+        (
+            "if a { } else if b { } else { return }",
+            "If(a, Body([], True), Body([If(b, Body([], True), Body([Return([])], True))], True))",
+        ),
+        ("fork { case a { } }", "Fork(None, [Case(a, Body([], True))], None)"),
+        ("fork f = a { case a { } case b { } }", "Fork(f, [Case(a, Body([], True)) Case(b, Body([], True))], a)"),
+        ('require a, "why"', 'Require(a, String(why, "why"))'),
+        ("check a", "Check(a, None)"),
+        ('snapshot s "x"', 'Snapshot(s, String(x, "x"))'),
+        ("return a, b", "Return([a b])"),
+        ("A[i] += 1", "Assign(Index(A, [i]), +=, 1)"),
+        ("x = 1", "Assign(x, =, 1)"),
+        ("f(a)", "CallStmt(Call(f, [Arg(a, None, False)]), None)"),
+        ('s with { a = 1, "b/c" = 2 d = 3 }', "CallStmt(s, [Pin(a, 1) Pin(b/c, 2) Pin(d, 3)])"),
+    ],
+)
 def test_statements(text: str, shown: str | None) -> None:
     found = statement(text)
     assert found.span == Span(len("fn f() { "), len("fn f() { ") + len(text))
@@ -138,31 +159,44 @@ def test_statements(text: str, shown: str | None) -> None:
         assert show(found) == shown
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("use a.b.{c, d}", "Use([], , [a b], None, [c d], None)"),
-    ('use "./o.ms".{x,}', "Use([], , [], String(./o.ms, \"./o.ms\"), [x], None)"),
-    ("use a.b as c", "Use([], , [a b], None, None, c)"),
-    ("const n = 4", "Const([], , n, 4)"),
-    ("target t = a.b { x = 1 }", "Target([], , t, [a b], [Field(x, 1)])"),
-    ("program p[M: dyn(8) = 4, N](a: f32[M], inout b: f32 @ g = 1) {}",
-     "Program([], , p, [SizeParam(M, Call(dyn, [Arg(8, None, False)]), 4) SizeParam(N, None, None)], "
-     "[Param(a, Type(f32, [M], None), in, None) Param(b, Type(f32, None, Place([g], [])), inout, 1)], Body([], True))"),
-    ("schedule s(n: int = 1) for a.p on t(x) { }",
-     "Schedule([], , s, [Param(n, Type(int, None, None), in, 1)], [a p], Call(t, [Arg(x, None, False)]), "
-     "Body([], True), None, None)"),
-    ("schedule s = r with { }", "Schedule([], , s, [], None, None, None, r, [])"),
-    ("@o(a) @p rule r(b: block) when c { }",
-     "Rule([Attribute(o, [Arg(a, None, False)]) Attribute(p, [])], , r, [Param(b, Type(block, None, None), in, None)], "
-     "c, Body([], True))"),
-    ("fn f(l: intrin) { }", "Fn([], , f, [Param(l, Type(intrin, None, None), in, None)], Body([], True))"),
-    ("space s for p on t = a | b >> c | (d with { x = 1 })",
-     "Space([], , s, [p], t, Union([a Sequence([b c]) Pinned(d, [Pin(x, 1)])]))"),
-    ("space s = a", "Space([], , s, None, None, a)"),
-    ('intrin i(a: f32) on c { desc { } impl cuda "x" impl { } }',
-     "Intrin([], , i, [Param(a, Type(f32, None, None), in, None)], c, Body([], True), "
-     "[Impl(None, cuda, String(x, \"x\")) Impl(Body([], True), None, None)])"),
-    ('test "t" { }', "Test([], , String(t, \"t\"), Body([], True))"),
-])
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("use a.b.{c, d}", "Use([], , [a b], None, [c d], None)"),
+        ('use "./o.ms".{x,}', 'Use([], , [], String(./o.ms, "./o.ms"), [x], None)'),
+        ("use a.b as c", "Use([], , [a b], None, None, c)"),
+        ("const n = 4", "Const([], , n, 4)"),
+        ("target t = a.b { x = 1 }", "Target([], , t, [a b], [Field(x, 1)])"),
+        (
+            "program p[M: dyn(8) = 4, N](a: f32[M], inout b: f32 @ g = 1) {}",
+            "Program([], , p, [SizeParam(M, Call(dyn, [Arg(8, None, False)]), 4) SizeParam(N, None, None)], "
+            "[Param(a, Type(f32, [M], None), in, None) Param(b, Type(f32, None, Place([g], [])), inout, 1)], Body([], True))",
+        ),
+        (
+            "schedule s(n: int = 1) for a.p on t(x) { }",
+            "Schedule([], , s, [Param(n, Type(int, None, None), in, 1)], [a p], Call(t, [Arg(x, None, False)]), "
+            "Body([], True), None, None)",
+        ),
+        ("schedule s = r with { }", "Schedule([], , s, [], None, None, None, r, [])"),
+        (
+            "@o(a) @p rule r(b: block) when c { }",
+            "Rule([Attribute(o, [Arg(a, None, False)]) Attribute(p, [])], , r, [Param(b, Type(block, None, None), in, None)], "
+            "c, Body([], True))",
+        ),
+        ("fn f(l: intrin) { }", "Fn([], , f, [Param(l, Type(intrin, None, None), in, None)], Body([], True))"),
+        (
+            "space s for p on t = a | b >> c | (d with { x = 1 })",
+            "Space([], , s, [p], t, Union([a Sequence([b c]) Pinned(d, [Pin(x, 1)])]))",
+        ),
+        ("space s = a", "Space([], , s, None, None, a)"),
+        (
+            'intrin i(a: f32) on c { desc { } impl cuda "x" impl { } }',
+            "Intrin([], , i, [Param(a, Type(f32, None, None), in, None)], c, Body([], True), "
+            '[Impl(None, cuda, String(x, "x")) Impl(Body([], True), None, None)])',
+        ),
+        ('test "t" { }', 'Test([], , String(t, "t"), Body([], True))'),
+    ],
+)
 def test_items(text: str, shown: str) -> None:
     found = item(text)
     assert found.span == Span(0, len(text))

@@ -50,14 +50,17 @@ def test_the_item_at_an_offset() -> None:
     assert item_at(FILE, len(TEXT)) is placed
 
 
-@pytest.mark.parametrize(("mark", "kinds"), [
-    ("perfect_t", "Schedule Body Sample Call Ref Name"),
-    ("perfect_tile(", "Schedule Body Sample Call Arg Member Ref Name"),
-    ("A[", "Program Body Block Body Assign Index Ref Name"),
-    ("b.i.", "Schedule Body Bad"),
-    ("        c", "Schedule Body Fork Bad"),
-    ("# le", ""),
-])
+@pytest.mark.parametrize(
+    ("mark", "kinds"),
+    [
+        ("perfect_t", "Schedule Body Sample Call Ref Name"),
+        ("perfect_tile(", "Schedule Body Sample Call Arg Member Ref Name"),
+        ("A[", "Program Body Block Body Assign Index Ref Name"),
+        ("b.i.", "Schedule Body Bad"),
+        ("        c", "Schedule Body Fork Bad"),
+        ("# le", ""),
+    ],
+)
 def test_the_nodes_at_an_offset(mark: str, kinds: str) -> None:
     assert " ".join(type(node).__name__ for node in node_path(FILE, after(mark))) == kinds
 
@@ -76,18 +79,21 @@ def test_tokens() -> None:
     assert lead.kind == "COMMENT"
 
 
-@pytest.mark.parametrize(("mark", "some", "none"), [
-    ("let x ~ ", {"NAME"}, {"NUMBER", "LET", "RBRACE"}),
-    ("p {\n    ", {"LET", "NAME", "FORK", "RBRACE"}, {"CASE", "COMMA"}),
-    ("b.i.", {"NAME", "FOR"}, {"NUMBER"}),
-    ("    re", {"REQUIRE", "READS", "NAME"}, {"CASE"}),
-    ("        c", {"CASE"}, {"LET"}),
-    ("schedule s ", {"FOR", "ON", "LPAR", "EQUAL"}, {"LET", "NAME"}),
-    ("perfect_tile(", {"NAME", "STAR", "NUMBER", "RPAR"}, {"LET_"}),
-    ("}\n}\n", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
-    ("#", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
-    ("prog", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
-])
+@pytest.mark.parametrize(
+    ("mark", "some", "none"),
+    [
+        ("let x ~ ", {"NAME"}, {"NUMBER", "LET", "RBRACE"}),
+        ("p {\n    ", {"LET", "NAME", "FORK", "RBRACE"}, {"CASE", "COMMA"}),
+        ("b.i.", {"NAME", "FOR"}, {"NUMBER"}),
+        ("    re", {"REQUIRE", "READS", "NAME"}, {"CASE"}),
+        ("        c", {"CASE"}, {"LET"}),
+        ("schedule s ", {"FOR", "ON", "LPAR", "EQUAL"}, {"LET", "NAME"}),
+        ("perfect_tile(", {"NAME", "STAR", "NUMBER", "RPAR"}, {"LET_"}),
+        ("}\n}\n", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
+        ("#", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
+        ("prog", {"PROGRAM", "AT", "TEST"}, {"LET", "NAME"}),
+    ],
+)
 def test_what_could_stand_at_an_offset(mark: str, some: set[str], none: set[str]) -> None:
     expected = expected_at(FILE, after(mark))
     assert some <= expected

@@ -15,8 +15,12 @@ EDITS = [
     ("unclosed (", "fuse(i0, j0).parallel()", "fuse(i0, j0.parallel()", [("MS002", 39, "(")]),
     ("stray )", "j3.vectorize()", "j3.vectorize())", [("MS003", 40, ")")]),
     ("bad character", "let unroll ~", "let $ unroll ~", [("MS006", 38, "$")]),
-    ("missing inner }", "acc.reverse_compute_at(j1)\n        }\n", "acc.reverse_compute_at(j1)\n",
-     [("MS002", 32, "{")]),
+    (
+        "missing inner }",
+        "acc.reverse_compute_at(j1)\n        }\n",
+        "acc.reverse_compute_at(j1)\n",
+        [("MS002", 32, "{")],
+    ),
     ("missing final }", "mm.decompose_reduction(k0)\n}\n", "mm.decompose_reduction(k0)\n", [("MS002", 17, "{")]),
     ("empty let", "let unroll ~ choose([0, 16, 64, 512])", "let", [("MS001", 38, "let")]),
     ("stray operator", "* B[k, j]\n", "* * B[k, j]\n", [("MS005", 12, "*")]),
@@ -67,21 +71,24 @@ def _bad(node: tree.Node) -> list[str]:
     return own + [text for child in children(node) for text in _bad(child)]
 
 
-@pytest.mark.parametrize(("body", "bad", "kinds"), [
-    ("let x =\n    y = 1", [""], ["Let", "Assign"]),
-    ("let\n    f(y).g()\n    y = 1", ["let"], ["Bad", "CallStmt", "Assign"]),
-    ("let x\n    y = 1", [""], ["Let", "Assign"]),
-    ("f(a, [b, c\n    y = 1", [], ["CallStmt", "Assign"]),
-    ("a.b.\n    y = 1", ["a.b."], ["Bad", "Assign"]),
-    ("let x = a.\n    y = 1", [], ["Let", "Assign"]),
-    ("for i in 4\n    y = 1", [], ["For", "Assign"]),
-    ("x = 12abc\n    y = 1", ["12abc"], ["Assign", "Assign"]),
-    ("let a = , b ] c\n    y = 1", None, ["Bad", "Assign"]),
-    ("block b[i: ] { z = 1 }\n    y = 1", [""], ["Block", "Assign"]),
-    ("fork f { case a { x = }\n    ??\n    case b {} }\n    y = 1", None, ["Fork", "Assign"]),
-    ("f\n    (a)\n    y = 1", [], ["CallStmt", "Assign"]),
-    ("return x\n    y = 1", ["return x"], ["Bad", "Assign"]),
-])
+@pytest.mark.parametrize(
+    ("body", "bad", "kinds"),
+    [
+        ("let x =\n    y = 1", [""], ["Let", "Assign"]),
+        ("let\n    f(y).g()\n    y = 1", ["let"], ["Bad", "CallStmt", "Assign"]),
+        ("let x\n    y = 1", [""], ["Let", "Assign"]),
+        ("f(a, [b, c\n    y = 1", [], ["CallStmt", "Assign"]),
+        ("a.b.\n    y = 1", ["a.b."], ["Bad", "Assign"]),
+        ("let x = a.\n    y = 1", [], ["Let", "Assign"]),
+        ("for i in 4\n    y = 1", [], ["For", "Assign"]),
+        ("x = 12abc\n    y = 1", ["12abc"], ["Assign", "Assign"]),
+        ("let a = , b ] c\n    y = 1", None, ["Bad", "Assign"]),
+        ("block b[i: ] { z = 1 }\n    y = 1", [""], ["Block", "Assign"]),
+        ("fork f { case a { x = }\n    ??\n    case b {} }\n    y = 1", None, ["Fork", "Assign"]),
+        ("f\n    (a)\n    y = 1", [], ["CallStmt", "Assign"]),
+        ("return x\n    y = 1", ["return x"], ["Bad", "Assign"]),
+    ],
+)
 def test_what_is_left_of_a_body(body: str, bad: list[str] | None, kinds: list[str]) -> None:
     file = parse_file("x", f"fn f() {{\n    {body}\n}}\n")
     (placed,) = file.items
@@ -137,15 +144,18 @@ def test_messages() -> None:
     assert _one("use").message == "expected a name or a string, found the end of the item"
 
 
-@pytest.mark.parametrize(("text", "fixed"), [
-    ("fn f() {\n    f(a b)\n}", "fn f() {\n    f(a, b)\n}"),
-    ("fn f() {\n    f(a\n}", "fn f() {\n    f(a)\n}"),
-    ("fn f() {\n    f(a))\n}", "fn f() {\n    f(a)\n}"),
-    ("fn f() {\n    f[a)\n}", "fn f() {\n    f[a]\n}"),
-    ("fn f() {\n    let in = 1\n}", "fn f() {\n    let `in` = 1\n}"),
-    ("fn f() {\n    if a = 1 {}\n}", "fn f() {\n    if a == 1 {}\n}"),
-    ("fn f() {\n    for i 4 {}\n}", "fn f() {\n    for i in 4 {}\n}"),
-])
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        ("fn f() {\n    f(a b)\n}", "fn f() {\n    f(a, b)\n}"),
+        ("fn f() {\n    f(a\n}", "fn f() {\n    f(a)\n}"),
+        ("fn f() {\n    f(a))\n}", "fn f() {\n    f(a)\n}"),
+        ("fn f() {\n    f[a)\n}", "fn f() {\n    f[a]\n}"),
+        ("fn f() {\n    let in = 1\n}", "fn f() {\n    let `in` = 1\n}"),
+        ("fn f() {\n    if a = 1 {}\n}", "fn f() {\n    if a == 1 {}\n}"),
+        ("fn f() {\n    for i 4 {}\n}", "fn f() {\n    for i in 4 {}\n}"),
+    ],
+)
 def test_fixes_mend_the_text(text: str, fixed: str) -> None:
     (fix,) = _one(text).fixes
     assert text[: fix.span.start] + fix.text + text[fix.span.end :] == fixed

@@ -56,7 +56,11 @@ def test_set_scope_moves_views_along():
         c[x, y] = t[x, y]
     out = set_scope(b.finish(), block("first"), buffer("T"), "shared").program
     assert {n: f.scope for n, f in all_buffers(out).items()} == {
-        "A": "global", "B": "global", "T": "shared", "V": "shared"}
+        "A": "global",
+        "B": "global",
+        "T": "shared",
+        "V": "shared",
+    }
 
 
 def test_set_scope_refuses():

@@ -55,19 +55,26 @@ def test_threads_share_out_a_reduction():
     assert np.array_equal(run(program, {"A": a})["S"], a.sum(axis=1))
 
 
-@pytest.mark.parametrize(("text", "axes", "code"), [
-    (COPY, [("i", "threadIdx.w")], "MS316"),
-    (COPY, [("i", "serial")], "MS316"),
-    (COPY, [("i", "threadIdx.x"), ("i", "threadIdx.y")], "MS305"),
-    (COPY, [("i", "threadIdx.x"), ("j", "threadIdx.x")], "MS311"),
-    (COPY, [("j", "threadIdx.x"), ("i", "threadIdx.x")], "MS311"),
-    (COPY, [("i", "threadIdx.x"), ("j", "blockIdx.x")], "MS311"),
-    (COPY, [("j", "blockIdx.x"), ("i", "threadIdx.x")], "MS311"),
-    (SUM, [("j", "blockIdx.x")], "MS309"),
-    (SUM, [("j", "vthread.x")], "MS309"),
-    ("program p(A: f32[9], out B: f32[12]) { for i in 3, j in 4 { block b[x: 9 = i * 3 + j] "
-     "{ where i * 3 + j < 9  B[x] = A[x] } } }", [("i", "blockIdx.x")], "MS310"),
-])
+@pytest.mark.parametrize(
+    ("text", "axes", "code"),
+    [
+        (COPY, [("i", "threadIdx.w")], "MS316"),
+        (COPY, [("i", "serial")], "MS316"),
+        (COPY, [("i", "threadIdx.x"), ("i", "threadIdx.y")], "MS305"),
+        (COPY, [("i", "threadIdx.x"), ("j", "threadIdx.x")], "MS311"),
+        (COPY, [("j", "threadIdx.x"), ("i", "threadIdx.x")], "MS311"),
+        (COPY, [("i", "threadIdx.x"), ("j", "blockIdx.x")], "MS311"),
+        (COPY, [("j", "blockIdx.x"), ("i", "threadIdx.x")], "MS311"),
+        (SUM, [("j", "blockIdx.x")], "MS309"),
+        (SUM, [("j", "vthread.x")], "MS309"),
+        (
+            "program p(A: f32[9], out B: f32[12]) { for i in 3, j in 4 { block b[x: 9 = i * 3 + j] "
+            "{ where i * 3 + j < 9  B[x] = A[x] } } }",
+            [("i", "blockIdx.x")],
+            "MS310",
+        ),
+    ],
+)
 def test_refused(text: str, axes: list[tuple[str, str]], code: str):
     with pytest.raises(ScheduleError) as found:
         bound(text, *axes)
@@ -80,10 +87,14 @@ def test_a_reduction_over_threads_may_be_reordered():
     assert [s.kind for s in walk(turned.body) if isinstance(s, For)] == ["threadIdx.x", "serial"]
 
 
-@pytest.mark.parametrize(("name", "args"), [
-    ("blockize", (LoopRef("j"),)), ("tensorize", (BlockRef("b"), "fill")),
-    ("storage_align", (BlockRef("b"), -2, 32, 8)),
-])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("blockize", (LoopRef("j"),)),
+        ("tensorize", (BlockRef("b"), "fill")),
+        ("storage_align", (BlockRef("b"), -2, 32, 8)),
+    ],
+)
 def test_what_is_not_part_of_this_version_says_so(name: str, args: tuple[object, ...]):
     with pytest.raises(MsError) as found:
         IMPLEMENTATIONS[name](parse_program(COPY), *args)

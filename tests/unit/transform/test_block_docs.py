@@ -21,7 +21,10 @@ EXAMPLES = {
     "reverse_compute_at": ("A: f32[64], out B: f32[64]", ["T: f32[64]"], (block("b"), loop("i0"))),
     "compute_inline": ("A: f32[64, 64], bias: f32[64], out B: f32[64, 64]", ["T: f32[64, 64]"], (block("add"),)),
     "reverse_compute_inline": (
-        "A: f32[64, 64], bias: f32[64], out B: f32[64, 32]", ["T: f32[64, 64]"], (block("relu"),)),
+        "A: f32[64, 64], bias: f32[64], out B: f32[64, 32]",
+        ["T: f32[64, 64]"],
+        (block("relu"),),
+    ),
 }
 
 

@@ -84,17 +84,19 @@ def test_the_copy_stands_after_the_writer():
 def test_the_copy_stands_in_the_loop_that_writer_and_reader_share():
     p = compute_at(blur(), block("bx"), loop("y_1")).program
     q = accepted(p, cache_read(p, block("by"), buffer("T"), "local"))
-    assert outline(q) == "\n".join((
-        "y_1 in 0+8",
-        "  y_2 in 0+3",
-        "    x_2 in 0+6",
-        "      bx[y = y_1 + y_2, x = x_2]",
-        "  ax0 in 0+3",
-        "    ax1 in 0+6",
-        "      T_local[ax0 = ax0 + y_1, ax1 = ax1]",
-        "  x_1 in 0+6",
-        "    by[y = y_1, x = x_1]",
-    ))
+    assert outline(q) == "\n".join(
+        (
+            "y_1 in 0+8",
+            "  y_2 in 0+3",
+            "    x_2 in 0+6",
+            "      bx[y = y_1 + y_2, x = x_2]",
+            "  ax0 in 0+3",
+            "    ax1 in 0+6",
+            "      T_local[ax0 = ax0 + y_1, ax1 = ax1]",
+            "  x_1 in 0+6",
+            "    by[y = y_1, x = x_1]",
+        )
+    )
 
 
 def test_readers_outside_of_the_shared_loop_get_all_that_is_written_there():
@@ -215,7 +217,10 @@ def test_the_copy_stands_before_readers_in_a_shared_loop():
     q = accepted(p, cache_write(p, block("bx"), buffer("T"), "local"))
     assert reads(q, "by") == ["T"]
     assert [line.strip() for line in outline(q).splitlines()[4:7]] == [
-        "ax0 in 0+3", "ax1 in 0+6", "T_local[ax0 = ax0 + y_1, ax1 = ax1]"]
+        "ax0 in 0+3",
+        "ax1 in 0+6",
+        "T_local[ax0 = ax0 + y_1, ax1 = ax1]",
+    ]
 
 
 def test_chosen_consumers_read_the_new_buffer():

@@ -31,7 +31,7 @@ def accepted(before, outcome, **symbols):
 def part(program, name):
     """The lines of an outline from the first with a name on."""
     lines = outline(program).splitlines()
-    return lines[next(k for k, line in enumerate(lines) if line.strip().startswith(name)):]
+    return lines[next(k for k, line in enumerate(lines) if line.strip().startswith(name)) :]
 
 
 # ------------------------------------------------------------------ compute_at
@@ -39,41 +39,54 @@ def test_a_halo_is_computed_again():
     p = blur()
     made = compute_at(p, block("bx"), loop("y_1"))
     q = accepted(p, made)
-    assert outline(q) == "\n".join((
-        "y_1 in 0+8",
-        "  y_2 in 0+3",
-        "    x_2 in 0+6",
-        "      bx[y = y_1 + y_2, x = x_2]",
-        "  x_1 in 0+6",
-        "    by[y = y_1, x = x_1]",
-    ))
-    assert made.forward == {loop("y"): Gone("compute_at", (loop("y_2"), loop("x_2"))),
-                            loop("x"): Gone("compute_at", (loop("y_2"), loop("x_2")))}
+    assert outline(q) == "\n".join(
+        (
+            "y_1 in 0+8",
+            "  y_2 in 0+3",
+            "    x_2 in 0+6",
+            "      bx[y = y_1 + y_2, x = x_2]",
+            "  x_1 in 0+6",
+            "    by[y = y_1, x = x_1]",
+        )
+    )
+    assert made.forward == {
+        loop("y"): Gone("compute_at", (loop("y_2"), loop("x_2"))),
+        loop("x"): Gone("compute_at", (loop("y_2"), loop("x_2"))),
+    }
 
 
 def test_loops_around_both_stay():
     p = compute_at(blur(), block("bx"), loop("y_1")).program
     q = accepted(p, compute_at(p, block("bx"), loop("x_1")))
-    assert outline(q).splitlines()[:4] == [
-        "y_1 in 0+8", "  x_1 in 0+6", "    y_3 in 0+3", "      x_3 in 0+1"]
+    assert outline(q).splitlines()[:4] == ["y_1 in 0+8", "  x_1 in 0+6", "    y_3 in 0+3", "      x_3 in 0+1"]
 
 
 def test_a_tail_gives_a_guard_and_a_shorter_loop():
     p = split(blur(), loop("y_1"), sizes(None, 9)).program
     q = accepted(p, compute_at(p, block("bx"), loop("y_1_0")))
     assert [line.strip() for line in outline(q).splitlines()[1:4]] == [
-        "y_1 in 0+10", "x_2 in 0+6", "bx[y = y_1, x = x_2]"]
+        "y_1 in 0+10",
+        "x_2 in 0+6",
+        "bx[y = y_1, x = x_2]",
+    ]
     p = split(blur(), loop("y_1"), sizes(None, 5)).program
     q = accepted(p, compute_at(p, block("bx"), loop("y_1_0")))
     assert [line.strip() for line in outline(q).splitlines()[1:4]] == [
-        "y_1 in 0+7", "x_2 in 0+6", "bx[y = (y_1_0 * 5) + y_1, x = x_2] where y < 10"]
+        "y_1 in 0+7",
+        "x_2 in 0+6",
+        "bx[y = (y_1_0 * 5) + y_1, x = x_2] where y < 10",
+    ]
 
 
 def test_a_strided_consumer():
     p = conv2d(8, 8, 2, 2, stride=2)
     q = accepted(p, compute_at(p, block("pad"), loop("h_1")))
     assert [line.strip() for line in part(q, "h_4")[:4]] == [
-        "h_4 in 0+3", "w_4 in 0+9", "c_1 in 0+2", "pad[h = (h_1 * 2) + h_4, w = w_4, c = c_1]"]
+        "h_4 in 0+3",
+        "w_4 in 0+9",
+        "c_1 in 0+2",
+        "pad[h = (h_1 * 2) + h_4, w = w_4, c = c_1]",
+    ]
 
 
 @pytest.mark.parametrize("where", ["h_1", "w_1", "co", "r", "s", "ci"])
@@ -89,20 +102,22 @@ def test_reductions_are_recreated_entirely():
         made = compute_at(p, block(name), loop(where))
         assert verify(made.program) == ()
         p = made.program
-    assert outline(p) == "\n".join((
-        "i_3 in 0+6",
-        "  i_1 in 0+1",
-        "    k_1 in 0+8",
-        "      top[i = i_1 + i_3, k = k_1]",
-        "  i_2 in 0+1",
-        "    j_2 in 0+8",
-        "      ex[i = i_2 + i_3, j = j_2]",
-        "  i_4 in 0+1",
-        "    k_2 in 0+8",
-        "      total[i = i_3 + i_4, k = k_2]",
-        "  j_1 in 0+8",
-        "    norm[i = i_3, j = j_1]",
-    ))
+    assert outline(p) == "\n".join(
+        (
+            "i_3 in 0+6",
+            "  i_1 in 0+1",
+            "    k_1 in 0+8",
+            "      top[i = i_1 + i_3, k = k_1]",
+            "  i_2 in 0+1",
+            "    j_2 in 0+8",
+            "      ex[i = i_2 + i_3, j = j_2]",
+            "  i_4 in 0+1",
+            "    k_2 in 0+8",
+            "      total[i = i_3 + i_4, k = k_2]",
+            "  j_1 in 0+8",
+            "    norm[i = i_3, j = j_1]",
+        )
+    )
 
 
 def test_several_consumers_under_one_loop():
@@ -110,7 +125,11 @@ def test_several_consumers_under_one_loop():
     for name in ("right", "left", "first"):
         p = accepted(diamond(), compute_at(p, block(name), loop("x_3")))
     assert [line.strip() for line in outline(p).splitlines() if "[" in line] == [
-        "first[x = x_1 + x_3]", "right[x = x_3 + x_4]", "left[x = x_2 + x_3]", "join[x = x_3]"]
+        "first[x = x_1 + x_3]",
+        "right[x = x_3 + x_4]",
+        "left[x = x_2 + x_3]",
+        "join[x = x_3]",
+    ]
 
 
 def test_index_chooses_the_position():
@@ -236,7 +255,8 @@ def test_a_block_moves_inside_a_nested_scope():
         accepted(p, reverse_compute_at(p, block("use"), loop("m"))),
     ):
         assert block_at(path_to_block(q, "make")).axes[0].binding == Binary("+", Var("r"), Var("y_1")) or (
-            block_at(path_to_block(q, "use")).axes[0].binding == Binary("+", Var("r"), Var("y_1")))
+            block_at(path_to_block(q, "use")).axes[0].binding == Binary("+", Var("r"), Var("y_1"))
+        )
 
 
 def test_compute_at_refuses_under_control_flow():
@@ -286,7 +306,10 @@ def test_a_consumer_follows_the_tile():
     p = split(chain(), loop("x"), sizes(None, 3)).program
     q = accepted(p, reverse_compute_at(p, block("second"), loop("x_0")))
     assert [line.strip() for line in part(q, "x_2")] == [
-        "x_2 in 0+3", "y_2 in 0+16", "second[x = (x_0 * 3) + x_2, y = y_2] where x < 8"]
+        "x_2 in 0+3",
+        "y_2 in 0+16",
+        "second[x = (x_0 * 3) + x_2, y = y_2] where x < 8",
+    ]
 
 
 def test_a_strided_window_follows_its_tile():
@@ -299,7 +322,10 @@ def test_a_strided_window_follows_its_tile():
     p = split(b.finish(), loop("x"), sizes(None, 4)).program
     q = accepted(p, reverse_compute_at(p, block("pool"), loop("x_0")))
     assert [line.strip() for line in part(q, "i_1")] == [
-        "i_1 in 0+2", "r_1 in 0+2", "pool[i = (x_0 * 2) + i_1, r = r_1]"]
+        "i_1 in 0+2",
+        "r_1 in 0+2",
+        "pool[i = (x_0 * 2) + i_1, r = r_1]",
+    ]
 
 
 def test_a_reduction_follows_its_reduction_tile():
@@ -307,7 +333,10 @@ def test_a_reduction_follows_its_reduction_tile():
     q = split(p, loop("j"), sizes(None, 4)).program
     q = accepted_close(p, reverse_compute_at(q, block("total"), loop("j_0")))
     assert [line.strip() for line in part(q, "i_4")[:3]] == [
-        "i_4 in 0+1", "k_2 in 0+4", "total[i = i_1 + i_4, k = (j_0 * 4) + k_2]"]
+        "i_4 in 0+1",
+        "k_2 in 0+4",
+        "total[i = i_1 + i_4, k = (j_0 * 4) + k_2]",
+    ]
 
 
 def accepted_close(before, outcome):
@@ -413,7 +442,12 @@ def test_an_epilogue_follows_a_decomposed_reduction():
     assert [x.name for x in legal_loops(p, block("add"), "reverse_compute_at")] == ["h_1", "w_1", "co"]
     q = accepted(p, reverse_compute_at(p, block("add"), loop("w_1")))
     assert [line.strip().split("[")[0] for line in outline(q).splitlines() if "[" in line] == [
-        "pad", "conv_init", "conv_update", "add", "relu"]
+        "pad",
+        "conv_init",
+        "conv_update",
+        "add",
+        "relu",
+    ]
     with refused("MS346", "loop `r` still reduces in block `conv_update`"):
         reverse_compute_at(p, block("add"), loop("r"))
 

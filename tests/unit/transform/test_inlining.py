@@ -48,7 +48,8 @@ def test_a_formula_goes_into_its_reader():
     assert regions(q, "second") == ["A[x, y]"]
     assert made.handles == ()
     assert made.forward == {
-        BlockRef("first"): Gone("compute_inline", (BlockRef("second"),)), BufferRef("T"): Gone("compute_inline"),
+        BlockRef("first"): Gone("compute_inline", (BlockRef("second"),)),
+        BufferRef("T"): Gone("compute_inline"),
         LoopRef("x"): Gone("compute_inline", (BlockRef("second"),)),
         LoopRef("y"): Gone("compute_inline", (BlockRef("second"),)),
     }
@@ -159,10 +160,13 @@ def collapsing(b, a, t, x):
     t[x // 2] = a[x // 2]
 
 
-@pytest.mark.parametrize("body, code, words", [
-    (two_stores, "MS351", "more than one store"),
-    (collapsing, "MS353", "cannot be inverted"),
-])
+@pytest.mark.parametrize(
+    "body, code, words",
+    [
+        (two_stores, "MS351", "more than one store"),
+        (collapsing, "MS353", "cannot be inverted"),
+    ],
+)
 def test_compute_inline_refuses_what_is_no_formula(body, code, words):
     b = ProgramBuilder("p")
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (4,))
@@ -327,8 +331,7 @@ def test_reverse_compute_inline_refuses_races():
 # ------------------------------------------------------------------ places
 def test_places():
     p = conv2d(5, 5, 2, 2)
-    assert legal_locations(p, block("pad")) == (
-        Place.INLINE, Place.ROOT, loop("h_1"), loop("w_1"), loop("co"))
+    assert legal_locations(p, block("pad")) == (Place.INLINE, Place.ROOT, loop("h_1"), loop("w_1"), loop("co"))
     assert legal_locations(p, block("relu")) == (Place.ROOT,)
     assert legal_locations(p, block("conv")) == (Place.ROOT, loop("h_2"), loop("w_2"), loop("co_1"))
 

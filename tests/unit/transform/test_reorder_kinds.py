@@ -223,7 +223,6 @@ def test_vectorize_over_unrolled_loops():
     with refused("MS311", "inside the vectorized loop `j`"):
         parallel(split_inner(vectorize(p, loop("j")).program), loop("u"))
 
-
     with refused("MS311", "loop `u_1` is inside the vector loop `j`"):
         split(split_inner(vectorize(p, loop("j")).program), loop("u"), sizes(None, 4))
 

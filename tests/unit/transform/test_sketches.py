@@ -58,8 +58,11 @@ class Steps:
         expected = interpret.run(before, arrays)
         for k in range(draws):
             values = {s.name: rows(s.domain)[(k * 7 + len(s.name)) % len(rows(s.domain))] for s in self.symbols}
-            found = interpret.run(self.program, arrays, sizes={
-                s.name: values[s.name] if s.position is not None else values[s.name][0] for s in self.symbols})
+            found = interpret.run(
+                self.program,
+                arrays,
+                sizes={s.name: values[s.name] if s.position is not None else values[s.name][0] for s in self.symbols},
+            )
             assert all((expected[n] == found[n]).all() for n in expected), values
 
 
@@ -106,8 +109,16 @@ def conv2d(h: int, w: int, ci: int, co: int) -> Program:
     with b.block("pad", spatial("n", 1), spatial("h", h + 2), spatial("w", w + 2), spatial("c", ci)) as (n, i, j, c):
         inside = (i >= 1) & (i < h + 1) & (j >= 1) & (j < w + 1)
         xp[n, i, j, c] = select(inside, x[n, i - 1, j - 1, c], 0.0)
-    with b.block("conv", spatial("n", 1), spatial("h", h), spatial("w", w), spatial("co", co),
-                 reduce("r", 3), reduce("s", 3), reduce("ci", ci)) as (n, i, j, o, r, t, c):
+    with b.block(
+        "conv",
+        spatial("n", 1),
+        spatial("h", h),
+        spatial("w", w),
+        spatial("co", co),
+        reduce("r", 3),
+        reduce("s", 3),
+        reduce("ci", ci),
+    ) as (n, i, j, o, r, t, c):
         acc[n, i, j, o] += xp[n, i + r, j + t, c] * f[r, t, c, o]
     with b.block("add", spatial("n", 1), spatial("h", h), spatial("w", w), spatial("co", co)) as (n, i, j, o):
         biased[n, i, j, o] = acc[n, i, j, o] + bias[o]

@@ -41,8 +41,9 @@ def conv2d(h: int = 6, w: int = 6, ci: int = 2, co: int = 4, stride: int = 1) ->
     with b.block("pad", spatial("h", h + 2), spatial("w", w + 2), spatial("c", ci)) as (i, j, c):
         inside = (i >= 1) & (i < h + 1) & (j >= 1) & (j < w + 1)
         xp[i, j, c] = select(inside, x[i - 1, j - 1, c], 0.0)
-    with b.block("conv", spatial("h", oh), spatial("w", ow), spatial("co", co), reduce("r", 3), reduce("s", 3),
-                 reduce("ci", ci)) as (i, j, c, r, s, k):
+    with b.block(
+        "conv", spatial("h", oh), spatial("w", ow), spatial("co", co), reduce("r", 3), reduce("s", 3), reduce("ci", ci)
+    ) as (i, j, c, r, s, k):
         acc[i, j, c] += xp[i * stride + r, j * stride + s, k] * f[r, s, k, c]
     with b.block("add", spatial("h", oh), spatial("w", ow), spatial("co", co)) as (i, j, c):
         biased[i, j, c] = acc[i, j, c] + bias[c]
