@@ -27,7 +27,9 @@ def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) ->
     return found
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], rounds: int = 31, least: float = 0.004) -> dict[str, list[float]]:
+def interleaved(
+    runs: Mapping[str, Callable[[], object]], rounds: int = 31, least: float = 0.004
+) -> dict[str, list[float]]:
     """Times of several things in turn, A B C A B C …, so that a drifting machine is fair to all."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():

@@ -1,6 +1,6 @@
 """The long campaign: random programs under random sequences of primitives; the summary goes to docs/campaign.md.
 
-    python benchmarks/fuzz_primitives.py --pairs 20000
+python benchmarks/fuzz_primitives.py --pairs 20000
 """
 
 from __future__ import annotations
@@ -49,15 +49,23 @@ are numbers, or decisions (`perfect_tile`, `tile`, `choose`) that stay symbols u
 
 def page(tally: Tally, seed: int) -> str:
     """The summary as Markdown."""
-    rows = [(f"`{op}`", tally.tried[op], tally.applied[op], tally.tried[op] - tally.applied[op], tally.late[op])
-            for op in WEIGHTS]
-    versions = ", ".join((f"Python {platform.python_version()}",
-                          *(f"{p} {version(p)}" for p in ("mslang", "numpy", "llvmlite"))))
+    rows = [
+        (f"`{op}`", tally.tried[op], tally.applied[op], tally.tried[op] - tally.applied[op], tally.late[op])
+        for op in WEIGHTS
+    ]
+    versions = ", ".join(
+        (f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("mslang", "numpy", "llvmlite")))
+    )
     return PAGE.format(
-        pairs=tally.pairs, seed=seed, versions=versions, applied=tally.applied.total(), faults=len(tally.faults),
+        pairs=tally.pairs,
+        seed=seed,
+        versions=versions,
+        applied=tally.applied.total(),
+        faults=len(tally.faults),
         mean=tally.applied.total() / tally.pairs,
         checks="\n".join(f"| of these, {what} | {n} |" for what, n in sorted(tally.checks.items())),
-        rows=table(("primitive", "tried", "applied", "rejected", "after three others"), rows))
+        rows=table(("primitive", "tried", "applied", "rejected", "after three others"), rows),
+    )
 
 
 def show(fault: Fault) -> None:

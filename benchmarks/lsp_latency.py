@@ -1,6 +1,6 @@
 """Latency of the language server in a 1,000-line file: each request after a keystroke, over standard input and output.
 
-    python benchmarks/lsp_latency.py
+python benchmarks/lsp_latency.py
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ def sample(lines: int) -> str:
     found, count, k = [], 0, 0
     while count < lines:
         body = "\n".join(x for x in texts[k % len(texts)].splitlines() if not x.startswith("use "))
-        names = [line.split()[1].split("(")[0].split("[")[0] for line in body.splitlines()
-                 if line.startswith(("program ", "schedule ", "space ", "fn ", "rule "))]
+        names = [
+            line.split()[1].split("(")[0].split("[")[0]
+            for line in body.splitlines()
+            if line.startswith(("program ", "schedule ", "space ", "fn ", "rule "))
+        ]
         for name in names:
             body = "\n".join(_renamed(line, name, f"{name}_{k}") for line in body.splitlines())
         found.append(body)
@@ -79,9 +82,12 @@ class Client:
     def type(self, uri: str, at: types.Position, text: str) -> None:
         """One keystroke."""
         self.version += 1
-        self.client.text_document_did_change(types.DidChangeTextDocumentParams(
-            types.VersionedTextDocumentIdentifier(uri=uri, version=self.version),
-            [types.TextDocumentContentChangePartial(types.Range(at, at), text)]))
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(uri=uri, version=self.version),
+                [types.TextDocumentContentChangePartial(types.Range(at, at), text)],
+            )
+        )
 
     async def findings(self) -> float:
         """Wait for the diagnostics of the text as it is now."""
@@ -122,25 +128,37 @@ async def measure(folder: Path) -> None:
         client.type(uri, here, "#" if k == 0 else "x")
         times["diagnostics"].append(await client.findings())
         place = types.Position(split, lines[split].index(".split(") + 1)
-        times["completion"].append(await timed(lambda p=place: client.client.text_document_completion_async(
-            types.CompletionParams(document, p))))
+        times["completion"].append(
+            await timed(
+                lambda p=place: client.client.text_document_completion_async(types.CompletionParams(document, p))
+            )
+        )
         axis = types.Position(split, lines[split].index(".split(") - 1)
-        times["hover"].append(await timed(lambda p=axis: client.client.text_document_hover_async(
-            types.HoverParams(document, p))))
-        times["symbols"].append(await timed(lambda: client.client.text_document_document_symbol_async(
-            types.DocumentSymbolParams(document))))
+        times["hover"].append(
+            await timed(lambda p=axis: client.client.text_document_hover_async(types.HoverParams(document, p)))
+        )
+        times["symbols"].append(
+            await timed(lambda: client.client.text_document_document_symbol_async(types.DocumentSymbolParams(document)))
+        )
         times["irAt"].append(await timed(lambda: ir_at(client, uri, types.Position(split, 8))))
     await client.client.shutdown_async(None)
     client.client.exit(None)
     print(f"{text.count(chr(10))} lines, {ROUNDS} keystrokes\n")
-    print(table(("request", "p50", "p95", "goal"), [
-        (name, show(statistics.median(found)), show(percentile(found, 95)), show(GOALS[name]))
-        for name, found in times.items()]))
+    print(
+        table(
+            ("request", "p50", "p95", "goal"),
+            [
+                (name, show(statistics.median(found)), show(percentile(found, 95)), show(GOALS[name]))
+                for name, found in times.items()
+            ],
+        )
+    )
 
 
 def ir_at(client: Client, uri: str, place: types.Position) -> Awaitable[Any]:
-    return client.client.protocol.send_request_async("mslang/irAt", {
-        "textDocument": {"uri": uri}, "position": {"line": place.line, "character": place.character}})
+    return client.client.protocol.send_request_async(
+        "mslang/irAt", {"textDocument": {"uri": uri}, "position": {"line": place.line, "character": place.character}}
+    )
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Draw what `mslang tune examples/gemm.ms` prints: writes docs/tune.svg from a real run.
 
-    python benchmarks/picture.py [--trials 32]
+python benchmarks/picture.py [--trials 32]
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "examples").mkdir()
         shutil.copy(ROOT / "examples" / "gemm.ms", Path(folder) / "examples" / "gemm.ms")
-        done = subprocess.run([sys.executable, "-m", "mslang", *words], cwd=folder, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-m", "mslang", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
         written = (Path(folder) / "examples" / "gemm.ms").read_text()
     console = Console(record=True, width=118, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(Text(f"$ mslang {' '.join(words)}", style="bold"))

@@ -25,8 +25,9 @@ from mslang.tune.database import Database
 
 def mslang(*words: str, folder: Path) -> str:
     """What the command prints; its own errors stay visible."""
-    return subprocess.run([sys.executable, "-m", "mslang.cli.main", *words], cwd=folder, check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
+    return subprocess.run(
+        [sys.executable, "-m", "mslang.cli.main", *words], cwd=folder, check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
 
 
 def main() -> None:
@@ -46,14 +47,18 @@ def main() -> None:
     times = [r["seconds"] for r in runs]
     middle = statistics.median(times)
     allowed = [max(0.05 * middle, 3 * r["mad"]) for r in runs]
-    rows = [(r["program"][:12], f"{t * 1e6:.2f} µs", f"{100 * (t / middle - 1):+.1f} %", f"± {100 * a / middle:.1f} %")
-            for r, t, a in zip(runs, times, allowed, strict=True)]
+    rows = [
+        (r["program"][:12], f"{t * 1e6:.2f} µs", f"{100 * (t / middle - 1):+.1f} %", f"± {100 * a / middle:.1f} %")
+        for r, t, a in zip(runs, times, allowed, strict=True)
+    ]
     print(table(("program", "time", "of the median", "allowed"), rows))
     same = {r["program"] for r in runs} == {best.candidate}
     near = all(abs(t - middle) <= a for t, a in zip(times, allowed, strict=True))
     print(f"\nprogram: {'identical, the one on record' if same else 'DIFFERENT'}")
-    print(f"time: median {middle * 1e6:.2f} µs, {'all within' if near else 'NOT all within'} what is allowed; "
-          f"when tuned {(best.seconds or 0.0) * 1e6:.2f} µs")
+    print(
+        f"time: median {middle * 1e6:.2f} µs, {'all within' if near else 'NOT all within'} what is allowed; "
+        f"when tuned {(best.seconds or 0.0) * 1e6:.2f} µs"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Replaying schedules: new sketches, further draws by substitution, and the time to compile a candidate.
 
-    python benchmarks/replay.py
+python benchmarks/replay.py
 """
 
 from __future__ import annotations
@@ -25,16 +25,26 @@ def main() -> None:
     for file, name in TILED.items():
         module = ms.load(WORKLOADS / file)
         space = module.space(name, target=target)
-        candidates = [c for c in (space.attempt(0, k) for k in range(4 * DRAWS)) if isinstance(c, Candidate)][:DRAWS]
-        instructions = len(candidates[0].trace.instructions)
+        drawn = (space.attempt(0, k) for k in range(4 * DRAWS))
+        candidates = [c for c in drawn if isinstance(c, Candidate)][:DRAWS]
         fresh = seconds(lambda module=module, name=name: module.space(name, target=target).attempt(1), 7)
         again = seconds(lambda space=space, c=candidates[0]: space.replay(c.decisions), 15)
         lowering = [seconds(lambda c=c: lower(c.program, target), 1)[0] for c in candidates[:20]]
         kernels = [lower(c.program, target) for c in candidates[:20]]
         compiling = [seconds(lambda k=k: compile(k, target), 1)[0] for k in kernels]
-        rows.append((f"{file}:{name}", instructions, show(statistics.median(fresh)), f"{1 / statistics.median(again):.0f}/s",
-                     show(statistics.median(lowering)), show(statistics.median(compiling)), show(percentile(compiling, 95))))
-    print(table(("sketch", "instructions", "first replay", "draws by substitution", "lower", "compile", "compile p95"), rows))
+        rows.append(
+            (
+                f"{file}:{name}",
+                len(candidates[0].trace.instructions),
+                show(statistics.median(fresh)),
+                f"{1 / statistics.median(again):.0f}/s",
+                show(statistics.median(lowering)),
+                show(statistics.median(compiling)),
+                show(percentile(compiling, 95)),
+            )
+        )
+    head = ("sketch", "instructions", "first replay", "draws by substitution", "lower", "compile", "compile p95")
+    print(table(head, rows))
 
 
 if __name__ == "__main__":

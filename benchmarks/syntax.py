@@ -1,6 +1,6 @@
 """Lexing, parsing, re-parsing after a keystroke, formatting, and start-up of the command.
 
-    python benchmarks/syntax.py
+python benchmarks/syntax.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def sample(lines: int) -> str:
     texts = [p.read_text() for p in sorted(WORKLOADS.glob("*.ms"))]
     while count < lines:
         text = texts[k % len(texts)]
-        parts.append(text if k < len(texts) else text.replace("schedule ", f"schedule r{k}_").replace("program ", f"program r{k}_"))
+        if k >= len(texts):
+            text = text.replace("schedule ", f"schedule r{k}_").replace("program ", f"program r{k}_")
+        parts.append(text)
         count += text.count("\n")
         k += 1
     return "\n".join("\n".join(parts).splitlines()[:lines]) + "\n"
@@ -52,10 +54,15 @@ def main() -> None:
         "mslang --help": [sys.executable, "-m", "mslang", "--help"],
         "mslang check gemm.ms": [sys.executable, "-m", "mslang", "check", str(WORKLOADS / "gemm.ms")],
     }
-    print(table(("whole process", "median", "p95"), [
-        (name, *figures(seconds(lambda c=command: subprocess.run(c, capture_output=True, check=True), 11)))
-        for name, command in commands.items()
-    ]))
+    print(
+        table(
+            ("whole process", "median", "p95"),
+            [
+                (name, *figures(seconds(lambda c=command: subprocess.run(c, capture_output=True, check=True), 11)))
+                for name, command in commands.items()
+            ],
+        )
+    )
 
 
 def figures(times: list[float]) -> tuple[str, str]:

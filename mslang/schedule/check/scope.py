@@ -25,7 +25,7 @@ from mslang.syntax import tree
 
 TAILS = ("guard", "pad", "peel", "shift")
 _COPIES = ("cp_async",)
-_AXES = tuple(f"{a}.{d}" for a in ("blockIdx", "threadIdx", "vthread") for d in "xyz") + ("vthread",)
+_AXES = ("blockIdx", "threadIdx", "vthread")
 
 PARAM_KINDS = {
     "int": SIZE,
@@ -56,7 +56,7 @@ def builtin_names() -> dict[str, Binding]:
     names = {s: Binding(SCOPE) for s in SCOPES if "." not in s}
     # `wmma.a` and `threadIdx.x` are written with a dot: the first part is a name, the checker follows the rest.
     names |= {s.partition(".")[0]: Binding(SCOPE) for s in SCOPES if "." in s and s.partition(".")[0] not in names}
-    names |= {a.partition(".")[0]: Binding(AXIS) for a in _AXES}
+    names |= {a: Binding(AXIS) for a in _AXES}
     names |= {t: Binding(TAIL) for t in TAILS}
     names |= {c: Binding(STR) for c in _COPIES}
     return names | {w: Binding(Static(Kind.LOCATION)) for w in ("root", "inline")}

@@ -170,7 +170,8 @@ def test_statements(text: str, shown: str | None) -> None:
         (
             "program p[M: dyn(8) = 4, N](a: f32[M], inout b: f32 @ g = 1) {}",
             "Program([], , p, [SizeParam(M, Call(dyn, [Arg(8, None, False)]), 4) SizeParam(N, None, None)], "
-            "[Param(a, Type(f32, [M], None), in, None) Param(b, Type(f32, None, Place([g], [])), inout, 1)], Body([], True))",
+            "[Param(a, Type(f32, [M], None), in, None) Param(b, Type(f32, None, Place([g], [])), inout, 1)], "
+            "Body([], True))",
         ),
         (
             "schedule s(n: int = 1) for a.p on t(x) { }",
@@ -180,8 +181,8 @@ def test_statements(text: str, shown: str | None) -> None:
         ("schedule s = r with { }", "Schedule([], , s, [], None, None, None, r, [])"),
         (
             "@o(a) @p rule r(b: block) when c { }",
-            "Rule([Attribute(o, [Arg(a, None, False)]) Attribute(p, [])], , r, [Param(b, Type(block, None, None), in, None)], "
-            "c, Body([], True))",
+            "Rule([Attribute(o, [Arg(a, None, False)]) Attribute(p, [])], , r, "
+            "[Param(b, Type(block, None, None), in, None)], c, Body([], True))",
         ),
         ("fn f(l: intrin) { }", "Fn([], , f, [Param(l, Type(intrin, None, None), in, None)], Body([], True))"),
         (
