@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mslang.cli.common import counted, note, read_text
+from mslang.cli.common import bounded_depth, counted, note, read_text
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, Texts, print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, Severity
@@ -28,10 +28,10 @@ def run(args: argparse.Namespace) -> int:
     for name in dict.fromkeys(args.files):
         try:
             texts[name] = read_text(Path(name))
+            with bounded_depth(name):
+                found += findings(load(name, texts[name]))
         except MsError as error:
             found += error.diagnostics
-            continue
-        found += findings(load(name, texts[name]))
     form = "json" if args.json else args.format
     print_diagnostics(found, form, stream=sys.stdout, texts=Texts(texts))
     errors = sum(d.severity is Severity.ERROR for d in found)

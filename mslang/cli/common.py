@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from mslang.diagnostics import MsError, problem
@@ -36,6 +37,18 @@ def read_text(path: Path) -> str:
         raise MsError(problem(
             "MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path"
         )) from error
+
+
+@contextmanager
+def bounded_depth(what: object) -> Iterator[None]:
+    """MS705 where a text is nested so deeply that walking it would take all of the stack."""
+    try:
+        yield
+    except RecursionError:
+        raise MsError(problem(
+            "MS705", f"{what} is nested too deeply",
+            why="thousands of operators or brackets stand inside each other", help="name parts of it with `let`",
+        )) from None
 
 
 def decoded(data: bytes, name: str) -> str:

@@ -7,7 +7,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import decoded, emit, encoded, note, read_text, write_text
+from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text, write_text
 from mslang.cli.main import DONE, FINDINGS
 from mslang.diagnostics import MsError
 
@@ -39,7 +39,8 @@ def _from_stdin(args: argparse.Namespace) -> bool:
 
     data = sys.stdin.buffer.read()
     before = decoded(data, "standard input")
-    after = format_text(before)
+    with bounded_depth("standard input"):
+        after = format_text(before)
     if args.check or args.diff:
         _report(args, "standard input", before, after)
     else:
@@ -51,7 +52,8 @@ def _file(args: argparse.Namespace, path: Path) -> bool:
     from mslang.syntax.format import format_text
 
     before = read_text(path)
-    after = format_text(before)
+    with bounded_depth(path):
+        after = format_text(before)
     if before != after and not (args.check or args.diff):
         write_text(path, after)
     _report(args, str(path), before, after)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 def load_clean(path: Path) -> Module:
     """A file's module; raises its errors, prints its warnings."""
-    from mslang.cli.common import read_text
+    from mslang.cli.common import bounded_depth, read_text
     from mslang.cli.render import Texts, print_diagnostics
     from mslang.ide.findings import findings
     from mslang.sema.modules import load
 
-    module = load(str(path), read_text(path))
-    found = findings(module)
+    with bounded_depth(path):
+        module = load(str(path), read_text(path))
+        found = findings(module)
     errors = [d for d in found if d.severity is Severity.ERROR]
     if errors:
         raise MsError(*errors)

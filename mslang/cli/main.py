@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
-from mslang.cli.common import UsageError
+from mslang.cli.common import UsageError, bounded_depth
 from mslang.diagnostics import MsError, TargetError, problem
 
 DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -103,16 +103,12 @@ def _main(words: list[str]) -> int:
     args = parser.parse_args(words)
     assert module is not None  # argparse has refused every other verb
     try:
-        return module.run(args)
+        with bounded_depth("the program"):
+            return module.run(args)
     except MsError as error:
         return _report(error, as_json=getattr(args, "json", False))
     except BrokenPipeError:
         raise
-    except RecursionError:
-        return _report(MsError(problem(
-            "MS705", "the text is nested too deeply", why="thousands of operators or brackets stand inside each other",
-            help="name parts of it with `let`",
-        )), as_json=args.json)
     except OSError as error:
         if error.filename is None:
             raise

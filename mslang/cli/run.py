@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     elif result.outcome is not Outcome.MEASURED or timing is None:
         note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
     else:
-        print(f"time      {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing.median)}")
+        time = f"{seconds_text(timing.median)} ± {seconds_text(timing.mad)}"
+        print(f"time      {time}  {scale.rate(timing.median)}".rstrip())
         print(f"range     {seconds_text(timing.min)} to {seconds_text(max(timing.samples))} "
               f"in {len(timing.samples)} × {timing.runs} calls")
         print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))

@@ -137,7 +137,7 @@ def _write(args: argparse.Namespace, path: Path, named: Named, done: Finished, s
     if done.best is not None and done.best.seconds is not None and done.confirmed:
         if done.best.seconds < written.get(key, float("inf")):
             sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
-            time = f"{seconds_text(done.best.seconds)}, {scale.rate(done.best.seconds)}"
+            time = ", ".join(filter(None, (seconds_text(done.best.seconds), scale.rate(done.best.seconds))))
             doc = f"Found by `mslang tune`: {time}{sizes}\non {done.best.device}; record {done.best.id}."
             write_text(path, with_schedule(str(path), read_text(path), named.best, done.best.schedule, doc))
             written[key] = done.best.seconds

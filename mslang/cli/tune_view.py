@@ -85,7 +85,7 @@ class _Progress:
 
     def best_text(self) -> str:
         seconds = None if self.best is None else self.best.seconds
-        return self.best_time() if seconds is None else f"{self.best_time()}  {self.scale.rate(seconds)}"
+        return self.best_time() if seconds is None else f"{self.best_time()}  {self.scale.rate(seconds)}".rstrip()
 
 
 class _Plain:
@@ -203,7 +203,7 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
         return "\n".join([*lines, "nothing valid was found"])
     timing = done.best.result.timing
     spread = f" ± {seconds_text(timing.mad)}" if timing is not None else ""
-    lines.append(f"best      {seconds_text(done.best.seconds)}{spread}  {scale.rate(done.best.seconds)}")
+    lines.append(f"best      {seconds_text(done.best.seconds)}{spread}  {scale.rate(done.best.seconds)}".rstrip())
     if scale.operations and scale.peak:
         lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s, measured on this machine with f32")
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]

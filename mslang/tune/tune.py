@@ -63,7 +63,7 @@ def tune(task: Task, settings: Settings, *, database: Path, workers: int | None 
             Workers(builders, work=work) as pools,
         ):
             listen(Preparing(task.program.name))
-            _prepare(pools, task, folder, settings.seed)
+            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed))
             search = Search(task, settings, store, pools, folder, run, roofline, listen)
             interruption.stop = search.stop
             return search.run(builders)
@@ -83,18 +83,6 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
     store.add_workload(Workload(hash, task.program.name, print_program(task.program)))
     store.add_run(run)
     return run.id, settings
-
-
-def _prepare(pools: Workers, task: Task, folder: str, seed: int) -> None:
-    from pebble import ProcessExpired
-
-    try:
-        pools.prepare(PrepareJob(task.program, task.target, folder, seed))
-    except ProcessExpired as error:
-        raise MsError(problem("MS502", f"the unscheduled {task.program.name} crashes when it runs", why=str(error),
-                              help="is there enough memory for its arrays?")) from error
-    except MemoryError as error:
-        raise MsError(problem("MS502", f"there is not enough memory for the arrays of {task.program.name}")) from error
 
 
 class _Interruption:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from mslang.diagnostics import MsError, problem
 from mslang.tune import job as jobs
 from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
 from mslang.tune.record import Outcome, Result
@@ -92,10 +93,19 @@ class Workers:
         """Compute the reference results; waits.
 
         Raises:
-            MsError, MemoryError: what went wrong there.
-            ProcessExpired: the process died.
+            MsError: MS502, the unscheduled program does not run; or why it cannot be compiled.
         """
-        self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]).result()
+        from pebble import ProcessExpired
+
+        name = task.program.name
+        try:
+            self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]).result()
+        except ProcessExpired as error:
+            raise MsError(problem("MS502", f"the unscheduled {name} crashes when it runs", why=_how(error.exitcode),
+                                  help="is there enough memory for its arrays?")) from error
+        except MemoryError as error:
+            raise MsError(problem("MS502", f"there is not enough memory for the arrays of {name}",
+                                  why=str(error) or None, help="give smaller sizes: `--set`")) from error
 
     def build(self, task: BuildJob) -> ProcessFuture[bytes]:
         """Start compiling a candidate."""

@@ -112,10 +112,14 @@ DEEP = {"brackets": "(" * 3000 + "A[i]" + ")" * 3000, "sum": " + ".join(["A[i]"]
 @pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
 def test_what_is_nested_too_deeply_is_refused(good: Path, capsys: Captured, text: str) -> None:
     good.write_text(GOOD.replace("A[i]", text))
-    for verb in ("check", "expand"):
-        if status(verb, "good.ms") != 0:
+    both = "good.ms", "bad.ms"
+    for words in (("check", *both), ("expand", "good.ms"), ("fmt", "good.ms"), ("test", *both)):
+        if status(*words) != 0:
             told = capsys.readouterr()
-            assert "MS999" not in told.err and "MS705" in told.err
+            shown = told.out + told.err
+            assert "MS999" not in shown and "MS705" in shown, words
+            # The other file is looked at all the same.
+            assert "MS101" in shown or "bad.ms" not in words
 
 
 def test_json_is_one_value_a_line(good: Path, capsys: Captured) -> None:

@@ -49,6 +49,16 @@ def prepare(job: bytes) -> bytes:
     return b""
 
 
+def prepare_too_much(job: bytes) -> bytes:
+    """Ask for more memory than a worker may have."""
+    return bytes(1 << 34)
+
+
+def prepare_and_die(job: bytes) -> bytes:
+    """Crash."""
+    os.abort()
+
+
 def build(job: bytes) -> bytes:
     """Compile nothing, or worse."""
     match mood(pickle.loads(job).program):

@@ -7,6 +7,7 @@ from pathlib import Path
 import chaos
 import pytest
 
+from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate, Space
@@ -15,6 +16,7 @@ from mslang.sema.modules import load
 from mslang.target.description import GENERIC
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
+from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Confirming, Event, Finished, Started, Trial
 from mslang.tune.record import Outcome, Record
 from mslang.tune.roofline import Roofline
@@ -170,3 +172,12 @@ def test_an_interrupted_search_keeps_what_it_found(tmp_path: Path, how: str) -> 
     assert any(isinstance(e, Confirming) for e in told) is (how == "stop")
     assert told[-1] is done
     assert len({r.candidate for r in kept(tmp_path)}) == 5
+
+
+def test_results_that_cannot_be_had_are_one_diagnostic(tmp_path: Path) -> None:
+    found = space()
+    job = PrepareJob(found.program, GENERIC, str(tmp_path), 0)
+    for prepare, why in ((chaos.prepare_too_much, "not enough memory"), (chaos.prepare_and_die, "crashes")):
+        with Workers(1, work=Work(prepare), memory=1 << 32) as workers, pytest.raises(MsError) as error:
+            workers.prepare(job)
+        assert error.value.diagnostic.code == "MS502" and why in error.value.diagnostic.message
