@@ -26,7 +26,7 @@ FAULTS = (
     Planted("a dropped predicate: a split that does not divide has no guard", "mslang/transform/loops.py",
             "body = guard(body, inside)", "body = tuple(body)"),
     Planted("a wrong stride: digits of a fused loop", "mslang/transform/loops.py",
-            "inner = arith.size_product(extents[k + 1:])", "inner = arith.size_product(extents[:k])"),
+            "inner = arith.size_product(extents[k + 1 :])", "inner = arith.size_product(extents[:k])"),
     Planted("a swapped index map: inlining reads the element of the transpose", "mslang/transform/formula.py",
             "for d, e in enumerate(indices)}", "for d, e in enumerate(reversed(indices))}"),
     Planted("a wrong position: a decomposed initialisation stands after the updates", "mslang/transform/reduction.py",
