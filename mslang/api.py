@@ -139,10 +139,18 @@ def build(program: Program, target: Target | None = None, *, checked: bool = Fal
     return load_kernel(executable.object, executable.signature)
 
 
-def tune(space: Space, *, trials: int | None = 64, seconds: float | None = None, patience: int | None = None,
-         seed: int = 0, workers: int | None = None, target: Target | None = None,
-         database: str | os.PathLike[str] = ".mslang/records.db",
-         listen: Callable[[Event], None] = lambda _: None) -> Tuned:
+def tune(
+    space: Space,
+    *,
+    trials: int | None = 64,
+    seconds: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    target: Target | None = None,
+    database: str | os.PathLike[str] = ".mslang/records.db",
+    listen: Callable[[Event], None] = lambda _: None,
+) -> Tuned:
     """Search a space for its fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`."""
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned

@@ -86,9 +86,14 @@ def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
     with Database(file, read_only=True) as database:
         record = database.record(args.record)
     if record.workload != structural_hash(space.program):
-        raise MsError(problem("MS604", f"record {args.record} is of another program",
-                              why=f"it is of {record.program}, with other sizes or statements",
-                              help="name the program it was made for, with the same `--set`"))
+        raise MsError(
+            problem(
+                "MS604",
+                f"record {args.record} is of another program",
+                why=f"it is of {record.program}, with other sizes or statements",
+                help="name the program it was made for, with the same `--set`",
+            )
+        )
     return space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
 
 

@@ -34,9 +34,9 @@ def read_text(path: Path) -> str:
     try:
         return decoded(path.read_bytes(), str(path))
     except OSError as error:
-        raise MsError(problem(
-            "MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path"
-        )) from error
+        raise MsError(
+            problem("MS702", f"cannot read {path}", why=error.strerror or str(error), help="check the path")
+        ) from error
 
 
 @contextmanager
@@ -45,10 +45,14 @@ def bounded_depth(what: object) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise MsError(problem(
-            "MS705", f"{what} is nested too deeply",
-            why="thousands of operators or brackets stand inside each other", help="name parts of it with `let`",
-        )) from None
+        raise MsError(
+            problem(
+                "MS705",
+                f"{what} is nested too deeply",
+                why="thousands of operators or brackets stand inside each other",
+                help="name parts of it with `let`",
+            )
+        ) from None
 
 
 def decoded(data: bytes, name: str) -> str:
@@ -90,21 +94,37 @@ def write_text(path: Path, text: str) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise MsError(problem(
-            "MS702", f"cannot write {path}", why=error.strerror or str(error), help="may you write in that folder?"
-        )) from error
+        raise MsError(
+            problem(
+                "MS702", f"cannot write {path}", why=error.strerror or str(error), help="may you write in that folder?"
+            )
+        ) from error
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:
     """`--set M=128`, any number of times."""
-    parser.add_argument("--set", dest="sizes", metavar="NAME=SIZE", action="append", default=[], type=_size,
-                        help="a size of the program, e.g. --set M=128")
+    parser.add_argument(
+        "--set",
+        dest="sizes",
+        metavar="NAME=SIZE",
+        action="append",
+        default=[],
+        type=_size,
+        help="a size of the program, e.g. --set M=128",
+    )
 
 
 def add_pins(parser: argparse.ArgumentParser) -> None:
     """`--pin ti=[8,8,8,8]`, any number of times."""
-    parser.add_argument("--pin", dest="pins", metavar="ADDRESS=VALUE", action="append", default=[], type=_pin,
-                        help="a decision, e.g. --pin ti=[8,8,8,8]")
+    parser.add_argument(
+        "--pin",
+        dest="pins",
+        metavar="ADDRESS=VALUE",
+        action="append",
+        default=[],
+        type=_pin,
+        help="a decision, e.g. --pin ti=[8,8,8,8]",
+    )
 
 
 def _size(text: str) -> tuple[str, int]:

@@ -25,15 +25,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     top = verbs.add_parser("top", help="the fastest", description="The fastest records, of each candidate the last.")
     top.add_argument("-k", type=positive, default=10, metavar="N", help="how many (default 10)")
     export = verbs.add_parser("export", help="records as JSON lines", description="Records as JSON lines.")
-    export.add_argument("--outcome", choices=[o.value for o in Outcome], metavar="OUTCOME",
-                        help=f"only records that ended so: {', '.join(sorted(TRIED))}")
+    export.add_argument(
+        "--outcome",
+        choices=[o.value for o in Outcome],
+        metavar="OUTCOME",
+        help=f"only records that ended so: {', '.join(sorted(TRIED))}",
+    )
     for verb in (top, export):
         verb.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
     for verb in (verbs.add_parser("ls", help="programs and runs", description="Programs and runs."), show, top, export):
-        verb.add_argument("--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE",
-                          help="the store (default: .mslang/records.db)")
-        verb.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
-                          help="JSON lines on standard output")
+        verb.add_argument(
+            "--db",
+            type=Path,
+            default=Path(".mslang/records.db"),
+            metavar="FILE",
+            help="the store (default: .mslang/records.db)",
+        )
+        verb.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="JSON lines on standard output"
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,13 +70,18 @@ def _list(database: Database, args: argparse.Namespace) -> int:
         for r in database.runs():
             emit({"kind": "run", **msgspec.to_builtins(r)})
         return DONE
-    print(table(("program", "hash", "records", "best"),
-                [(n, h[:12], c, seconds_text(b) if b is not None else "–") for n, h, c, b in rows]))
+    print(
+        table(
+            ("program", "hash", "records", "best"),
+            [(n, h[:12], c, seconds_text(b) if b is not None else "–") for n, h, c, b in rows],
+        )
+    )
     runs = database.runs()
     if runs:
         print()
-        print(table(("run", "file", "space", "seed", "made"),
-                    [(r.id, r.file, r.space, r.seed, r.created) for r in runs]))
+        print(
+            table(("run", "file", "space", "seed", "made"), [(r.id, r.file, r.space, r.seed, r.created) for r in runs])
+        )
     return DONE
 
 
@@ -80,8 +95,10 @@ def _show(database: Database, args: argparse.Namespace) -> int:
     timing = r.result.timing
     if timing is not None:
         bound = "at least " if timing.censored else ""
-        print(f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
-              f"({len(timing.samples)} × {timing.runs} calls)")
+        print(
+            f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
+            f"({len(timing.samples)} × {timing.runs} calls)"
+        )
     else:
         print(f"{r.result.outcome.value}: {r.result.reason}")
     for v in r.result.verified:
@@ -107,8 +124,12 @@ def _print_records(records: Iterable[Record], as_json: bool) -> int:
         for r in found:
             emit(_plain(r))
     else:
-        print(table(("record", "program", "time", "target", "decisions"),
-                    [(r.id, r.program, seconds_text(r.seconds or 0.0), r.target, r.decisions) for r in found]))
+        print(
+            table(
+                ("record", "program", "time", "target", "decisions"),
+                [(r.id, r.program, seconds_text(r.seconds or 0.0), r.target, r.decisions) for r in found],
+            )
+        )
     return DONE if found else FINDINGS
 
 

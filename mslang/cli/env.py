@@ -32,28 +32,52 @@ def run(args: argparse.Namespace) -> int:
 
     target = host()
     machine = {
-        "mslang": __version__, "python": platform.python_version(), "system": platform.platform(),
-        "processor": target.cpu, "cores": target.cores, "vector bits": target.vector_bits,
-        "l1 KiB": target.l1 // 1024, "l2 KiB": target.l2 // 1024, "l3 KiB": target.l3 // 1024, "triple": target.triple,
+        "mslang": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": target.cpu,
+        "cores": target.cores,
+        "vector bits": target.vector_bits,
+        "l1 KiB": target.l1 // 1024,
+        "l2 KiB": target.l2 // 1024,
+        "l3 KiB": target.l3 // 1024,
+        "triple": target.triple,
     }
     if args.measure:
         from mslang.target.limits import measured_limits
 
         limits = measured_limits(target, refresh=True)
-        machine |= {"peak GFLOP/s, one core": round(limits.peak_core / 1e9, 1),
-                    "peak GFLOP/s, all cores": round(limits.peak / 1e9, 1),
-                    "copy GB/s": round(limits.bandwidth / 1e9, 1)}
+        machine |= {
+            "peak GFLOP/s, one core": round(limits.peak_core / 1e9, 1),
+            "peak GFLOP/s, all cores": round(limits.peak / 1e9, 1),
+            "copy GB/s": round(limits.bandwidth / 1e9, 1),
+        }
     parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in _PARTS]
     if args.json:
-        emit({"kind": "environment", **machine, "features": target.features,
-              "parts": {module: found for _, module, _, _, found in parts}})
+        emit(
+            {
+                "kind": "environment",
+                **machine,
+                "features": target.features,
+                "parts": {module: found for _, module, _, _, found in parts},
+            }
+        )
         return DONE
     print(table(("machine", ""), machine.items()))
     print()
-    print(table(("part", "state", "for"), [
-        (name, f"{module} {found}" if found else f"absent: pip install 'mslang[{extra}]'" if extra else "absent", use)
-        for name, module, extra, use, found in parts
-    ]))
+    print(
+        table(
+            ("part", "state", "for"),
+            [
+                (
+                    name,
+                    f"{module} {found}" if found else f"absent: pip install 'mslang[{extra}]'" if extra else "absent",
+                    use,
+                )
+                for name, module, extra, use, found in parts
+            ],
+        )
+    )
     return DONE
 
 

@@ -12,8 +12,9 @@ from mslang.diagnostics import MsError, problem
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to explain."""
-    parser.add_argument("what", nargs="?", metavar="CODE|PRIMITIVE",
-                        help="e.g. MS201 or split; without it, a list of all")
+    parser.add_argument(
+        "what", nargs="?", metavar="CODE|PRIMITIVE", help="e.g. MS201 or split; without it, a list of all"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,9 +30,12 @@ def run(args: argparse.Namespace) -> int:
     page = pages.get(args.what.upper()) or operation_page(args.what)
     if page is None:
         near = difflib.get_close_matches(args.what, [*pages, *OPERATIONS], 3, 0.5)
-        raise MsError(problem(
-            "MS703", f"nothing to explain under '{args.what}'",
-            help=f"did you mean {', '.join(near)}?" if near else "`mslang explain` lists all codes and operations",
-        ))
+        raise MsError(
+            problem(
+                "MS703",
+                f"nothing to explain under '{args.what}'",
+                help=f"did you mean {', '.join(near)}?" if near else "`mslang explain` lists all codes and operations",
+            )
+        )
     emit({"kind": "page", "name": page.name, "title": page.title, "text": page.text}) if args.json else print(page.text)
     return DONE

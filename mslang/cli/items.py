@@ -28,8 +28,11 @@ def load_clean(path: Path) -> Module:
     errors = [d for d in found if d.severity is Severity.ERROR]
     if errors:
         raise MsError(*errors)
-    print_diagnostics([d for d in found if d.severity is Severity.WARNING], stream=sys.stderr,
-                      texts=Texts({str(path): module.file.text}))
+    print_diagnostics(
+        [d for d in found if d.severity is Severity.WARNING],
+        stream=sys.stderr,
+        texts=Texts({str(path): module.file.text}),
+    )
     return module
 
 
@@ -60,8 +63,14 @@ def only(items: Mapping[str, object], what: str, path: str) -> str:
     if not items:
         raise MsError(problem("MS704", f"{path} has no {what}"))
     names = ", ".join(items)
-    raise MsError(problem("MS704", f"{path} has several {what}s", why=f"they are {names}",
-                          help=f"name one: {path}:{next(iter(items))}"))
+    raise MsError(
+        problem(
+            "MS704",
+            f"{path} has several {what}s",
+            why=f"they are {names}",
+            help=f"name one: {path}:{next(iter(items))}",
+        )
+    )
 
 
 def unknown_item(what: str, name: str, known: Iterable[str], where: str) -> MsError:
@@ -71,5 +80,11 @@ def unknown_item(what: str, name: str, known: Iterable[str], where: str) -> MsEr
     names = list(known)
     near = nearest(name, names)
     listed = ", ".join(names) or "none"
-    return MsError(problem("MS703", f"{where} has no {what} `{name}`", why=f"there are: {listed}",
-                           help=f"did you mean `{near}`?" if near else None))
+    return MsError(
+        problem(
+            "MS703",
+            f"{where} has no {what} `{name}`",
+            why=f"there are: {listed}",
+            help=f"did you mean `{near}`?" if near else None,
+        )
+    )

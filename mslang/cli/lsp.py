@@ -23,9 +23,13 @@ def run(args: argparse.Namespace) -> int:
         found = next(iter(entry_points(group="mslang.server", name="stdio")))
         serve = found.load()
     except (StopIteration, ImportError) as error:
-        raise TargetError(problem(
-            "MS499", "the language server is not installed", why=str(error) or None,
-            help="pip install 'mslang[lsp]'",
-        )) from error
+        raise TargetError(
+            problem(
+                "MS499",
+                "the language server is not installed",
+                why=str(error) or None,
+                help="pip install 'mslang[lsp]'",
+            )
+        ) from error
     serve()
     return DONE

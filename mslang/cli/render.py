@@ -19,7 +19,11 @@ WIDEST = 160
 """Columns of a source line that a frame shows; of a longer line it shows what is around the place."""
 
 _COLOURS = {
-    "error": "\x1b[1;31m", "warning": "\x1b[1;33m", "information": "\x1b[1;36m", "note": "\x1b[1m", "rail": "\x1b[34m",
+    "error": "\x1b[1;31m",
+    "warning": "\x1b[1;33m",
+    "information": "\x1b[1;36m",
+    "note": "\x1b[1m",
+    "rail": "\x1b[34m",
 }
 
 
@@ -59,8 +63,9 @@ class Texts:
 
 def print_error(error: MsError, as_json: bool, texts: Texts | None = None) -> None:
     """What went wrong, for people on standard error, for machines on standard output."""
-    print_diagnostics(error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr,
-                      texts=texts)
+    print_diagnostics(
+        error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr, texts=texts
+    )
 
 
 def print_diagnostics(
@@ -87,6 +92,7 @@ def print_diagnostics(
 # ------------------------------------------------------------------ text
 def as_text(d: Diagnostic, texts: Texts, colour: bool = False) -> str:
     """A diagnostic framed with its line and carets, then why, help, notes and fixes."""
+
     def paint(kind: str, text: str) -> str:
         return f"{_COLOURS[kind]}{text}\x1b[0m" if colour else text
 
@@ -126,7 +132,7 @@ def _excerpt(line: str, start: int, end: int) -> tuple[str, int, int]:
     first = max(0, start - WIDEST // 2) if len(line) > WIDEST else 0
     before, after = "…" if first else "", "…" if len(line) > first + WIDEST else ""
     end = min(max(end, start), first + WIDEST)
-    shown = f"{before}{line[first:first + WIDEST]}{after}"
+    shown = f"{before}{line[first : first + WIDEST]}{after}"
     return shown, _columns(before + line[first:start]), max(1, _columns(line[start:end]))
 
 
@@ -143,8 +149,13 @@ def _columns(text: str) -> int:
 def as_json(d: Diagnostic, texts: Texts) -> dict[str, Any]:
     """A diagnostic as plain data; positions count from 1, offsets from 0."""
     return {
-        "kind": "diagnostic", "code": d.code, "severity": d.severity.value, "message": d.message, "why": d.why,
-        "help": d.help, **_position(d.path, d.span, texts),
+        "kind": "diagnostic",
+        "code": d.code,
+        "severity": d.severity.value,
+        "message": d.message,
+        "why": d.why,
+        "help": d.help,
+        **_position(d.path, d.span, texts),
         "notes": [{"message": n.message, **_position(n.path or d.path, n.span, texts)} for n in d.notes],
         "fixes": [{"title": f.title, "text": f.text, **_position(d.path, f.span, texts)} for f in d.fixes],
     }
@@ -155,8 +166,15 @@ def _position(path: str | None, span: Span | None, texts: Texts) -> dict[str, An
         return {"path": path}
     line, column = texts.place(path, span.start)
     end_line, end_column = texts.place(path, span.end)
-    return {"path": path, "start": span.start, "end": span.end, "line": line, "column": column,
-            "end_line": end_line, "end_column": end_column}
+    return {
+        "path": path,
+        "start": span.start,
+        "end": span.end,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+    }
 
 
 _SARIF_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORMATION: "note"}
@@ -175,17 +193,26 @@ def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
         result: dict[str, Any] = {"ruleId": d.code, "level": _SARIF_LEVEL[d.severity], "message": {"text": message}}
         at = _position(d.path, d.span, texts)
         if at["path"] is not None:
-            region = {"startLine": at.get("line", 1), "startColumn": at.get("column", 1),
-                      "endLine": at.get("end_line", 1), "endColumn": at.get("end_column", 1)}
+            region = {
+                "startLine": at.get("line", 1),
+                "startColumn": at.get("column", 1),
+                "endLine": at.get("end_line", 1),
+                "endColumn": at.get("end_column", 1),
+            }
             place = {"artifactLocation": {"uri": quote(at["path"])}, "region": region}
             result["locations"] = [{"physicalLocation": place}]
         results.append(result)
     pages = code_pages() if found else {}
-    rules = [{"id": c, "shortDescription": {"text": pages[c].title if c in pages else c}}
-             for c in sorted({d.code for d in found})]
+    rules = [
+        {"id": c, "shortDescription": {"text": pages[c].title if c in pages else c}}
+        for c in sorted({d.code for d in found})
+    ]
     driver = {"name": "mslang", "version": __version__, "rules": rules}
-    return {"version": "2.1.0", "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}]}
+    return {
+        "version": "2.1.0",
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    }
 
 
 def as_github(d: Diagnostic, texts: Texts) -> str:

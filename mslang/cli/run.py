@@ -14,8 +14,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Which candidate."""
     candidate_arguments(parser)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
-    parser.add_argument("--db", type=Path, metavar="FILE",
-                        help="the record store (default: .mslang/records.db beside the file)")
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,18 +45,29 @@ def run(args: argparse.Namespace) -> int:
     hash = structural_hash(program)
     timing = result.timing
     if args.json:
-        emit({"kind": "run", "name": chosen.name, "program": hash,
-              "outcome": result.outcome.value, "reason": result.reason,
-              "seconds": timing.median if timing else None, "mad": timing.mad if timing else None,
-              "samples": timing.samples if timing else [], "decisions": chosen.candidate.decisions,
-              "verified": [{"inputs": v.inputs, "max_error": v.max_error} for v in result.verified]})
+        emit(
+            {
+                "kind": "run",
+                "name": chosen.name,
+                "program": hash,
+                "outcome": result.outcome.value,
+                "reason": result.reason,
+                "seconds": timing.median if timing else None,
+                "mad": timing.mad if timing else None,
+                "samples": timing.samples if timing else [],
+                "decisions": chosen.candidate.decisions,
+                "verified": [{"inputs": v.inputs, "max_error": v.max_error} for v in result.verified],
+            }
+        )
     elif result.outcome is not Outcome.MEASURED or timing is None:
         note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
     else:
         time = f"{seconds_text(timing.median)} ± {seconds_text(timing.mad)}"
         print(f"time      {time}  {scale.rate(timing.median)}".rstrip())
-        print(f"range     {seconds_text(timing.min)} to {seconds_text(max(timing.samples))} "
-              f"in {len(timing.samples)} × {timing.runs} calls")
+        print(
+            f"range     {seconds_text(timing.min)} to {seconds_text(max(timing.samples))} "
+            f"in {len(timing.samples)} × {timing.runs} calls"
+        )
         print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))
         print(f"program   {hash[:16]}")
     return DONE if result.outcome is Outcome.MEASURED else FINDINGS

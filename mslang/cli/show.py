@@ -33,8 +33,9 @@ def run(args: argparse.Namespace) -> int:
     from mslang.target.detect import host
 
     if args.stage in ("cuda", "ptx"):
-        raise TargetError(problem("MS404", f"the stage {args.stage} needs the CUDA back end",
-                                  why="it is not part of this version"))
+        raise TargetError(
+            problem("MS404", f"the stage {args.stage} needs the CUDA back end", why="it is not part of this version")
+        )
     if args.stage == "trace" and (args.steps or args.diff):
         raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
     steps: list[tuple[str, Program]] = []

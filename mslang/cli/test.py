@@ -24,8 +24,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help="`.ms` files (default: all below this folder)")
     parser.add_argument("-k", dest="wanted", metavar="TEXT", help="only tests whose title contains TEXT")
     parser.add_argument("--update", action="store_true", help="rewrite the snapshots that differ")
-    parser.add_argument("--samples", type=natural, default=3, metavar="N",
-                        help="draws of each generated test of a space, schedule or rule; 0 for none (default 3)")
+    parser.add_argument(
+        "--samples",
+        type=natural,
+        default=3,
+        metavar="N",
+        help="draws of each generated test of a space, schedule or rule; 0 for none (default 3)",
+    )
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the first seed of the draws")
 
 
@@ -85,8 +90,16 @@ def _written_tests(args: argparse.Namespace, module: Module) -> Iterator[TestRes
 
 def _show(args: argparse.Namespace, path: Path, result: TestResult, module: Module) -> None:
     if args.json:
-        emit({"kind": "test", "path": str(path), "title": result.title, "passed": result.passed,
-              "checks": result.checks, "failures": [d.message for d in result.diagnostics]})
+        emit(
+            {
+                "kind": "test",
+                "path": str(path),
+                "title": result.title,
+                "passed": result.passed,
+                "checks": result.checks,
+                "failures": [d.message for d in result.diagnostics],
+            }
+        )
         return
     print(f"{'ok    ' if result.passed else 'FAILED'} {path}: {result.title}", flush=True)
     print_diagnostics(result.diagnostics, stream=sys.stdout, texts=Texts({module.path: module.file.text}))

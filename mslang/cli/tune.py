@@ -39,20 +39,28 @@ FAULTS = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUS
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to tune, and for how long."""
-    parser.add_argument("files", nargs="+", metavar="FILE[:NAME]",
-                        help="files to tune every program of, or a program, space or schedule of a file")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE[:NAME]",
+        help="files to tune every program of, or a program, space or schedule of a file",
+    )
     parser.add_argument("--target", metavar="T", help="the machine to tune for (default: this one)")
     parser.add_argument("--trials", type=positive, default=64, metavar="N", help="candidates to try (default 64)")
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
-    parser.add_argument("--db", type=Path, metavar="FILE",
-                        help="the record store (default: .mslang/records.db beside the file)")
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the last run of this program and space")
     parser.add_argument("--write", action="store_true", help="put the best schedule found back into the file")
-    parser.add_argument("--strict", action="store_true",
-                        help="exit 1 if any candidate was wrong, crashed, hung, or was faster than the machine")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 1 if any candidate was wrong, crashed, hung, or was faster than the machine",
+    )
     add_sizes(parser)
 
 
@@ -103,8 +111,15 @@ def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tupl
     database = args.db or path.parent / ".mslang" / "records.db"
     settings = Settings(args.seed, Budget(args.trials, args.budget, args.patience), name=named.best)
     with view_for(args.json, scale) as view:
-        done = tune(named.task, settings, database=database, workers=args.workers, resume=args.resume,
-                    small=named.small, listen=view)
+        done = tune(
+            named.task,
+            settings,
+            database=database,
+            workers=args.workers,
+            resume=args.resume,
+            small=named.small,
+            listen=view,
+        )
     fault: MsError | None = None
     pinned = None
     try:
@@ -127,8 +142,14 @@ def _status(args: argparse.Namespace, done: Finished) -> int:
     return FINDINGS if bad or done.best is None else DONE
 
 
-def _write(args: argparse.Namespace, path: Path, named: Named, done: Finished, scale: Scale,
-           written: dict[tuple[Path, str], float]) -> str | None:
+def _write(
+    args: argparse.Namespace,
+    path: Path,
+    named: Named,
+    done: Finished,
+    scale: Scale,
+    written: dict[tuple[Path, str], float],
+) -> str | None:
     """Put the best schedule into the file, unless another space of the same program gave a faster one just now.
 
     Returns where the best one stands, or None where this search gave none that was verified to the end.
@@ -166,8 +187,11 @@ def _target(name: str) -> Target:
         raise unknown_item("target", name, ("host", *TARGETS), "mslang")
     target = TARGETS[name]
     if target.kind != "cpu" or not set(target.features) <= set(host().features):
-        raise TargetError(problem("MS403", f"this machine cannot run code for {name}",
-                                  help="leave out --target to tune for this machine"))
+        raise TargetError(
+            problem(
+                "MS403", f"this machine cannot run code for {name}", help="leave out --target to tune for this machine"
+            )
+        )
     return target
 
 

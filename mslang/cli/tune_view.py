@@ -44,9 +44,19 @@ def show_json(event: Event) -> None:
     """One JSON line an event."""
     match event:
         case Trial(record=r, better=better):
-            emit({"kind": "trial", "trial": r.trial, "id": r.id, "outcome": r.result.outcome.value,
-                  "reason": r.result.reason, "seconds": r.seconds, "better": better, "decisions": r.decisions,
-                  "candidate": r.candidate})
+            emit(
+                {
+                    "kind": "trial",
+                    "trial": r.trial,
+                    "id": r.id,
+                    "outcome": r.result.outcome.value,
+                    "reason": r.result.reason,
+                    "seconds": r.seconds,
+                    "better": better,
+                    "decisions": r.decisions,
+                    "candidate": r.candidate,
+                }
+            )
         case Started():
             emit({"kind": "started", **msgspec.to_builtins(event)})
         case Preparing() | Confirming():
@@ -54,10 +64,19 @@ def show_json(event: Event) -> None:
         case Finished():
             counts = {o.value: n for o, n in event.tally.outcomes.items()}
             best = event.best
-            emit({"kind": "finished", "reason": event.reason, "outcomes": counts, "seconds": event.seconds,
-                  "confirmed": event.confirmed, "reasons": [
-                      {"outcome": o.value, "reason": why, "count": n} for (o, why), n in event.tally.reasons.items()],
-                  "best": best and {"id": best.id, "seconds": best.seconds, "schedule": best.schedule}})
+            emit(
+                {
+                    "kind": "finished",
+                    "reason": event.reason,
+                    "outcomes": counts,
+                    "seconds": event.seconds,
+                    "confirmed": event.confirmed,
+                    "reasons": [
+                        {"outcome": o.value, "reason": why, "count": n} for (o, why), n in event.tally.reasons.items()
+                    ],
+                    "best": best and {"id": best.id, "seconds": best.seconds, "schedule": best.schedule},
+                }
+            )
 
 
 class _Progress:
@@ -134,10 +153,12 @@ class _Live:
             case Trial(better=better):
                 assert self._bar is not None
                 if better:
-                    self._bar.console.print(f"trial {self._progress.trials}: {self._progress.best_text()}",
-                                            highlight=False)
-                self._bar.update(self._bar.task_ids[0], completed=self._progress.trials,
-                                 best=self._progress.best_time())
+                    self._bar.console.print(
+                        f"trial {self._progress.trials}: {self._progress.best_text()}", highlight=False
+                    )
+                self._bar.update(
+                    self._bar.task_ids[0], completed=self._progress.trials, best=self._progress.best_time()
+                )
             case Confirming():
                 assert self._bar is not None
                 self._bar.console.print(_again(event), highlight=False)
@@ -161,8 +182,13 @@ class _Live:
         )
 
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn(), _rate_column(),
-            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("best {task.fields[best]}"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            _rate_column(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("best {task.fields[best]}"),
             console=Console(stderr=True),
         )
         self._bar.console.print(_title(event), highlight=False)

@@ -46,8 +46,23 @@ _MIGRATIONS = (
 _LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, target, run, candidate)"
 """Finalists are measured again: what counts is how a candidate fared last."""
 
-_COLUMNS = ("workload", "program", "target", "device", "compiler", "candidate", "schedule", "trace", "decisions",
-            "run", "trial", "seed", "version", "sources", "created")
+_COLUMNS = (
+    "workload",
+    "program",
+    "target",
+    "device",
+    "compiler",
+    "candidate",
+    "schedule",
+    "trace",
+    "decisions",
+    "run",
+    "trial",
+    "seed",
+    "version",
+    "sources",
+    "created",
+)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -83,8 +98,13 @@ class Database:
             if not read_only:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             elif not self.path.exists():
-                raise MsError(problem("MS603", f"there is no record store {self.path}",
-                                      help="`mslang tune` makes one beside the file; name another with --db"))
+                raise MsError(
+                    problem(
+                        "MS603",
+                        f"there is no record store {self.path}",
+                        help="`mslang tune` makes one beside the file; name another with --db",
+                    )
+                )
             mode = "ro" if read_only else "rwc"
             self._connection = sqlite3.connect(
                 f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None
@@ -98,11 +118,14 @@ class Database:
     def _open(self, read_only: bool) -> None:
         version = self._version()
         if version > SCHEMA_VERSION:
-            raise MsError(problem(
-                "MS602", f"{self.path} was made by a newer mslang",
-                why=f"its schema has version {version}, this mslang knows up to {SCHEMA_VERSION}",
-                help="upgrade mslang, or name another file with --db",
-            ))
+            raise MsError(
+                problem(
+                    "MS602",
+                    f"{self.path} was made by a newer mslang",
+                    why=f"its schema has version {version}, this mslang knows up to {SCHEMA_VERSION}",
+                    help="upgrade mslang, or name another file with --db",
+                )
+            )
         if read_only:
             return
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -137,20 +160,32 @@ class Database:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise MsError(problem(
-                "MS603", f"cannot use the database {self.path}", why=str(error),
-                help="check that the folder exists, is writable and has room, or name another file with --db",
-            )) from error
+            raise MsError(
+                problem(
+                    "MS603",
+                    f"cannot use the database {self.path}",
+                    why=str(error),
+                    help="check that the folder exists, is writable and has room, or name another file with --db",
+                )
+            ) from error
         except sqlite3.DatabaseError as error:
-            raise MsError(problem(
-                "MS601", f"{self.path} is not a record store, or is damaged", why=str(error),
-                help="move it away and start anew, or restore it from a copy; `sqlite3 FILE .recover` may save records",
-            )) from error
+            raise MsError(
+                problem(
+                    "MS601",
+                    f"{self.path} is not a record store, or is damaged",
+                    why=str(error),
+                    help="move it away and start anew, or restore it from a copy; `sqlite3 FILE .recover` may help",
+                )
+            ) from error
         except OSError as error:
-            raise MsError(problem(
-                "MS603", f"cannot use the database {self.path}", why=error.strerror or str(error),
-                help="check that the folder exists, is writable and has room, or name another file with --db",
-            )) from error
+            raise MsError(
+                problem(
+                    "MS603",
+                    f"cannot use the database {self.path}",
+                    why=error.strerror or str(error),
+                    help="check that the folder exists, is writable and has room, or name another file with --db",
+                )
+            ) from error
 
     def close(self) -> None:
         """Close the file; records are safe without it."""
@@ -194,8 +229,14 @@ class Database:
         return msgspec.structs.replace(record, id=cursor.lastrowid)
 
     # ---------------------------------------------------------------- reading
-    def records(self, *, workload: str | None = None, target: str | None = None, run: str | None = None,
-                outcome: Outcome | None = None) -> Iterator[Record | Diagnostic]:
+    def records(
+        self,
+        *,
+        workload: str | None = None,
+        target: str | None = None,
+        run: str | None = None,
+        outcome: Outcome | None = None,
+    ) -> Iterator[Record | Diagnostic]:
         """Records in the order they were made; one that cannot be read comes as a warning in its place."""
         yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
 
@@ -223,8 +264,14 @@ class Database:
         found = next(self._select(("id = ?", [id]), "id"), None)
         if isinstance(found, Record):
             return found
-        raise MsError(found or problem("MS604", f"no record {id} in {self.path}",
-                                       help="`mslang db top` and `mslang db export` list the records"))
+        raise MsError(
+            found
+            or problem(
+                "MS604",
+                f"no record {id} in {self.path}",
+                help="`mslang db top` and `mslang db export` list the records",
+            )
+        )
 
     def counts(self, run: str | None = None) -> dict[Outcome, int]:
         """How many records ended in each outcome."""
@@ -266,8 +313,13 @@ class Database:
                 msgspec.json.decode(fields["decisions"], type=dict)
                 yield Record(**fields, result=msgspec.json.decode(result, type=Result), id=id)
             except (msgspec.MsgspecError, TypeError) as error:
-                yield Diagnostic("MS605", f"record {id} of {self.path} cannot be read", severity=Severity.WARNING,
-                                 why=str(error), help="it is skipped; the others are not touched")
+                yield Diagnostic(
+                    "MS605",
+                    f"record {id} of {self.path} cannot be read",
+                    severity=Severity.WARNING,
+                    why=str(error),
+                    help="it is skipped; the others are not touched",
+                )
 
 
 def _hash_of(program: Program | str | None) -> str | None:

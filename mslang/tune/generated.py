@@ -45,8 +45,16 @@ def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | N
             yield _test(module, title, span, space_of(module, name.text, small), small, samples, seed, whole)
 
 
-def _test(module: Module, title: str, span: Span, space: Space, program: Program, samples: int,
-          seed: int, whole: Callable[[], Space] | None) -> TestResult:
+def _test(
+    module: Module,
+    title: str,
+    span: Span,
+    space: Space,
+    program: Program,
+    samples: int,
+    seed: int,
+    whole: Callable[[], Space] | None,
+) -> TestResult:
     done = 0
     illegal = False
     for attempt in range(samples * ATTEMPTS):
@@ -60,8 +68,13 @@ def _test(module: Module, title: str, span: Span, space: Space, program: Program
         wrong = fault_of(program, drawn)
         if wrong is not None:
             smallest, wrong = shrink(space, program, drawn, wrong)
-            found = problem("MS506", f"{title.partition(' keeps')[0]} changes what {program.name} computes", span=span,
-                            why=wrong, help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}")
+            found = problem(
+                "MS506",
+                f"{title.partition(' keeps')[0]} changes what {program.name} computes",
+                span=span,
+                why=wrong,
+                help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}",
+            )
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
     if done < 1:
         # A requirement, or pins, may fit the real sizes only: then they must hold there.
@@ -113,4 +126,4 @@ def _smaller(value: object) -> Iterator[int | tuple[int, ...]]:
             for k in range(len(value) - 1, 0, -1):
                 for prime in (2, 3, 5, 7):
                     if isinstance(value[k], int) and isinstance(value[0], int) and value[k] % prime == 0:
-                        yield (value[0] * prime, *value[1:k], value[k] // prime, *value[k + 1:])
+                        yield (value[0] * prime, *value[1:k], value[k] // prime, *value[k + 1 :])

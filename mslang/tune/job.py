@@ -163,6 +163,6 @@ def _aligned(array: np.ndarray) -> np.ndarray:
 
     raw = np.empty(array.nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    copy = raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy

@@ -28,8 +28,17 @@ class Outcome(StrEnum):
     """The same program as an earlier candidate; not measured again."""
 
 
-TRIED = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.COMPILE_ERROR, Outcome.WRONG_RESULT, Outcome.CRASH,
-                   Outcome.TIME_OUT, Outcome.IMPLAUSIBLE})
+TRIED = frozenset(
+    {
+        Outcome.MEASURED,
+        Outcome.CUT_OFF,
+        Outcome.COMPILE_ERROR,
+        Outcome.WRONG_RESULT,
+        Outcome.CRASH,
+        Outcome.TIME_OUT,
+        Outcome.IMPLAUSIBLE,
+    }
+)
 """Outcomes that used up a trial; the others cost no measurement."""
 
 

@@ -19,8 +19,11 @@ SMALL_SIZES = (6, 9, 13)
 
 def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Program | None:
     """The program with its sizes cut down, so that the interpreter is quick; None if that cannot be done."""
-    written = {s.name.text: s.default.value for s in module.programs[name].sizes
-               if isinstance(s.default, tree.Number) and isinstance(s.default.value, int)}
+    written = {
+        s.name.text: s.default.value
+        for s in module.programs[name].sizes
+        if isinstance(s.default, tree.Number) and isinstance(s.default.value, int)
+    }
     full = {**written, **sizes}
     for bound in SMALL_SIZES:
         try:
@@ -64,6 +67,10 @@ def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:
         expected = run(program, inputs)
         found = compare(program, expected, arrays, kind)
         if isinstance(found, Difference):
-            return problem("MS501", f"the plainly compiled {program.name} differs from the interpreter", why=found.text,
-                           help="this is a fault of mslang: please report it with the program")
+            return problem(
+                "MS501",
+                f"the plainly compiled {program.name} differs from the interpreter",
+                why=found.text,
+                help="this is a fault of mslang: please report it with the program",
+            )
     return None

@@ -24,8 +24,13 @@ class Tuned(msgspec.Struct, frozen=True):
     def best(self) -> Record:
         """The best record; MS505 if nothing valid was found."""
         if self.done.best is None:
-            raise MsError(problem("MS505", f"no valid candidate of {self.task.program.name} was found",
-                                  why=", ".join(f"{o.value} {n}" for o, n in self.done.tally.outcomes.items())))
+            raise MsError(
+                problem(
+                    "MS505",
+                    f"no valid candidate of {self.task.program.name} was found",
+                    why=", ".join(f"{o.value} {n}" for o, n in self.done.tally.outcomes.items()),
+                )
+            )
         return self.done.best
 
     @property

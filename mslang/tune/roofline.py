@@ -43,5 +43,7 @@ class Roofline:
             self._peak = max(self._peak, self._measure(True))
         if rate <= MARGIN * self._peak:
             return None
-        return (f"{rate / 1e9:.4g} GFLOP/s is more than this machine's peak of {self._peak / 1e9:.4g}: "
-                "not all of the work was done, or the clock is wrong")
+        return (
+            f"{rate / 1e9:.4g} GFLOP/s is more than this machine's peak of {self._peak / 1e9:.4g}: "
+            "not all of the work was done, or the clock is wrong"
+        )

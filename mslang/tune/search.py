@@ -105,8 +105,17 @@ class Search:
     either way with all that was found.
     """
 
-    def __init__(self, task: Task, settings: Settings, database: Database, workers: Workers, reference: str,
-                 run: str, roofline: Roofline, listen: Listener) -> None:
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        database: Database,
+        workers: Workers,
+        reference: str,
+        run: str,
+        roofline: Roofline,
+        listen: Listener,
+    ) -> None:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._reference, self._run, self._listen = workers, reference, run, listen
         self._roofline = roofline
@@ -125,10 +134,17 @@ class Search:
     def run(self, builders: int = 1) -> Finished:
         """Search until the budget is spent, the space is exhausted, or `stop` is called."""
         done = self._resume()
-        self._listen(Started(
-            self._task.program.name, self._task.space.name, self._task.target.name, self._run, str(self._database.path),
-            self._settings.budget.trials, self._trials_before,
-        ))
+        self._listen(
+            Started(
+                self._task.program.name,
+                self._task.space.name,
+                self._task.target.name,
+                self._run,
+                str(self._database.path),
+                self._settings.budget.trials,
+                self._trials_before,
+            )
+        )
         drawn = distinct_candidates(self._task.space, self._settings.seed, self._tally, done)
         reason, confirmed = "interrupted", False
         try:
@@ -205,13 +221,25 @@ class Search:
         task, trace = self._task, drawn.candidate.trace
         self._tally.add(result.outcome, result.reason)
         pinned = trace.source is not None
-        return self._database.add(Record(
-            workload=self._workload, program=task.program.name, target=task.target.name,
-            device=f"{task.target.cpu} × {task.target.cores}", compiler=_compiler(), candidate=drawn.hash,
-            schedule=trace.as_ms(self._settings.name, pinned=pinned), trace=trace.as_ms(self._settings.name),
-            decisions=msgspec.json.encode(drawn.candidate.decisions).decode(), result=result, run=self._run,
-            trial=self._tally.trials - 1, seed=self._settings.seed, version=__version__, sources=task.sources,
-        ))
+        return self._database.add(
+            Record(
+                workload=self._workload,
+                program=task.program.name,
+                target=task.target.name,
+                device=f"{task.target.cpu} × {task.target.cores}",
+                compiler=_compiler(),
+                candidate=drawn.hash,
+                schedule=trace.as_ms(self._settings.name, pinned=pinned),
+                trace=trace.as_ms(self._settings.name),
+                decisions=msgspec.json.encode(drawn.candidate.decisions).decode(),
+                result=result,
+                run=self._run,
+                trial=self._tally.trials - 1,
+                seed=self._settings.seed,
+                version=__version__,
+                sources=task.sources,
+            )
+        )
 
     def _take_best(self, record: Record) -> bool:
         seconds, best = record.seconds, None if self._best is None else self._best.seconds
@@ -242,7 +270,10 @@ class Search:
         built = self._workers.built(self._workers.build(BuildJob(candidate.program, self._task.target)))
         limits = self._settings.limits
         longer = msgspec.structs.replace(
-            limits, cutoff=None, max_total=4 * limits.max_total, repeats=2 * limits.repeats,
+            limits,
+            cutoff=None,
+            max_total=4 * limits.max_total,
+            repeats=2 * limits.repeats,
             max_repeats=2 * limits.max_repeats,
         )
         job = MeasureJob(candidate.program, built, self._reference, longer, dense=True)

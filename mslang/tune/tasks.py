@@ -57,8 +57,11 @@ def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target:
 def spaces_for(module: Module, program: str) -> list[str]:
     """The spaces written for a program, else the schedules for it that are neither pinned nor what tuning found."""
     spaces = [n for n, s in module.spaces.items() if _is_for(s, program)]
-    return spaces or [n for n, s in module.schedules.items() if _is_for(s, program) and s.body is not None
-                      and not (n == _best(program) and _is_flat(s.body))]
+    return spaces or [
+        n
+        for n, s in module.schedules.items()
+        if _is_for(s, program) and s.body is not None and not (n == _best(program) and _is_flat(s.body))
+    ]
 
 
 def _best(program: str) -> str:
@@ -78,8 +81,9 @@ def _is_for(item: tree.Space | tree.Schedule, program: str) -> bool:
 
 def _program_name(item: tree.Space | tree.Schedule) -> str:
     if item.program is None:
-        raise MsError(problem("MS504", f"`{item.name.text}` does not say which program it is for",
-                              help="write `for program`"))
+        raise MsError(
+            problem("MS504", f"`{item.name.text}` does not say which program it is for", help="write `for program`")
+        )
     return item.program[-1].text
 
 
@@ -87,8 +91,13 @@ def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], ta
     found = module.find(space)
     machine = machine_of(found, target) if isinstance(found, Found) else target
     if machine.kind != "cpu":
-        raise TargetError(problem("MS404", f"`{space}` is for a {machine.kind} target, which needs the CUDA back end",
-                                  why="it is not part of this version"))
+        raise TargetError(
+            problem(
+                "MS404",
+                f"`{space}` is for a {machine.kind} target, which needs the CUDA back end",
+                why="it is not part of this version",
+            )
+        )
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
     task = Task(drawn.program, drawn, target, module.path)
     return Named(task, program, space, _best(program), _small(module, program, sizes))

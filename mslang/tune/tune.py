@@ -27,9 +27,17 @@ from mslang.tune.search import Search, Settings, Task
 from mslang.tune.workers import Work, Workers
 
 
-def tune(task: Task, settings: Settings, *, database: Path, workers: int | None = None, resume: bool = False,
-         small: Program | None = None, work: Work | None = None,
-         listen: Callable[[Event], None] = lambda _: None) -> Finished:
+def tune(
+    task: Task,
+    settings: Settings,
+    *,
+    database: Path,
+    workers: int | None = None,
+    resume: bool = False,
+    small: Program | None = None,
+    work: Work | None = None,
+    listen: Callable[[Event], None] = lambda _: None,
+) -> Finished:
     """Search the space of a task, measuring on this machine; every outcome is kept in the database.
 
     Args:
@@ -62,6 +70,7 @@ def tune(task: Task, settings: Settings, *, database: Path, workers: int | None 
             tempfile.TemporaryDirectory(prefix="mslang-") as folder,
             Workers(builders, work=work) as pools,
         ):
+            interruption.abandon = pools.abandon
             listen(Preparing(task.program.name))
             pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed))
             search = Search(task, settings, store, pools, folder, run, roofline, listen)
@@ -75,27 +84,44 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
     if resume:
         like = [r for r in store.runs() if (r.workload, r.space, r.target) == (hash, task.space.name, task.target.name)]
         if not like:
-            raise MsError(problem("MS503", f"there is no run of {task.program.name} in {task.space.name} to resume",
-                                  help=f"{store.path} has none; leave out --resume to start one"))
+            raise MsError(
+                problem(
+                    "MS503",
+                    f"there is no run of {task.program.name} in {task.space.name} to resume",
+                    help=f"{store.path} has none; leave out --resume to start one",
+                )
+            )
         return like[-1].id, msgspec.structs.replace(settings, seed=like[-1].seed)
-    run = Run(secrets.token_hex(4), task.file, task.space.name, hash, task.target.name, settings.seed,
-              msgspec.json.encode(settings.budget).decode())
+    run = Run(
+        secrets.token_hex(4),
+        task.file,
+        task.space.name,
+        hash,
+        task.target.name,
+        settings.seed,
+        msgspec.json.encode(settings.budget).decode(),
+    )
     store.add_workload(Workload(hash, task.program.name, print_program(task.program)))
     store.add_run(run)
     return run.id, settings
 
 
 class _Interruption:
-    """What Ctrl-C and SIGTERM do: `stop` is asked for once; after that, or without it, KeyboardInterrupt is raised."""
+    """What Ctrl-C and SIGTERM do: the first Ctrl-C asks to `stop`, anything else to `abandon`; before there is either
+    to ask, KeyboardInterrupt is raised."""
 
     def __init__(self) -> None:
         self.stop: Callable[[], None] | None = None
+        self.abandon: Callable[[], None] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         stop, self.stop = self.stop, None
-        if stop is None or number != signal.SIGINT:
+        if stop is not None and number == signal.SIGINT:
+            stop()
+        elif self.abandon is not None:
+            self.abandon()
+        else:
             raise KeyboardInterrupt
-        stop()
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 def reorders_exactly(program: Program) -> bool:
     """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction."""
+
     def inexact(e: Expr) -> bool:
         match e:
             case Call():
@@ -77,9 +78,14 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     """
     open_sizes = [x.text for e in buffer.shape for x in walk_expr(e) if isinstance(x, Symbol)]
     if open_sizes:
-        raise MsError(problem("MS112", f"size `{open_sizes[0]}` is known only when the kernel is called",
-                              why="a kernel is run and timed on arrays of one size",
-                              help=f"give the size: `--set {open_sizes[0]}=…`"))
+        raise MsError(
+            problem(
+                "MS112",
+                f"size `{open_sizes[0]}` is known only when the kernel is called",
+                why="a kernel is run and timed on arrays of one size",
+                help=f"give the size: `--set {open_sizes[0]}=…`",
+            )
+        )
     return tuple(int(x.value) for x in buffer.shape if isinstance(x, Const))
 
 
@@ -136,8 +142,15 @@ def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays
     return arrays
 
 
-def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray],
-            kind: str, *, rtol: float | None = None, atol: float = 0.0) -> Verification | Difference:
+def compare(
+    program: Program,
+    expected: Mapping[str, np.ndarray],
+    actual: Mapping[str, np.ndarray],
+    kind: str,
+    *,
+    rtol: float | None = None,
+    atol: float = 0.0,
+) -> Verification | Difference:
     """Hold the outputs against the expected ones: exactly for sparse integers where that is meaningful, else within a
     tolerance (`rtol`, of the largest magnitude expected; None: what fits the type and the length of the sums)."""
     import numpy as np
@@ -164,8 +177,9 @@ def compare(program: Program, expected: Mapping[str, np.ndarray], actual: Mappin
             at = tuple(int(k) for k in np.argwhere(~same)[0])
             wrong = int((~same).sum())
             place = ", ".join(map(str, at))
-            return Difference(f"{name}[{place}] is {got[at]} instead of {want[at]} "
-                              f"({wrong} of {same.size} elements differ)")
+            return Difference(
+                f"{name}[{place}] is {got[at]} instead of {want[at]} ({wrong} of {same.size} elements differ)"
+            )
     return Verification(kind, worst)
 
 

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import wait
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,9 @@ T = TypeVar("T")
 TASKS_A_WORKER = 500
 """Workers are renewed after so many jobs, which bounds what a leak can hold."""
 
+
+PATIENCE = 0.1
+"""Seconds between two looks at whether the wait is to be given up."""
 
 MEMORY_SHARE = 0.8
 """How much of the machine's memory one worker may take before its allocations fail."""
@@ -59,8 +63,14 @@ class Workers:
         memory: bytes of address space that one process may take beyond what it starts with.
     """
 
-    def __init__(self, builders: int, build_seconds: float = 30.0, run_seconds: float = 30.0, work: Work | None = None,
-                 memory: int | None = None) -> None:
+    def __init__(
+        self,
+        builders: int,
+        build_seconds: float = 30.0,
+        run_seconds: float = 30.0,
+        work: Work | None = None,
+        memory: int | None = None,
+    ) -> None:
         from pebble import ProcessPool
 
         context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
@@ -68,10 +78,12 @@ class Workers:
             context.set_forkserver_preload(["mslang.tune.preload"])
         self._build_seconds, self._run_seconds = build_seconds, run_seconds
         self._work = Work() if work is None else work
+        self._abandoned = False
         limit = memory_limit() if memory is None else memory
         self._builders, self._runner = (
-            ProcessPool(max_workers=n, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker,
-                        initargs=[limit])
+            ProcessPool(
+                max_workers=n, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker, initargs=[limit]
+            )
             for n in (builders, 1)
         )
 
@@ -89,6 +101,20 @@ class Workers:
             pool.stop()
             pool.join()
 
+    def abandon(self) -> None:
+        """Let whoever waits for a job get a KeyboardInterrupt, now or when next waiting; for signal handlers.
+
+        A handler must not raise by itself: it may stand in the middle of what holds a pool's lock.
+        """
+        self._abandoned = True
+
+    def _wait(self, future: ProcessFuture[bytes]) -> bytes:
+        while not self._abandoned:
+            done, _ = wait((future,), timeout=PATIENCE)
+            if done:
+                return future.result()
+        raise KeyboardInterrupt
+
     def prepare(self, task: PrepareJob) -> None:
         """Compute the reference results; waits.
 
@@ -99,13 +125,25 @@ class Workers:
 
         name = task.program.name
         try:
-            self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]).result()
+            self._wait(self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]))
         except ProcessExpired as error:
-            raise MsError(problem("MS502", f"the unscheduled {name} crashes when it runs", why=_how(error.exitcode),
-                                  help="is there enough memory for its arrays?")) from error
+            raise MsError(
+                problem(
+                    "MS502",
+                    f"the unscheduled {name} crashes when it runs",
+                    why=_how(error.exitcode),
+                    help="is there enough memory for its arrays?",
+                )
+            ) from error
         except MemoryError as error:
-            raise MsError(problem("MS502", f"there is not enough memory for the arrays of {name}",
-                                  why=str(error) or None, help="give smaller sizes: `--set`")) from error
+            raise MsError(
+                problem(
+                    "MS502",
+                    f"there is not enough memory for the arrays of {name}",
+                    why=str(error) or None,
+                    help="give smaller sizes: `--set`",
+                )
+            ) from error
 
     def build(self, task: BuildJob) -> ProcessFuture[bytes]:
         """Start compiling a candidate."""
@@ -125,7 +163,7 @@ class Workers:
         from pebble import ProcessExpired
 
         try:
-            answer = pickle.loads(future.result())
+            answer = pickle.loads(self._wait(future))
         except FutureTimeout:
             return Result(Outcome.TIME_OUT, f"{doing} took more than {seconds:g} s")
         except ProcessExpired as error:

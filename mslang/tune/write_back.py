@@ -23,6 +23,6 @@ def with_schedule(path: str, text: str, name: str, schedule: str, doc: str) -> s
     for placed in file.items:
         if isinstance(placed.item, tree.Schedule) and placed.item.name.text == name:
             end = placed.start + placed.item.span.end
-            return f"{text[:placed.start]}{new}{text[end:]}"
+            return f"{text[: placed.start]}{new}{text[end:]}"
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     return f"{text}{separator}{new}\n"

@@ -45,6 +45,7 @@ def gemm(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Run the command in a folder of its own; gives the finished process."""
+
     def go(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(command(*words), cwd=tmp_path, capture_output=True, text=True, timeout=240, **options)  # type: ignore[call-overload]
         assert "Traceback" not in done.stderr + done.stdout, done.stderr

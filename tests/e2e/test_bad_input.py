@@ -33,25 +33,29 @@ def test_a_faulty_file_is_explained(run: Run, tmp_path: Path, what: str, text: s
     assert len(found) == 1 and found[0]["line"] > 0
 
 
-@pytest.mark.parametrize(("words", "status", "code"), [
-    ((), 2, "MS701"),
-    (("tuna",), 2, "MS701"),
-    (("tune",), 2, "MS701"),
-    (("tune", "gemm.ms", "--trials", "0"), 2, "MS701"),
-    (("tune", "gemm.ms", "--budget", "soon"), 2, "MS701"),
-    (("tune", "absent.ms"), 1, "MS702"),
-    (("tune", "gemm.ms:nothing"), 1, "MS703"),
-    (("tune", "gemm.ms", "--set", "Q=3"), 1, "MS703"),
-    (("tune", "gemm.ms", "--set", "M=x"), 2, "MS701"),
-    (("tune", "gemm.ms", "--target", "avx9000"), 1, "MS703"),
-    (("show", "gemm.ms:tiled", "--stage", "ptx"), 3, "MS404"),
-    (("show", "gemm.ms:tiled", "--pin", "tz=[1,2]"), 1, "MS251"),
-    (("show", "gemm.ms:tiled", "--pin", "ti=[5,7]"), 0, "MS2"),
-    (("expand", "gemm.ms:gem"), 1, "MS703"),
-    (("explain", "MS000"), 1, "MS703"),
-    (("db", "show", "3"), 1, "MS603"),
-    (("run", "gemm.ms:tiled", "--record", "1"), 1, "MS603"),
-], ids=lambda w: " ".join(w) if isinstance(w, tuple) else "")
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        ((), 2, "MS701"),
+        (("tuna",), 2, "MS701"),
+        (("tune",), 2, "MS701"),
+        (("tune", "gemm.ms", "--trials", "0"), 2, "MS701"),
+        (("tune", "gemm.ms", "--budget", "soon"), 2, "MS701"),
+        (("tune", "absent.ms"), 1, "MS702"),
+        (("tune", "gemm.ms:nothing"), 1, "MS703"),
+        (("tune", "gemm.ms", "--set", "Q=3"), 1, "MS703"),
+        (("tune", "gemm.ms", "--set", "M=x"), 2, "MS701"),
+        (("tune", "gemm.ms", "--target", "avx9000"), 1, "MS703"),
+        (("show", "gemm.ms:tiled", "--stage", "ptx"), 3, "MS404"),
+        (("show", "gemm.ms:tiled", "--pin", "tz=[1,2]"), 1, "MS251"),
+        (("show", "gemm.ms:tiled", "--pin", "ti=[5,7]"), 0, "MS2"),
+        (("expand", "gemm.ms:gem"), 1, "MS703"),
+        (("explain", "MS000"), 1, "MS703"),
+        (("db", "show", "3"), 1, "MS603"),
+        (("run", "gemm.ms:tiled", "--record", "1"), 1, "MS603"),
+    ],
+    ids=lambda w: " ".join(w) if isinstance(w, tuple) else "",
+)
 def test_wrong_use(run: Run, gemm: Path, words: tuple[str, ...], status: int, code: str) -> None:
     done = run(*words)
     assert done.returncode == status, done.stderr

@@ -34,16 +34,23 @@ class Session:
     def open(self, name: str, text: str) -> str:
         uri = self.uri(name)
         self.versions[uri] = 1
-        self.client.text_document_did_open(types.DidOpenTextDocumentParams(
-            types.TextDocumentItem(uri, "mslang", 1, text)))
+        self.client.text_document_did_open(
+            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "mslang", 1, text))
+        )
         return uri
 
     def change(self, uri: str, text: str, range: Any = None) -> None:
         self.versions[uri] += 1
-        event = (types.TextDocumentContentChangeWholeDocument(text) if range is None
-                 else types.TextDocumentContentChangePartial(range, text))
-        self.client.text_document_did_change(types.DidChangeTextDocumentParams(
-            types.VersionedTextDocumentIdentifier(uri=uri, version=self.versions[uri]), [event]))
+        event = (
+            types.TextDocumentContentChangeWholeDocument(text)
+            if range is None
+            else types.TextDocumentContentChangePartial(range, text)
+        )
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(uri=uri, version=self.versions[uri]), [event]
+            )
+        )
 
     async def findings(self, uri: str, wanted: Any) -> list[Any]:
         """The diagnostics of a file, once `wanted` holds for them."""
@@ -55,18 +62,21 @@ class Session:
         raise AssertionError(f"never: {self.client.diagnostics.get(uri)}")
 
     async def labels(self, uri: str, line: int, character: int) -> list[str]:
-        found = await self.client.text_document_completion_async(types.CompletionParams(
-            types.TextDocumentIdentifier(uri), types.Position(line, character)))
+        found = await self.client.text_document_completion_async(
+            types.CompletionParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        )
         return [item.label for item in found.items]
 
     async def hover(self, uri: str, line: int, character: int) -> str:
-        found = await self.client.text_document_hover_async(types.HoverParams(
-            types.TextDocumentIdentifier(uri), types.Position(line, character)))
+        found = await self.client.text_document_hover_async(
+            types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, character))
+        )
         return "" if found is None else found.contents.value
 
     async def ir_at(self, uri: str, line: int, character: int, **more: object) -> Any:
-        return await self.client.protocol.send_request_async("mslang/irAt", {
-            "textDocument": {"uri": uri}, "position": {"line": line, "character": character}, **more})
+        return await self.client.protocol.send_request_async(
+            "mslang/irAt", {"textDocument": {"uri": uri}, "position": {"line": line, "character": character}, **more}
+        )
 
     def faults(self) -> list[str]:
         """What the server said of its own failures."""
@@ -113,8 +123,9 @@ async def test_completion_after_a_dot(server: Session) -> None:
     uri = server.open("dot.ms", text)
     line, character = line_of(text, "    j1.\n")
     assert "vectorize" in await server.labels(uri, line, character + 7)
-    found = await server.client.text_document_completion_async(types.CompletionParams(
-        types.TextDocumentIdentifier(uri), types.Position(line, character + 7)))
+    found = await server.client.text_document_completion_async(
+        types.CompletionParams(types.TextDocumentIdentifier(uri), types.Position(line, character + 7))
+    )
     item = next(i for i in found.items if i.label == "vectorize")
     resolved = await server.client.completion_item_resolve_async(item)
     assert "loop.vectorize" in resolved.documentation.value
@@ -142,23 +153,26 @@ async def test_hover_on_a_loop_shows_its_extent(server: Session) -> None:
 
 async def test_definition(server: Session) -> None:
     uri = server.open("definition.ms", GEMM)
-    found = await server.client.text_document_definition_async(types.DefinitionParams(
-        types.TextDocumentIdentifier(uri), types.Position(*line_of(GEMM, "j1.vectorize"))))
+    found = await server.client.text_document_definition_async(
+        types.DefinitionParams(types.TextDocumentIdentifier(uri), types.Position(*line_of(GEMM, "j1.vectorize")))
+    )
     assert found.uri == uri and (found.range.start.line, found.range.start.character) == line_of(GEMM, "j1 = mm.j")
 
 
 async def test_document_symbols(server: Session) -> None:
     uri = server.open("symbols.ms", GEMM)
-    found = await server.client.text_document_document_symbol_async(types.DocumentSymbolParams(
-        types.TextDocumentIdentifier(uri)))
+    found = await server.client.text_document_document_symbol_async(
+        types.DocumentSymbolParams(types.TextDocumentIdentifier(uri))
+    )
     assert [s.name for s in found] == ["gemm", "tiled"]
     assert [s.name for s in found[1].children] == ["ti", "tj", "threads"]
 
 
 async def test_formatting(server: Session) -> None:
     uri = server.open("format.ms", GEMM.replace("    reorder(", "  reorder(  "))
-    edits = await server.client.text_document_formatting_async(types.DocumentFormattingParams(
-        types.TextDocumentIdentifier(uri), types.FormattingOptions(4, True)))
+    edits = await server.client.text_document_formatting_async(
+        types.DocumentFormattingParams(types.TextDocumentIdentifier(uri), types.FormattingOptions(4, True))
+    )
     assert any("    reorder(i0, j0, mm.k, i1, j1)\n" in e.new_text for e in edits)
 
 
@@ -166,8 +180,9 @@ async def test_signature_help(server: Session) -> None:
     text = GEMM.replace("mm.i.split(ti)", "mm.i.split(")
     uri = server.open("signature.ms", text)
     line, character = line_of(text, "mm.i.split(")
-    found = await server.client.text_document_signature_help_async(types.SignatureHelpParams(
-        types.TextDocumentIdentifier(uri), types.Position(line, character + 11)))
+    found = await server.client.text_document_signature_help_async(
+        types.SignatureHelpParams(types.TextDocumentIdentifier(uri), types.Position(line, character + 11))
+    )
     assert found.signatures[0].label.startswith("loop.split(factors")
 
 
@@ -194,15 +209,20 @@ async def test_a_file_uses_another_that_is_open(server: Session) -> None:
     server.open("used.ms", GEMM)
     user = 'use "./used.ms".{gemm}\nschedule s for gemm {\n    mm.i.parallel()\n}\n'
     uri = server.open("user.ms", user)
-    found = await server.client.text_document_definition_async(types.DefinitionParams(
-        types.TextDocumentIdentifier(uri), types.Position(1, 16)))
+    found = await server.client.text_document_definition_async(
+        types.DefinitionParams(types.TextDocumentIdentifier(uri), types.Position(1, 16))
+    )
     assert found.uri == server.uri("used.ms")
 
 
 async def test_a_request_that_makes_no_sense_does_not_end_the_server(server: Session) -> None:
     before = len(server.client.log_messages)
-    assert await server.client.text_document_hover_async(types.HoverParams(
-        types.TextDocumentIdentifier(server.uri("absent.ms")), types.Position(3, 3))) is None
+    assert (
+        await server.client.text_document_hover_async(
+            types.HoverParams(types.TextDocumentIdentifier(server.uri("absent.ms")), types.Position(3, 3))
+        )
+        is None
+    )
     said = server.client.log_messages[before:]
     assert len(said) == 1
     server.client.log_messages.remove(said[0])
@@ -225,9 +245,9 @@ async def prefixes(server: Session, text: str, step: int) -> None:
     uri = server.open("prefix.ms", "")
     end = types.Position(0, 0)
     for k in range(0, len(text), step):
-        piece = text[k:k + step]
+        piece = text[k : k + step]
         server.change(uri, piece, types.Range(end, end))
-        typed = text[:k + step]
+        typed = text[: k + step]
         end = types.Position(typed.count("\n"), len(typed) - typed.rfind("\n") - 1)
         document = types.TextDocumentIdentifier(uri)
         at = server.client
@@ -262,8 +282,9 @@ async def test_positions_after_an_emoji(encoding: str, tmp_path: Path) -> None:
 async def test_a_client_that_pulls_is_not_pushed(tmp_path: Path) -> None:
     session = await start(tmp_path, editor="neovim@0.11.0")
     uri = session.open("pulled.ms", "program (")
-    report = await session.client.text_document_diagnostic_async(types.DocumentDiagnosticParams(
-        types.TextDocumentIdentifier(uri)))
+    report = await session.client.text_document_diagnostic_async(
+        types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
+    )
     assert report.kind == "full" and report.items
     assert uri not in session.client.diagnostics
     await session.client.shutdown_session()
@@ -272,7 +293,14 @@ async def test_a_client_that_pulls_is_not_pushed(tmp_path: Path) -> None:
 async def test_without_pygls_the_command_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "pygls.py").write_text("raise ImportError('No module named pygls')\n")
     done = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "mslang", "lsp", stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, env={"PYTHONPATH": str(tmp_path)})
+        sys.executable,
+        "-m",
+        "mslang",
+        "lsp",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={"PYTHONPATH": str(tmp_path)},
+    )
     _, said = await done.communicate()
     assert done.returncode == 3 and b"pip install 'mslang[lsp]'" in said

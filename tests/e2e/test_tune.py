@@ -40,8 +40,12 @@ def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
 
 def test_the_seed_alone_decides_the_candidates(run: Run, gemm: Path) -> None:
     drawn = [
-        [t["candidate"] for t in trials(run("tune", "gemm.ms", "--trials", "6", "--seed", "5", "--json",
-                                            "--db", f"{n}.db", "--workers", str(n)))]
+        [
+            t["candidate"]
+            for t in trials(
+                run("tune", "gemm.ms", "--trials", "6", "--seed", "5", "--json", "--db", f"{n}.db", "--workers", str(n))
+            )
+        ]
         for n in (1, 3)
     ]
     assert drawn[0] == drawn[1]
@@ -84,8 +88,13 @@ def test_no_valid_candidate_at_all(run: Run, gemm: Path) -> None:
 
 
 def test_ctrl_c_keeps_what_was_found(gemm: Path) -> None:
-    process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json"), cwd=gemm.parent,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command("tune", "gemm.ms", "--trials", "100000", "--json"),
+        cwd=gemm.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     shown = []
     for line in process.stdout:
@@ -104,8 +113,13 @@ def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
     def killed(number: int) -> set[int]:
         """The records shown by a tuner that is killed at some moment."""
         chance = random.Random(number)
-        process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--json", "--seed", str(number)),
-                                   cwd=gemm.parent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(
+            command("tune", "gemm.ms", "--trials", "100000", "--json", "--seed", str(number)),
+            cwd=gemm.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         assert process.stdout is not None
         lines = list(islice(process.stdout, chance.randrange(2, 9)))
         time.sleep(chance.uniform(0.0, 0.03))
@@ -124,8 +138,12 @@ def test_kill_9_loses_no_record_that_was_shown(gemm: Path) -> None:
 
 def test_two_tuners_on_one_database(gemm: Path) -> None:
     processes = [
-        subprocess.Popen(command("tune", "gemm.ms", "--trials", "6", "--json", "--seed", str(seed),
-                                 "--db", "shared.db"), cwd=gemm.parent, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            command("tune", "gemm.ms", "--trials", "6", "--json", "--seed", str(seed), "--db", "shared.db"),
+            cwd=gemm.parent,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for seed in (1, 2)
     ]
     outputs = [p.communicate(timeout=120)[0] for p in processes]
@@ -137,8 +155,13 @@ def test_two_tuners_on_one_database(gemm: Path) -> None:
 
 
 def test_a_signal_to_end_ends_it_in_order(gemm: Path) -> None:
-    process = subprocess.Popen(command("tune", "gemm.ms", "--trials", "100000", "--write"), cwd=gemm.parent,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command("tune", "gemm.ms", "--trials", "100000", "--write"),
+        cwd=gemm.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     before = gemm.read_text()
     for line in process.stderr:
@@ -153,8 +176,10 @@ def test_a_signal_to_end_ends_it_in_order(gemm: Path) -> None:
 
 
 def test_two_spaces_of_a_program_write_one_winner(run: Run, gemm: Path) -> None:
-    gemm.write_text(gemm.read_text() + "schedule plain for gemm { let a, b = mm.i.split([_, 4]) }\n"
-                    "program other[N = 8](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }\n")
+    gemm.write_text(
+        gemm.read_text() + "schedule plain for gemm { let a, b = mm.i.split([_, 4]) }\n"
+        "program other[N = 8](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }\n"
+    )
     done = run("tune", "gemm.ms", "--trials", "3", "--write")
     assert done.returncode == 0
     assert "passing over other" in done.stderr and done.stdout.count("measured") >= 2

@@ -44,16 +44,20 @@ def test_a_source_knows_its_items(tmp_path: Path) -> None:
     assert isinstance(space, Space) and space.sample(0).decisions.keys() == {"ti"}
 
 
-@pytest.mark.parametrize(("use", "code"), [
-    (lambda: ms.parse("program p( {"), "MS0"),
-    (lambda: ms.parse(TEXT.replace("mm.i", "mn.i")), "MS2"),
-    (lambda: ms.load("not/there.ms"), "MS120"),
-    (lambda: ms.parse("").program(), "MS704"),
-    (lambda: ms.parse(TEXT).program("gem"), "MS101"),
-    (lambda: ms.parse(TEXT).program("gemm", Q=3), "MS112"),
-    (lambda: ms.parse(TEXT).space("tield"), "MS201"),
-    (lambda: ms.parse(TEXT + TEXT.replace("gemm[", "other[").split("schedule")[0]).program(), "MS704"),
-], ids=["syntax", "name", "file", "no program", "wrong program", "wrong size", "wrong space", "several"])
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda: ms.parse("program p( {"), "MS0"),
+        (lambda: ms.parse(TEXT.replace("mm.i", "mn.i")), "MS2"),
+        (lambda: ms.load("not/there.ms"), "MS120"),
+        (lambda: ms.parse("").program(), "MS704"),
+        (lambda: ms.parse(TEXT).program("gem"), "MS101"),
+        (lambda: ms.parse(TEXT).program("gemm", Q=3), "MS112"),
+        (lambda: ms.parse(TEXT).space("tield"), "MS201"),
+        (lambda: ms.parse(TEXT + TEXT.replace("gemm[", "other[").split("schedule")[0]).program(), "MS704"),
+    ],
+    ids=["syntax", "name", "file", "no program", "wrong program", "wrong size", "wrong space", "several"],
+)
 def test_what_is_wrong_is_an_error_with_a_code(use, code: str) -> None:
     with pytest.raises(ms.MsError) as error:
         use()
@@ -103,8 +107,23 @@ def tuned(best: Record | None) -> Tuned:
 
 
 def test_tuned_shows_well() -> None:
-    best = Record("w", "gemm", "host", "cpu", "llvm", "c", "pinned", "schedule <best>", '{"ti": [4, 8]}',
-                  Result(Outcome.MEASURED, timing=Timing((1e-6,), 1)), "r", 0, 0, "0.1.0", id=1)
+    best = Record(
+        "w",
+        "gemm",
+        "host",
+        "cpu",
+        "llvm",
+        "c",
+        "pinned",
+        "schedule <best>",
+        '{"ti": [4, 8]}',
+        Result(Outcome.MEASURED, timing=Timing((1e-6,), 1)),
+        "r",
+        0,
+        0,
+        "0.1.0",
+        id=1,
+    )
     result = tuned(best)
     assert result.seconds == 1e-6 and result.flops == pytest.approx(2 * 32**3 / 1e-6)
     page = result._repr_html_()

@@ -16,14 +16,18 @@ def at(text: str, what: str, path: str = "a b/c,d.ms") -> tuple[Diagnostic, Text
     return found.placed(path, 0), Texts({path: text})
 
 
-@pytest.mark.parametrize(("text", "before"), [
-    ("    x = what", 8),
-    ("\tx = what", 5),
-    ("é = what", 4),
-    ("🚀🚀 = what", 7),
-    ("e\u0301 = what", 4),
-    ("first line\nsecond = what", 9),
-], ids=["plain", "tab", "accent", "wide", "combining", "second line"])
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("    x = what", 8),
+        ("\tx = what", 5),
+        ("é = what", 4),
+        ("🚀🚀 = what", 7),
+        ("e\u0301 = what", 4),
+        ("first line\nsecond = what", 9),
+    ],
+    ids=["plain", "tab", "accent", "wide", "combining", "second line"],
+)
 def test_carets_stand_under_the_place(text: str, before: int) -> None:
     lines = as_text(*at(text, "what")).splitlines()
     assert lines[4].split("|", 1)[1] == " " + " " * before + "^^^^"
@@ -34,7 +38,7 @@ def test_a_long_line_is_shown_around_the_place() -> None:
     lines = as_text(*at(text, "what")).splitlines()
     assert max(map(len, lines)) < 180
     source, carets = lines[3], lines[4]
-    assert source[carets.index("^"):carets.rindex("^") + 1] == "what"
+    assert source[carets.index("^") : carets.rindex("^") + 1] == "what"
     assert source.split("|")[1].startswith(" …") and source.endswith("…")
 
 
@@ -67,7 +71,8 @@ def test_sarif_has_the_shape_of_the_standard() -> None:
 def test_annotations_escape_what_would_end_them() -> None:
     found, texts = at("what", "what")
     assert written("github", [found], texts) == (
-        "::error file=a b/c%2Cd.ms,line=1,col=1,title=MS101::unknown name; 100 %25%0Areally\n")
+        "::error file=a b/c%2Cd.ms,line=1,col=1,title=MS101::unknown name; 100 %25%0Areally\n"
+    )
 
 
 @pytest.mark.parametrize("form", FORMATS)

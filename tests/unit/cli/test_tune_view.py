@@ -18,21 +18,42 @@ LONG = "on sparse integers C[0, 3] is 4 instead of 5 (12 of 1024 elements differ
 def record(trial: int, seconds: float | None, outcome: Outcome = Outcome.MEASURED) -> Record:
     timing = None if seconds is None else Timing((seconds, seconds * 1.01, seconds * 0.99), 3)
     result = Result(outcome, "" if timing else "too odd", timing, (Verification("sparse integers", 0.0),))
-    return Record("w", "gemm", "host", "cpu × 2", "llvm", f"c{trial}", "schedule gemm_best …\n", "", "{}", result, "r",
-                  trial, 0, "0.1.0", id=trial + 1)
+    return Record(
+        "w",
+        "gemm",
+        "host",
+        "cpu × 2",
+        "llvm",
+        f"c{trial}",
+        "schedule gemm_best …\n",
+        "",
+        "{}",
+        result,
+        "r",
+        trial,
+        0,
+        "0.1.0",
+        id=trial + 1,
+    )
 
 
 def finished(best: Record | None, confirmed: bool = True) -> Finished:
     whys = {LONG: 3, **{f"why {k}": 1 for k in range(4)}}
-    tally = Tally(Counter({Outcome.MEASURED: 5, Outcome.WRONG_RESULT: 7, Outcome.DUPLICATE: 2}),
-                  Counter({(Outcome.WRONG_RESULT, why): n for why, n in whys.items()}))
+    tally = Tally(
+        Counter({Outcome.MEASURED: 5, Outcome.WRONG_RESULT: 7, Outcome.DUPLICATE: 2}),
+        Counter({(Outcome.WRONG_RESULT, why): n for why, n in whys.items()}),
+    )
     return Finished("12 trials done", tally, best, 3.21, confirmed=confirmed)
 
 
 EVENTS: tuple[Event, ...] = (
-    Preparing("gemm"), Started("gemm", "tiled", "host", "run1", "r.db", 12),
-    Trial(record(0, 2e-3), True), Trial(record(1, None, Outcome.CRASH), False), Trial(record(2, 1e-3), True),
-    Confirming("12 trials done", 2), finished(record(2, 1e-3)),
+    Preparing("gemm"),
+    Started("gemm", "tiled", "host", "run1", "r.db", 12),
+    Trial(record(0, 2e-3), True),
+    Trial(record(1, None, Outcome.CRASH), False),
+    Trial(record(2, 1e-3), True),
+    Confirming("12 trials done", 2),
+    finished(record(2, 1e-3)),
 )
 
 
@@ -66,8 +87,15 @@ def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None
     text = summary(finished(record(2, 1e-3)), SCALE, "r.db", "gemm.ms:gemm_best")
     table = text.split("best  ")[0].splitlines()
     assert max(map(len, table)) <= min(max(columns, 60), 120)
-    for word in ("3 × on sparse", "1 × why 3", "2 × for 2 other reasons", "2 GFLOP/s, 2 % of peak", "gemm.ms:gemm_best",
-                 "100 GFLOP/s, measured on this machine", "3 in r.db"):
+    for word in (
+        "3 × on sparse",
+        "1 × why 3",
+        "2 × for 2 other reasons",
+        "2 GFLOP/s, 2 % of peak",
+        "gemm.ms:gemm_best",
+        "100 GFLOP/s, measured on this machine",
+        "3 in r.db",
+    ):
         assert word in " ".join(text.split()), word
 
 

@@ -45,25 +45,30 @@ def test_every_verb_explains_itself(verb: str, capsys: Captured) -> None:
     assert f"usage: mslang {verb}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("words", "wanted"), [
-    (("show", "good.ms:s", "--stage", "trace", "--diff"), 2),
-    (("show", "good.ms:s", "--pin", "t=[1,8]", "--pin", "t=[2,4]"), 2),
-    (("show", "good.ms:s", "--pin", "t=["), 2),
-    (("show", "good.ms:s", "--seed", "-1"), 2),
-    (("show", "good.ms:s", "--pin", "t=[3,3]", "--strict"), 1),
-    (("show", "good.ms:s", "--pin", "t=[3,3]"), 0),
-    (("run", "good.ms:s", "--record", "1", "--pin", "t=[1,8]"), 2),
-    (("tune", "good.ms", "--seed", "-4"), 2),
-    (("test", "good.ms", "--samples", "-1"), 2),
-    (("test", "good.ms", "-k", "no such title"), 1),
-    (("db", "top", "5"), 2),
-    (("db", "show"), 2),
-    (("db", "show", "1"), 1),
-    (("db", "prune"), 2),
-    (("expand", "good.ms", "--set", "N=²"), 2),
-], ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
-def test_what_is_not_possible_is_one_diagnostic(good: Path, capsys: Captured, words: tuple[str, ...],
-                                                wanted: int) -> None:
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("show", "good.ms:s", "--stage", "trace", "--diff"), 2),
+        (("show", "good.ms:s", "--pin", "t=[1,8]", "--pin", "t=[2,4]"), 2),
+        (("show", "good.ms:s", "--pin", "t=["), 2),
+        (("show", "good.ms:s", "--seed", "-1"), 2),
+        (("show", "good.ms:s", "--pin", "t=[3,3]", "--strict"), 1),
+        (("show", "good.ms:s", "--pin", "t=[3,3]"), 0),
+        (("run", "good.ms:s", "--record", "1", "--pin", "t=[1,8]"), 2),
+        (("tune", "good.ms", "--seed", "-4"), 2),
+        (("test", "good.ms", "--samples", "-1"), 2),
+        (("test", "good.ms", "-k", "no such title"), 1),
+        (("db", "top", "5"), 2),
+        (("db", "show"), 2),
+        (("db", "show", "1"), 1),
+        (("db", "prune"), 2),
+        (("expand", "good.ms", "--set", "N=²"), 2),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else "",
+)
+def test_what_is_not_possible_is_one_diagnostic(
+    good: Path, capsys: Captured, words: tuple[str, ...], wanted: int
+) -> None:
     assert status(*words) == wanted
     errors = capsys.readouterr().err
     assert errors.count("error[") == (wanted != 0) and "Traceback" not in errors
@@ -123,9 +128,15 @@ def test_what_is_nested_too_deeply_is_refused(good: Path, capsys: Captured, text
 
 
 def test_json_is_one_value_a_line(good: Path, capsys: Captured) -> None:
-    for words, kind in ((("check", "bad.ms"), "diagnostic"), (("expand", "good.ms"), "program"), (("explain",), "page"),
-                        (("show", "good.ms:s"), "show"), (("fmt", "--check", "bad.ms"), "format"),
-                        (("expand", "none.ms"), "diagnostic"), (("env",), "environment")):
+    for words, kind in (
+        (("check", "bad.ms"), "diagnostic"),
+        (("expand", "good.ms"), "program"),
+        (("explain",), "page"),
+        (("show", "good.ms:s"), "show"),
+        (("fmt", "--check", "bad.ms"), "format"),
+        (("expand", "none.ms"), "diagnostic"),
+        (("env",), "environment"),
+    ):
         status(*words, "--json")
         lines = capsys.readouterr().out.splitlines()
         assert lines and all(json.loads(line)["kind"] == kind for line in lines)

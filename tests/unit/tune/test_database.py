@@ -17,10 +17,27 @@ def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w"
     if seconds is None:
         result = Result(Outcome.WRONG_RESULT, "C differs at (0, 1)")
     else:
-        result = Result(Outcome.MEASURED, timing=Timing((seconds, seconds * 1.5, seconds), 3),
-                        verified=(Verification("sparse integers", 0.0),))
-    return Record(workload, "matmul", "cpu", "this", "llvm 22", f"c{trial}", "schedule …", "[]", "{}", result, run,
-                  trial, 7, "0.1.0")
+        result = Result(
+            Outcome.MEASURED,
+            timing=Timing((seconds, seconds * 1.5, seconds), 3),
+            verified=(Verification("sparse integers", 0.0),),
+        )
+    return Record(
+        workload,
+        "matmul",
+        "cpu",
+        "this",
+        "llvm 22",
+        f"c{trial}",
+        "schedule …",
+        "[]",
+        "{}",
+        result,
+        run,
+        trial,
+        7,
+        "0.1.0",
+    )
 
 
 def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:

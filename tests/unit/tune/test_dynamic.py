@@ -17,9 +17,14 @@ schedule s for p {{ let t ~ choose([2, 3]) let a, c = b.i.split([_, t]) a.parall
 """
 
 
-@pytest.mark.parametrize(("sizes", "chosen"), [
-    ("1..4096", 6), ("1..4096, multiple = 4", 4), ("10..20, multiple = 8", 16),
-])
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ("1..4096", 6),
+        ("1..4096, multiple = 4", 4),
+        ("10..20, multiple = 8", 16),
+    ],
+)
 def test_small_sizes_are_allowed_ones(sizes: str, chosen: int):
     module = load("t.ms", TEXT.format(range=sizes))
     small = small_program(module, "p", {})

@@ -44,12 +44,21 @@ def space() -> Space:
     return space_of(load("gemm.ms", TEXT), "tiled", world=World(machine=GENERIC))
 
 
-def search(folder: Path, work: Work = WELL, *, trials: int = TRIALS, builders: int = 1,
-           listen: Callable[[Event], None] = lambda _: None, stop_at: int | None = None) -> Finished:
+def search(
+    folder: Path,
+    work: Work = WELL,
+    *,
+    trials: int = TRIALS,
+    builders: int = 1,
+    listen: Callable[[Event], None] = lambda _: None,
+    stop_at: int | None = None,
+) -> Finished:
     found = space()
     task = Task(found.program, found, GENERIC, "gemm.ms")
-    with (Database(folder / "r.db") as database,
-          Workers(builders, build_seconds=1.0, run_seconds=1.0, work=work, memory=1 << 32) as workers):
+    with (
+        Database(folder / "r.db") as database,
+        Workers(builders, build_seconds=1.0, run_seconds=1.0, work=work, memory=1 << 32) as workers,
+    ):
         searching: Search
 
         def hear(event: Event) -> None:
@@ -57,8 +66,16 @@ def search(folder: Path, work: Work = WELL, *, trials: int = TRIALS, builders: i
             if isinstance(event, Trial) and event.record.trial + 1 == stop_at:
                 searching.stop()
 
-        searching = Search(task, Settings(SEED, Budget(trials)), database, workers, str(folder), "r",
-                           Roofline(found.program, lambda _: 1e15), hear)
+        searching = Search(
+            task,
+            Settings(SEED, Budget(trials)),
+            database,
+            workers,
+            str(folder),
+            "r",
+            Roofline(found.program, lambda _: 1e15),
+            hear,
+        )
         return searching.run(builders)
 
 

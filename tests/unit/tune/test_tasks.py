@@ -19,16 +19,19 @@ def named(text: str, name: str | None = None) -> list[tuple[str, str, str]]:
     return [(n.program, n.task.space.name, n.best) for n in tasks_of(load("t.ms", text), name, {}, GENERIC)]
 
 
-@pytest.mark.parametrize(("text", "name", "tasks"), [
-    (PLAIN, None, [("p", "automatic", "p_best")]),
-    (PLAIN + OTHER, None, [("p", "automatic", "p_best"), ("q", "automatic", "q_best")]),
-    (PLAIN + OTHER, "q", [("q", "automatic", "q_best")]),
-    (PLAIN + FOUND, None, [("p", "automatic", "p_best")]),
-    (PLAIN + OPEN, None, [("p", "s", "p_best")]),
-    (PLAIN + OPEN + FOUND, "p", [("p", "s", "p_best")]),
-    (PLAIN + OPEN + OTHER, None, [("p", "s", "p_best")]),
-    (PLAIN + OPEN + OTHER, "q", [("q", "automatic", "q_best")]),
-])
+@pytest.mark.parametrize(
+    ("text", "name", "tasks"),
+    [
+        (PLAIN, None, [("p", "automatic", "p_best")]),
+        (PLAIN + OTHER, None, [("p", "automatic", "p_best"), ("q", "automatic", "q_best")]),
+        (PLAIN + OTHER, "q", [("q", "automatic", "q_best")]),
+        (PLAIN + FOUND, None, [("p", "automatic", "p_best")]),
+        (PLAIN + OPEN, None, [("p", "s", "p_best")]),
+        (PLAIN + OPEN + FOUND, "p", [("p", "s", "p_best")]),
+        (PLAIN + OPEN + OTHER, None, [("p", "s", "p_best")]),
+        (PLAIN + OPEN + OTHER, "q", [("q", "automatic", "q_best")]),
+    ],
+)
 def test_tasks(text: str, name: str | None, tasks: list[tuple[str, str, str]]):
     assert named(text, name) == tasks
 
