@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 _WHERE = {
     **dict.fromkeys(("Source", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
-    "Schedule": "mslang.schedule.schedule", "Trace": "mslang.schedule.trace", "Database": "mslang.tune.database",
-    "host": "mslang.target.detect", "parse_program": "mslang.sema.program", "print_program": "mslang.ir.print",
+    "Schedule": "mslang.schedule.schedule",
+    "Trace": "mslang.schedule.trace",
+    "Database": "mslang.tune.database",
+    "host": "mslang.target.detect",
+    "parse_program": "mslang.sema.program",
+    "print_program": "mslang.ir.print",
 }
 
 

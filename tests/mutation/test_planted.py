@@ -36,10 +36,20 @@ def planted_copy(folder: Path, fault: Planted | None) -> Path:
 
 def run_campaign(folder: Path, first: int, count: int) -> subprocess.CompletedProcess[str]:
     """Part of the campaign that the suite runs, on a copy, until the first fault."""
-    command = [sys.executable, "-m", "tests.property.campaign", "--seed", str(SHORT_SEED), "--first", str(first),
-               "--count", str(count)]
-    return subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True,
-                          timeout=240)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.property.campaign",
+        "--seed",
+        str(SHORT_SEED),
+        "--first",
+        str(first),
+        "--count",
+        str(count),
+    ]
+    return subprocess.run(
+        command, cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, timeout=240
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)

@@ -36,11 +36,20 @@ SIGNED = Uniform(-2, 3)
 NESTED = PerfectTile(Binary("*", Symbol("t", PERFECT, 1), Symbol("t", PERFECT, 2)), 2)
 
 DOMAINS: dict[str, Domain] = {
-    "t": PERFECT, "u": FREE, "p": PART, "M": DYNAMIC, "c": PICK, "w": SIGNED, "s": NESTED,
+    "t": PERFECT,
+    "u": FREE,
+    "p": PART,
+    "M": DYNAMIC,
+    "c": PICK,
+    "w": SIGNED,
+    "s": NESTED,
 }
 SYMBOLS: tuple[Symbol, ...] = (
-    *(Symbol("t", PERFECT, k) for k in range(3)), *(Symbol("u", FREE, k) for k in range(2)),
-    *(Symbol("p", PART, k) for k in range(2)), Symbol("M", DYNAMIC), Symbol("c", PICK),
+    *(Symbol("t", PERFECT, k) for k in range(3)),
+    *(Symbol("u", FREE, k) for k in range(2)),
+    *(Symbol("p", PART, k) for k in range(2)),
+    Symbol("M", DYNAMIC),
+    Symbol("c", PICK),
     *(Symbol("s", NESTED, k) for k in range(2)),
 )
 """Symbols that are sizes, that is positive."""

@@ -14,13 +14,26 @@ from mslang.ir.program import Program
 INPUT_BOUND = 3
 """The greatest magnitude of an input's elements."""
 
-NUMPY = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-         "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": np.float32, "f32": np.float32,
-         "f64": np.float64}
+NUMPY = {
+    "bool": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "f16": np.float16,
+    "bf16": np.float32,
+    "f32": np.float32,
+    "f64": np.float64,
+}
 
 
 def concrete_shape(shape: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """A buffer's shape as numbers, dynamic sizes taken from `sizes`."""
+
     def number(e: Expr) -> int:
         if isinstance(e, Const):
             return int(e.value)
@@ -50,7 +63,8 @@ def outputs_equal(expected: Mapping[str, np.ndarray], found: Mapping[str, np.nda
     if expected.keys() != found.keys():
         return False
     return all(
-        a.shape == found[name].shape and a.dtype == found[name].dtype
+        a.shape == found[name].shape
+        and a.dtype == found[name].dtype
         and np.array_equal(a, found[name], equal_nan=a.dtype.kind == "f")
         for name, a in expected.items()
     )

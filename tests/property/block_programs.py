@@ -51,8 +51,11 @@ class _Stages:
         return chosen
 
     def out(self, shape: Sequence[int], last: bool) -> Tensor:
-        made = self.b.output(f"O{self.made}", shape) if last or self.rng.random() < 0.1 else self.b.alloc(
-            f"T{self.made}", shape)
+        made = (
+            self.b.output(f"O{self.made}", shape)
+            if last or self.rng.random() < 0.1
+            else self.b.alloc(f"T{self.made}", shape)
+        )
         self.there.append(made)
         self.made += 1
         return made

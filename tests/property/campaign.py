@@ -46,9 +46,23 @@ from tests.property.drawn_programs import drawn_program
 Arrays = dict[str, np.ndarray]
 
 WEIGHTS = {
-    "split": 5, "fuse": 2, "reorder": 3, "add_unit_loop": 1, "parallel": 2, "vectorize": 3, "unroll": 1, "annotate": 2,
-    "unannotate": 2, "cache_read": 3, "cache_write": 3, "compute_at": 4, "reverse_compute_at": 4, "compute_inline": 2,
-    "reverse_compute_inline": 3, "decompose_reduction": 3, "set_scope": 2,
+    "split": 5,
+    "fuse": 2,
+    "reorder": 3,
+    "add_unit_loop": 1,
+    "parallel": 2,
+    "vectorize": 3,
+    "unroll": 1,
+    "annotate": 2,
+    "unannotate": 2,
+    "cache_read": 3,
+    "cache_write": 3,
+    "compute_at": 4,
+    "reverse_compute_at": 4,
+    "compute_inline": 2,
+    "reverse_compute_inline": 3,
+    "decompose_reduction": 3,
+    "set_scope": 2,
 }
 """How often each primitive is tried; those that are seldom legal more often."""
 
@@ -80,8 +94,12 @@ class Tally(msgspec.Struct):
     def add(self, other: Tally) -> None:
         """Join the other's counts to these."""
         self.pairs += other.pairs
-        for mine, its in ((self.tried, other.tried), (self.applied, other.applied), (self.late, other.late),
-                          (self.checks, other.checks)):
+        for mine, its in (
+            (self.tried, other.tried),
+            (self.applied, other.applied),
+            (self.late, other.late),
+            (self.checks, other.checks),
+        ):
             mine.update(its)
         self.faults += other.faults
 
@@ -155,8 +173,9 @@ def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
     if op in ("fuse", "reorder"):
         args = tuple(args[0])
     names = rng.choice([(), (), ("p", "q"), ("t",)])
-    schedule.apply(op, *(_given(schedule, a) for a in args), names=names,
-                   **{k: _given(schedule, v) for k, v in named.items()})
+    schedule.apply(
+        op, *(_given(schedule, a) for a in args), names=names, **{k: _given(schedule, v) for k, v in named.items()}
+    )
 
 
 def _given(schedule: Schedule, value: Any) -> Any:
@@ -173,8 +192,11 @@ def _given(schedule: Schedule, value: Any) -> Any:
 # ------------------------------------------------------------------ judging
 def sparse_inputs(program: Program, seed: int) -> Arrays:
     """Mostly zeros, the rest small integers, for every `in` and `inout` parameter."""
-    return {p.buffer.name: sparse_integers(concrete_shape(p.buffer.shape, {}), p.buffer.dtype, seed + k, density=0.5)
-            for k, p in enumerate(program.params) if p.direction != "out"}
+    return {
+        p.buffer.name: sparse_integers(concrete_shape(p.buffer.shape, {}), p.buffer.dtype, seed + k, density=0.5)
+        for k, p in enumerate(program.params)
+        if p.direction != "out"
+    }
 
 
 @lru_cache(maxsize=1)
@@ -276,4 +298,3 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-

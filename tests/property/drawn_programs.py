@@ -116,7 +116,7 @@ def _combine(m: _Maker, name: str) -> bool:
     ka = m.known[a]
 
     def fits(k: _Known) -> bool:
-        tail = ka.shape[len(ka.shape) - len(k.shape):] if len(k.shape) <= len(ka.shape) else ()
+        tail = ka.shape[len(ka.shape) - len(k.shape) :] if len(k.shape) <= len(ka.shape) else ()
         return len(k.shape) <= len(ka.shape) and all(x in (1, y) for x, y in zip(k.shape, tail, strict=True))
 
     c = m.pick(fits)
@@ -133,9 +133,11 @@ def _combine(m: _Maker, name: str) -> bool:
 
     def step(b: ProgramBuilder, t: list[Tensor]) -> None:
         with b.block(f"b_{name}", *_spatial(ka.shape)) as at:
-            tail = at[len(at) - len(kc.shape):]
-            index = tuple(0 if n == 1 and full != 1 else v
-                          for v, n, full in zip(tail, kc.shape, ka.shape[len(ka.shape) - len(kc.shape):], strict=True))
+            tail = at[len(at) - len(kc.shape) :]
+            index = tuple(
+                0 if n == 1 and full != 1 else v
+                for v, n, full in zip(tail, kc.shape, ka.shape[len(ka.shape) - len(kc.shape) :], strict=True)
+            )
             x, y = t[a][at], t[c][index]
             t[out][at] = x + y if op == "+" else x - y if op == "-" else x * y if op == "*" else maximum(x, y)
 
@@ -216,8 +218,8 @@ def _stencil(m: _Maker, name: str) -> bool:
             return
         over = tuple(reduce("rs"[d], n) for d, n in enumerate(window))
         with b.block(f"b_{name}", *axes, *over) as all_axes:
-            at, r = all_axes[: len(shape)], all_axes[len(shape):]
-            moved = zip(at[len(at) - dims:], stride, r, strict=True)
+            at, r = all_axes[: len(shape)], all_axes[len(shape) :]
+            moved = zip(at[len(at) - dims :], stride, r, strict=True)
             t[out][at] += t[src][(*at[: len(at) - dims], *(x * s + d for x, s, d in moved))]
 
     m.steps.append(step)
@@ -241,7 +243,7 @@ def _reduction(m: _Maker, name: str) -> bool:
     def step(b: ProgramBuilder, t: list[Tensor]) -> None:
         kept, reduced = _spatial(shape), tuple(reduce(f"r{d}", k.shape[d]) for d in over)
         with b.block(f"b_{name}", *((*reduced, *kept) if first else (*kept, *reduced))) as axes:
-            at, r = (axes[len(reduced):], axes[: len(reduced)]) if first else (axes[: len(kept)], axes[len(kept):])
+            at, r = (axes[len(reduced) :], axes[: len(reduced)]) if first else (axes[: len(kept)], axes[len(kept) :])
             left, right = list(at), list(r)
             x = t[src][tuple(right.pop(0) if d in over else left.pop(0) for d in range(len(k.shape)))]
             if op == "sum":
@@ -321,8 +323,14 @@ def _second_writer(m: _Maker, name: str) -> bool:
     if dst is None:
         return False
     kd = m.known[dst]
-    src = m.pick(lambda k: k.shape[: len(kd.shape)] == kd.shape and len(k.shape) <= len(kd.shape) + 1 and k is not kd
-                 and k.bound * 64 <= EXACT)
+    src = m.pick(
+        lambda k: (
+            k.shape[: len(kd.shape)] == kd.shape
+            and len(k.shape) <= len(kd.shape) + 1
+            and k is not kd
+            and k.bound * 64 <= EXACT
+        )
+    )
     if src is None:
         return False
     ks = m.known[src]
@@ -366,13 +374,31 @@ def _concatenation(m: _Maker, name: str) -> bool:
 
 
 KINDS: tuple[Callable[[_Maker, str], bool], ...] = (
-    _elementwise, _elementwise, _combine, _combine, _transpose, _reshape, _stencil, _stencil, _reduction, _reduction,
-    _contraction, _contraction, _padding, _broadcast, _second_writer, _concatenation,
+    _elementwise,
+    _elementwise,
+    _combine,
+    _combine,
+    _transpose,
+    _reshape,
+    _stencil,
+    _stencil,
+    _reduction,
+    _reduction,
+    _contraction,
+    _contraction,
+    _padding,
+    _broadcast,
+    _second_writer,
+    _concatenation,
 )
 
 
-def drawn_program(rng: random.Random, max_blocks: int = 4, max_extent: int = 8, dtypes: Sequence[str] = DTYPES,
-                  ) -> Program:
+def drawn_program(
+    rng: random.Random,
+    max_blocks: int = 4,
+    max_extent: int = 8,
+    dtypes: Sequence[str] = DTYPES,
+) -> Program:
     """A random valid program of up to `max_blocks` blocks, without schedule: each block under its own loops."""
     m = _Maker(rng, rng.choice(dtypes), max_extent)
     for name in ("x", "y")[: rng.randint(1, 2)]:

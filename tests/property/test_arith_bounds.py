@@ -39,9 +39,7 @@ INNER = st.sampled_from([("j",), ("k",), ("j", "k"), ("i", "k")])
 
 @settings(max_examples=200, deadline=None)
 @given(cases(), st.lists(symbol_values(), min_size=2, max_size=2), INNER)
-def test_relax_holds_every_element(
-    case: Case, draws: list[dict[str, tuple[int, ...]]], inner: tuple[str, ...]
-) -> None:
+def test_relax_holds_every_element(case: Case, draws: list[dict[str, tuple[int, ...]]], inner: tuple[str, ...]) -> None:
     running = {n: case.ranges[n] for n in inner}
     try:
         (box,) = relax((case.e,), running)
@@ -145,8 +143,12 @@ def test_verdicts_agree_with_isl(a: Case, b: Case, o: str) -> None:
 
 def boxes() -> st.SearchStrategy[tuple[Range, ...]]:
     """Two-dimensional boxes that move with i and j."""
-    start = st.builds(lambda a, b, c: op("+", op("+", op("*", Var("i"), a), op("*", Var("j"), b)), c),
-                      st.sampled_from((0, 0, 2, 4)), st.sampled_from((0, 0, 1, 4)), st.integers(-3, 6))
+    start = st.builds(
+        lambda a, b, c: op("+", op("+", op("*", Var("i"), a), op("*", Var("j"), b)), c),
+        st.sampled_from((0, 0, 2, 4)),
+        st.sampled_from((0, 0, 1, 4)),
+        st.integers(-3, 6),
+    )
     one = st.builds(Range, start, st.integers(1, 9).map(Const))
     return st.tuples(one, one)
 

@@ -90,8 +90,11 @@ def test_guarded_sums_fill_their_bound(n: int, m: int, bound: int, o: str) -> No
 
 
 def _points(loops: Loops) -> list[dict[str, int]]:
-    return [{"i": i, "j": j} for i in range(int(evaluate(loops["i"].extent, {})))
-            for j in range(int(evaluate(loops["j"].extent, {})))]
+    return [
+        {"i": i, "j": j}
+        for i in range(int(evaluate(loops["i"].extent, {})))
+        for j in range(int(evaluate(loops["j"].extent, {})))
+    ]
 
 
 # ------------------------------------------------------------------ arrays of decisions

@@ -26,7 +26,12 @@ from tests.unit.transform.programs import loops as loop_refs
 from tests.unit.transform.workloads import conv2d, softmax
 
 BLOCK_PRIMITIVES = (
-    "cache_read", "cache_write", "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "reverse_compute_at",
+    "compute_inline",
+    "reverse_compute_inline",
 )
 LOOP_PRIMITIVES = ("split", "fuse", "reorder", "parallel", "vectorize", "decompose_reduction")
 
@@ -127,8 +132,9 @@ def test_padding_and_bias_at_every_loop_of_a_tiled_convolution(perfect: bool) ->
     pads = legal_loops(p, block("pad"), "compute_at")
     adds = legal_loops(p, block("add"), "reverse_compute_at")
     assert len(pads) == (9 if perfect else 10)
-    assert [x.name for x in adds] == (["h_1_0_w_1_0_fused", "co_0", "h_1_1"] if perfect else [
-        "h_1_0", "w_1_0", "co_0", "h_1_1"])
+    assert [x.name for x in adds] == (
+        ["h_1_0_w_1_0_fused", "co_0", "h_1_1"] if perfect else ["h_1_0", "w_1_0", "co_0", "h_1_1"]
+    )
     for name, primitive, places in (("pad", "compute_at", pads), ("add", "reverse_compute_at", adds)):
         for place in places:
             q = IMPLEMENTATIONS[primitive](p, BlockRef(name), place).program
@@ -166,5 +172,6 @@ def test_structure_never_depends_on_a_value() -> None:
         assert map_program_exprs(q, lambda e: e) == q
         for inner in range(1, 6):
             values = {f"t_{n}": draw_tile(random.Random(inner), e, False) for n, e in SIZES.items()} | {
-                "t_h_1": [-(-5 // inner), inner]}
+                "t_h_1": [-(-5 // inner), inner]
+            }
             same_meaning(conv2d(SIZES["h_1"], SIZES["w_1"], SIZES["ci"], SIZES["co"]), q, values, 2)

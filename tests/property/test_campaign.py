@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.campaign import WEIGHTS, Tally, campaign, drawn_pair
 
-CHUNK = 50
 SHORT, LONG = 1_500, 20_000
+SHORT_CHUNK, LONG_CHUNK = 50, 500
 SHORT_SEED, LONG_SEED = 1, 0
+ROOT = Path(__file__).parents[2]
 
 
 def check(tally: Tally) -> None:
     shown = "\n\n".join(f"pair {f.pair}: {f.what}\n{f.program}" for f in tally.faults)
     assert not tally.faults, shown
-    assert tally.pairs == CHUNK and tally.applied.total() > CHUNK
+    assert tally.applied.total() > tally.pairs
 
 
-@pytest.mark.parametrize("first", range(0, SHORT, CHUNK))
+@pytest.mark.parametrize("first", range(0, SHORT, SHORT_CHUNK))
 def test_programs_keep_their_meaning(first: int) -> None:
-    check(campaign(SHORT_SEED, range(first, first + CHUNK)))
+    check(campaign(SHORT_SEED, range(first, first + SHORT_CHUNK)))
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("first", range(0, LONG, CHUNK))
+@pytest.mark.parametrize("first", range(0, LONG, LONG_CHUNK))
 def test_programs_keep_their_meaning_at_length(first: int) -> None:
-    check(campaign(LONG_SEED, range(first, first + CHUNK)))
+    check(campaign(LONG_SEED, range(first, first + LONG_CHUNK)))
 
 
 def test_every_primitive_for_the_cpu_is_drawn() -> None:
     assert WEIGHTS.keys() <= IMPLEMENTATIONS.keys()
     drawn = campaign(SHORT_SEED, range(60)).tried
     assert drawn.keys() == WEIGHTS.keys()
+
+
+def test_the_summary_of_the_long_campaign_is_good() -> None:
+    text = (ROOT / "docs" / "campaign.md").read_text()
+    rows = {
+        cells[0].strip("`*"): cells[1:]
+        for cells in (
+            [c.strip() for c in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("| ")
+        )
+    }
+    assert int(rows["pairs"][0]) >= LONG
+    assert rows["wrong results, exceptions, failed round trips"] == ["**0**"]
+    assert all(int(rows[op][1]) >= 500 for op in WEIGHTS), "each primitive is applied often"
 
 
 def test_a_pair_is_the_same_everywhere() -> None:

@@ -82,8 +82,7 @@ def extremes(decision: Decision) -> tuple[Number, ...]:
     """The values at the edges of a decision's domain: the extent in one factor and 1 in the others; least; most."""
     match decision.domain:
         case PerfectTile(extent=Const(value=int() as whole), n=n) | FreeTile(extent=Const(value=int() as whole), n=n):
-            corners: tuple[Number, ...] = tuple(
-                tuple(whole if j == k else 1 for j in range(n)) for k in range(n))
+            corners: tuple[Number, ...] = tuple(tuple(whole if j == k else 1 for j in range(n)) for k in range(n))
         case PartitionedTile() as domain:
             corners = tuple(distribution.enumerate_values(domain, {}))[:: max(1, distribution.count(domain, {}) - 1)]
         case Choice(values=values):

@@ -60,13 +60,25 @@ def valued(e: Any, i: int, j: int) -> int:
         case int():
             return e
     a, b = valued(e[1], i, j), valued(e[2], i, j)
-    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "//": lambda: a // b, "%": lambda: a % b,
-            "min": lambda: min(a, b), "max": lambda: max(a, b)}[e[0]]()
+    return {
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "*": lambda: a * b,
+        "//": lambda: a // b,
+        "%": lambda: a % b,
+        "min": lambda: min(a, b),
+        "max": lambda: max(a, b),
+    }[e[0]]()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(e=EXPRESSIONS, bound=st.integers(-3, 20), kinds=st.tuples(KINDS, KINDS), narrow=st.booleans(),
-       checked=st.integers(0, 4))
+@given(
+    e=EXPRESSIONS,
+    bound=st.integers(-3, 20),
+    kinds=st.tuples(KINDS, KINDS),
+    narrow=st.booleans(),
+    checked=st.integers(0, 4),
+)
 def test_index_expressions(e: Any, bound: int, kinds: tuple[str, str], narrow: bool, checked: int):
     b = ProgramBuilder("indices")
     x, y = b.input("X", (16,), "i64"), b.output("Y", (3, ROWS, COLUMNS), "i64")

@@ -29,9 +29,24 @@ Draw = Any
 LINKER = Linker(workers=3)
 
 OPERATIONS = (
-    "split", "split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "vectorize", "unroll",
-    "decompose_reduction", "set_scope", "cache_read", "cache_write", "compute_at", "reverse_compute_at",
-    "compute_inline", "reverse_compute_inline",
+    "split",
+    "split",
+    "split",
+    "fuse",
+    "reorder",
+    "reorder",
+    "parallel",
+    "vectorize",
+    "vectorize",
+    "unroll",
+    "decompose_reduction",
+    "set_scope",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "reverse_compute_at",
+    "compute_inline",
+    "reverse_compute_inline",
 )
 
 
@@ -136,5 +151,3 @@ def test_scheduled_programs_at_length(data: Draw, seed: int):
     program = draw_schedule(data.draw, data.draw(programs()), data.draw(st.integers(2, 16)))
     target = host() if data.draw(st.booleans()) else narrow_host()
     check(program, seed, target, checked=data.draw(st.integers(0, 3)) == 0)
-
-

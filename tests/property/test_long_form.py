@@ -144,18 +144,31 @@ class Odd:
         if pick((True, False)):
             body = (self.store(), Let("v", self.expr(pick(TYPES), 3), body))
         extents = [ONE, Const(16), size, Binary("+", EXTENT, Var("i")), Binary("*", Const(2), Var("k"))]
-        regions = tuple(Region(f"b_{t}", (Range(self.expr("i64", 2), pick(extents)),))
-                        for t in self.random.sample(TYPES, 3))
+        regions = tuple(
+            Region(f"b_{t}", (Range(self.expr("i64", 2), pick(extents)),)) for t in self.random.sample(TYPES, 3)
+        )
         viewed = Region(regions[0].buffer, (Range(self.expr("i64", 2), Const(2)),))
-        notes = (("key", pick([3, -3, 2.5, -math.inf, True, 'a"\\ \n\tä', ()])),
-                 ("pragma.x", (1, "two", pick(SYMBOLS), Const(3), Const(2.5, "f32"), TRUE)))
+        notes = (
+            ("key", pick([3, -3, 2.5, -math.inf, True, 'a"\\ \n\tä', ()])),
+            ("pragma.x", (1, "two", pick(SYMBOLS), Const(3), Const(2.5, "f32"), TRUE)),
+        )
         kinds = [pick(["spatial", "reduce", "scan", "opaque"]) for _ in range(2)]
-        axes = (Axis("i", size, kinds[0], pick([Var("i"), Var("j")])),
-                Axis("k", Const(4), kinds[1], Binary("*", Var("j"), Const(2))))
-        block = Block("blk", axes, regions, regions[: pick([0, 1])], body, pick([None, body[:1]]), self.expr("bool", 3),
-                      (Buffer("t", "f32x4", (Const(2), size), "local", (size, ONE), EXTENT, 64),),
-                      (View(Buffer("w", regions[0].buffer[2:], (Const(2),), pick(["global", "shared"])), viewed),),
-                      notes)
+        axes = (
+            Axis("i", size, kinds[0], pick([Var("i"), Var("j")])),
+            Axis("k", Const(4), kinds[1], Binary("*", Var("j"), Const(2))),
+        )
+        block = Block(
+            "blk",
+            axes,
+            regions,
+            regions[: pick([0, 1])],
+            body,
+            pick([None, body[:1]]),
+            self.expr("bool", 3),
+            (Buffer("t", "f32x4", (Const(2), size), "local", (size, ONE), EXTENT, 64),),
+            (View(Buffer("w", regions[0].buffer[2:], (Const(2),), pick(["global", "shared"])), viewed),),
+            notes,
+        )
         start = pick([Const(0), Const(3), Var("i"), EXTENT, Binary("+", Const(0), EXTENT)])
         extent = pick([size, Binary("+", Const(0), EXTENT), Binary("*", EXTENT, Const(2))])
         inner = For("j", extent, (block,), pick(["serial", "parallel", "threadIdx.x"]), start, pick([notes, ()]))

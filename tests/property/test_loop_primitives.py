@@ -26,8 +26,21 @@ Draw = Any
 Values = dict[str, int | tuple[int, ...]]
 
 OPERATIONS = (
-    "split", "split", "split", "fuse", "reorder", "reorder", "add_unit_loop", "parallel", "vectorize", "unroll",
-    "annotate", "unannotate", "decompose_reduction", "decompose_reduction", "set_scope",
+    "split",
+    "split",
+    "split",
+    "fuse",
+    "reorder",
+    "reorder",
+    "add_unit_loop",
+    "parallel",
+    "vectorize",
+    "unroll",
+    "annotate",
+    "unannotate",
+    "decompose_reduction",
+    "decompose_reduction",
+    "set_scope",
 )
 
 
@@ -75,8 +88,11 @@ def draw_call(draw: Draw, program: Program, address: str) -> tuple[str, dict[str
         case "reorder":
             path = draw(st.sampled_from([q for q in block_paths(program) if loops_above(q)]))
             names = [s.var for s in loops_above(path)]
-            args = {"loops": [LoopRef(n) for n in draw(st.lists(st.sampled_from(names), min_size=2, unique=True))]
-                    if len(names) > 1 else []}
+            args = {
+                "loops": [LoopRef(n) for n in draw(st.lists(st.sampled_from(names), min_size=2, unique=True))]
+                if len(names) > 1
+                else []
+            }
         case "add_unit_loop":
             args = {"target": draw(st.sampled_from([LoopRef(loop.var), BlockRef(block.name)]))}
         case "annotate":
@@ -96,8 +112,11 @@ def draw_call(draw: Draw, program: Program, address: str) -> tuple[str, dict[str
             own = {b.name for b in program.allocs}
             pairs = [(b.name, r.buffer) for b in blocks_of(program.body) for r in b.writes if r.buffer in own]
             name, buffer = draw(st.sampled_from(pairs or [(block.name, "B")]))
-            args = {"block": BlockRef(name), "buffer": BufferRef(buffer),
-                    "scope": draw(st.sampled_from(["local", "global"]))}
+            args = {
+                "block": BlockRef(name),
+                "buffer": BufferRef(buffer),
+                "scope": draw(st.sampled_from(["local", "global"])),
+            }
     return op, args, symbol
 
 

@@ -78,7 +78,7 @@ def first_race(run: Run) -> int | None:
     """
     found = []
     for k, (i, a), (j, b) in ((pair[1][0], *pair) for pair in combinations(enumerate(run.accesses), 2)):
-        hidden = not b.write and any(c.write and c.element == a.element for c in run.accesses[i + 1: j])
+        hidden = not b.write and any(c.write and c.element == a.element for c in run.accesses[i + 1 : j])
         if race(a, b, run.private) and not hidden:
             found.append(k)
     return min(found, default=None)

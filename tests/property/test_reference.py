@@ -16,9 +16,22 @@ from mslang.ir.program import Block, For, If, Let, Program, Stmt, Store
 from tests.property.strategies import NUMPY, concrete_shape, difference, outputs_equal, programs, random_inputs
 
 OPERATORS = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod,
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
-    "min": np.minimum, "max": np.maximum, "and": np.logical_and, "or": np.logical_or,
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.logical_and,
+    "or": np.logical_or,
 }
 
 

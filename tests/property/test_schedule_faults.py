@@ -15,9 +15,43 @@ from mslang.sema.modules import load
 from mslang.syntax.lexer import tokenize
 from tests.unit.schedule.samples import PROGRAMS, SCHEDULES, space
 
-WORDS = ["mm", "mm.i", "ti", "ti[0]", "i0", "_", "0", "64", "-1", "1.5", "\"x\"", "true", "[]", "[1, 2]", "[_, _]",
-         "C", "split", "parallel", "machine", "none", "local", "(1, 2)", "perfect_tile", "permute", "choose", "tiled",
-         "mark", "fn (a, b) -> [b, a]", "mm.loops()", "root", "at(i0)", "len", "min", "1 / 0", "1 // 0"]
+WORDS = [
+    "mm",
+    "mm.i",
+    "ti",
+    "ti[0]",
+    "i0",
+    "_",
+    "0",
+    "64",
+    "-1",
+    "1.5",
+    '"x"',
+    "true",
+    "[]",
+    "[1, 2]",
+    "[_, _]",
+    "C",
+    "split",
+    "parallel",
+    "machine",
+    "none",
+    "local",
+    "(1, 2)",
+    "perfect_tile",
+    "permute",
+    "choose",
+    "tiled",
+    "mark",
+    "fn (a, b) -> [b, a]",
+    "mm.loops()",
+    "root",
+    "at(i0)",
+    "len",
+    "min",
+    "1 / 0",
+    "1 // 0",
+]
 CASES = 240
 
 
@@ -67,10 +101,29 @@ def mangled(value: object, rng: Random) -> object:
         case list() if value and rng.random() < 0.8:
             k = rng.randrange(len(value))
             if rng.random() < 0.15:
-                return [*value[:k], *value[k + 1:]]
-            return [*value[:k], mangled(value[k], rng), *value[k + 1:]]
-    return rng.choice([None, 0, 1, 64, -3, 1.5, True, "mm", "i0", "split", [], {}, [1, 2], {"handle": "mm"},
-                       {"handle": "ti", "axis": "i"}, {"handle": "mm", "loop": 99}, {"size": ["+", 1, 2]}])
+                return [*value[:k], *value[k + 1 :]]
+            return [*value[:k], mangled(value[k], rng), *value[k + 1 :]]
+    return rng.choice(
+        [
+            None,
+            0,
+            1,
+            64,
+            -3,
+            1.5,
+            True,
+            "mm",
+            "i0",
+            "split",
+            [],
+            {},
+            [1, 2],
+            {"handle": "mm"},
+            {"handle": "ti", "axis": "i"},
+            {"handle": "mm", "loop": 99},
+            {"size": ["+", 1, 2]},
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", ["tiled", "helpers", "free"])

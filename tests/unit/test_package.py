@@ -23,11 +23,14 @@ def test_functions_are_called_though_packages_have_their_names():
     assert mslang.tune.tune.__name__ == "mslang.tune.tune"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("error", [
-    MsError(problem("MS101", "one", why="because"), problem("MS102", "two")),
-    RequireFailed(problem("MS260", "no")),
-    mslang.schedule.space.NoCandidate(problem("MS261", "none"), {"why": 3}),  # type: ignore[attr-defined]
-])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MsError(problem("MS101", "one", why="because"), problem("MS102", "two")),
+        RequireFailed(problem("MS260", "no")),
+        mslang.schedule.space.NoCandidate(problem("MS261", "none"), {"why": 3}),  # type: ignore[attr-defined]
+    ],
+)
 def test_errors_keep_their_diagnostics_between_processes(error: MsError):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and again.diagnostics == error.diagnostics

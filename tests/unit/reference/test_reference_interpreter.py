@@ -81,7 +81,7 @@ def test_convolution_with_padding_stride_and_lets():
     expected = np.zeros((1, 3, 3, 2), F32)
     for h in range(3):
         for w in range(3):
-            expected[0, h, w] = np.einsum("rsi,rsio->o", padded[0, 2 * h:2 * h + 3, 2 * w:2 * w + 3], f)
+            expected[0, h, w] = np.einsum("rsi,rsio->o", padded[0, 2 * h : 2 * h + 3, 2 * w : 2 * w + 3], f)
     assert np.array_equal(run(p, {"x": x, "f": f})["y"], expected)
 
 
@@ -123,8 +123,9 @@ def test_functions_at_their_edges():
     x = np.array([0.0, -2.5, 1e4, 2.5, np.inf, np.nan])
     y = run(p, {"x": x})["y"]
     with np.errstate(all="ignore"):
-        expected = np.stack([np.exp(x), np.log(x), np.sqrt(x), np.round(x), np.floor(x), 1 / x, 1 / (1 + np.exp(-x)),
-                             x ** 3], 1)
+        expected = np.stack(
+            [np.exp(x), np.log(x), np.sqrt(x), np.round(x), np.floor(x), 1 / x, 1 / (1 + np.exp(-x)), x**3], 1
+        )
     assert np.allclose(y, expected, equal_nan=True, rtol=1e-15)
 
 
@@ -176,8 +177,10 @@ def test_dynamic_sizes_and_decisions():
 
 def test_thirty_loops_deep():
     loops = " ".join(f"for l{k} in 1 @ {'parallel' if k % 2 else 'serial'} {{" for k in range(30))
-    p = parse_program(f"program p(x: f32[3], out y: f32[3]) {{ {loops} for a in 3 {{"
-                      " block b[i: 3 = a + l0 + l29] { y[i] = x[i] } " + "}" * 31 + " }")
+    p = parse_program(
+        f"program p(x: f32[3], out y: f32[3]) {{ {loops} for a in 3 {{"
+        " block b[i: 3 = a + l0 + l29] { y[i] = x[i] } " + "}" * 31 + " }"
+    )
     assert np.array_equal(run(p, {"x": data(3)})["y"], data(3))
 
 
@@ -218,26 +221,38 @@ def test_select_evaluates_one_side_and_conditions_both():
 
 
 def test_uninitialised_reads():
-    of_output = fault("""program p(x: f32[4], out y: f32[4]) {
-        block b[i: 4 | k: 2] { init {} y[i] += x[i] } }""", x=data(4))
+    of_output = fault(
+        """program p(x: f32[4], out y: f32[4]) {
+        block b[i: 4 | k: 2] { init {} y[i] += x[i] } }""",
+        x=data(4),
+    )
     assert of_output.diagnostic.code == "MS481" and "`y[0]`" in of_output.diagnostic.message
-    of_alloc = fault("""program p(x: f32[4], out y: f32[4]) { alloc t: f32[4]
-        block a[i: 3] { t[i] = x[i] }  block b[i: 4] { y[i] = t[i] } }""", x=data(4))
+    of_alloc = fault(
+        """program p(x: f32[4], out y: f32[4]) { alloc t: f32[4]
+        block a[i: 3] { t[i] = x[i] }  block b[i: 4] { y[i] = t[i] } }""",
+        x=data(4),
+    )
     assert "`t[3]`" in of_alloc.diagnostic.message
 
 
 def test_what_a_block_allocates_is_new_each_time():
-    e = fault("""program p(x: f32[4], out y: f32[4]) { for i in 4 { block a[o: 4 @ opaque = i] { alloc t: f32[1]
+    e = fault(
+        """program p(x: f32[4], out y: f32[4]) { for i in 4 { block a[o: 4 @ opaque = i] { alloc t: f32[1]
         if o == 0 { t[0] = x[o] }
-        y[o] = t[0] } } }""", x=data(4))
+        y[o] = t[0] } } }""",
+        x=data(4),
+    )
     assert e.diagnostic.code == "MS481" and e.diagnostic.notes[0].message == "in block `a` at i = 1"
 
 
-@pytest.mark.parametrize(("regions", "what"), [
-    ("reads x[i] writes y[i]", "load of `x[1]`"),
-    ("reads x[i .. i + 2] writes y[0]", "store of `y[1]`"),
-    ("reads [] writes y[i]", "load of `x[0]`"),
-])
+@pytest.mark.parametrize(
+    ("regions", "what"),
+    [
+        ("reads x[i] writes y[i]", "load of `x[1]`"),
+        ("reads x[i .. i + 2] writes y[0]", "store of `y[1]`"),
+        ("reads [] writes y[i]", "load of `x[0]`"),
+    ],
+)
 def test_accesses_outside_of_the_regions(regions: str, what: str):
     text = f"program p(x: f32[8], out y: f32[7]) {{ block b[i: 7] {{ {regions} y[i] = x[i] + x[i + 1] }} }}"
     e = fault(text, x=data(8))
@@ -280,11 +295,16 @@ RACES = {
 }
 
 
-@pytest.mark.parametrize(("what", "kind"), [
-    # threads combine what each has summed: a reduction over them alone is no race
-    (what, kind) for what in RACES for kind in ["parallel", "vectorized", "threadIdx.x", "blockIdx.y", "vthread"]
-    if (what, kind) != ("reduction over a parallel loop", "threadIdx.x")
-])
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        # threads combine what each has summed: a reduction over them alone is no race
+        (what, kind)
+        for what in RACES
+        for kind in ["parallel", "vectorized", "threadIdx.x", "blockIdx.y", "vthread"]
+        if (what, kind) != ("reduction over a parallel loop", "threadIdx.x")
+    ],
+)
 def test_races(what: str, kind: str):
     text = f"program p(x: f32[4], inout y: f32[4]) {{ {RACES[what].replace('{kind}', kind)} }}"
     e = fault(text, x=data(4), y=data(4))
@@ -317,21 +337,33 @@ def test_halos_computed_by_each_iteration_for_itself_are_no_race():
 
 
 def test_a_halo_that_another_iteration_computes_is_a_race():
-    e = fault(TILES.replace("{n}", "4").replace("for o", "block first { t[4] = 0.0  t[8] = 0.0 } for o", 1)
-              .replace("o * 4 + h]", "4 - o * 4 + h]", 1).replace("o * 4 + h_1", "4 - o * 4 + h_1"), x=data(9))
+    e = fault(
+        TILES.replace("{n}", "4")
+        .replace("for o", "block first { t[4] = 0.0  t[8] = 0.0 } for o", 1)
+        .replace("o * 4 + h]", "4 - o * 4 + h]", 1)
+        .replace("o * 4 + h_1", "4 - o * 4 + h_1"),
+        x=data(9),
+    )
     assert e.diagnostic.code == "MS483"
-    inside = fault("""program p(x: f32[9], out y: f32[8]) { alloc t: f32[9]
+    inside = fault(
+        """program p(x: f32[9], out y: f32[8]) { alloc t: f32[9]
         for o in 8 @ parallel {
             block a[i: 8 = o] { t[i] = x[i] }
-            block b[i: 8 = o] { y[i] = t[0] } } }""", x=data(9))
+            block b[i: 8 = o] { y[i] = t[0] } } }""",
+        x=data(9),
+    )
     assert inside.diagnostic.code == "MS483" and "iteration 1 of loop `o` reads" in inside.diagnostic.message
 
 
 def test_readers_before_a_write_are_remembered():
-    e = fault("""program p(x: f32[4], inout y: f32[4]) { for i in 4 @ parallel {
+    e = fault(
+        """program p(x: f32[4], inout y: f32[4]) { for i in 4 @ parallel {
         block r[i: 4 = i] { let v = y[0]
                             if v > 1000.0 { y[i] = v } }
-        block w[i: 4 = i] { if i == 3 { y[0] = 1.0 } } } }""", x=data(4), y=data(4))
+        block w[i: 4 = i] { if i == 3 { y[0] = 1.0 } } } }""",
+        x=data(4),
+        y=data(4),
+    )
     assert e.diagnostic.code == "MS483"
 
 
@@ -365,17 +397,22 @@ def test_an_instance_that_runs_twice_gives_one_value():
     assert same["y"].tolist() == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize(("expr", "what"), [
-    ("x[i] // (x[i] - x[i])", "division by zero"),
-    ("x[i] % (x[i] - x[i])", "division by zero"),
-    ("shift_left(x[i], x[i] + 40)", "a shift by"),
-    ("i32(f32(x[i]) * 1e30)", "cannot be converted"),
-    ("i32(nan)", "cannot be converted"),
-])
+@pytest.mark.parametrize(
+    ("expr", "what"),
+    [
+        ("x[i] // (x[i] - x[i])", "division by zero"),
+        ("x[i] % (x[i] - x[i])", "division by zero"),
+        ("shift_left(x[i], x[i] + 40)", "a shift by"),
+        ("i32(f32(x[i]) * 1e30)", "cannot be converted"),
+        ("i32(nan)", "cannot be converted"),
+    ],
+)
 def test_operations_without_result(expr: str, what: str):
     expr = expr.replace("i32(nan)", "i32(f32(nan) + f32(x[i]))")
-    e = fault(f"program p(x: i32[4], out y: i32[4]) {{ block b[i: 4] {{ y[i] = {expr} }} }}",
-              x=np.array([1, 2, 3, 4], np.int32))
+    e = fault(
+        f"program p(x: i32[4], out y: i32[4]) {{ block b[i: 4] {{ y[i] = {expr} }} }}",
+        x=np.array([1, 2, 3, 4], np.int32),
+    )
     assert e.diagnostic.code == "MS486" and what in e.diagnostic.message
     assert "block `b` at i = " in e.diagnostic.notes[0].message
 
@@ -398,16 +435,27 @@ NESTED = """program p(x: f32[4, 4], inout y: f32[4, 4]) {{ for t in 2, i in 4 @ 
     for k in 4 @ vectorized {{ block b[t: 2 @ opaque = t, i: 4 = i, k: 4 = k] {{ {second} }} }} }} }}"""
 
 
-@pytest.mark.parametrize(("first", "between", "second", "loop"), [
-    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, k] + 1.0", None),
-    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[(i + 1) % 4, k]", "i"),
-    ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, (k + 1) % 4]", "k"),
-    ("if y[i, 0] > 100.0 { y[i, j] = 0.0 }", "y[i, 0] = 1.0", "y[i, k] = x[i, k] + y[(i + 3) % 4, 0]", "i"),
-    ("if y[i, j] > 100.0 or y[i, 3] > 100.0 { y[i, j] = 0.0 }", "y[i, 2] = y[i, 0]",
-     "if k == 3 { y[i, 0] = 0.0 }", None),
-    ("if y[0, j] > 100.0 { y[i, j] = 0.0 }", "if y[0, 0] > 100.0 { y[i, 0] = 0.0 }", "if i == 3 { y[0, k] = 0.0 }",
-     "i"),
-])
+@pytest.mark.parametrize(
+    ("first", "between", "second", "loop"),
+    [
+        ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, k] + 1.0", None),
+        ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[(i + 1) % 4, k]", "i"),
+        ("y[i, j] = x[i, j]", "y[i, 0] = y[i, 1]", "y[i, k] = y[i, (k + 1) % 4]", "k"),
+        ("if y[i, 0] > 100.0 { y[i, j] = 0.0 }", "y[i, 0] = 1.0", "y[i, k] = x[i, k] + y[(i + 3) % 4, 0]", "i"),
+        (
+            "if y[i, j] > 100.0 or y[i, 3] > 100.0 { y[i, j] = 0.0 }",
+            "y[i, 2] = y[i, 0]",
+            "if k == 3 { y[i, 0] = 0.0 }",
+            None,
+        ),
+        (
+            "if y[0, j] > 100.0 { y[i, j] = 0.0 }",
+            "if y[0, 0] > 100.0 { y[i, 0] = 0.0 }",
+            "if i == 3 { y[0, k] = 0.0 }",
+            "i",
+        ),
+    ],
+)
 def test_races_of_nested_concurrent_loops(first: str, between: str, second: str, loop: str | None):
     p = parse_program(NESTED.format(first=first, between=between, second=second))
     arrays = {"x": data(4, 4), "y": data(4, 4)}
@@ -437,15 +485,28 @@ def test_poison_is_that_of_compiled_kernels():
 
 def test_too_deep_is_said_so():
     deep = "x[i]" + " + x[i]" * 400
-    assert fault(f"program p(x: f32[4], out y: f32[4]) {{ block b[i: 4] {{ y[i] = {deep} }} }}",
-                 x=data(4)).diagnostic.code == "MS488"
+    assert (
+        fault(f"program p(x: f32[4], out y: f32[4]) {{ block b[i: 4] {{ y[i] = {deep} }} }}", x=data(4)).diagnostic.code
+        == "MS488"
+    )
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("tanh", math.tanh), ("erf", math.erf), ("ceil", math.ceil), ("floor", math.floor), ("abs", abs), ("exp", math.exp),
-    ("round", round), ("sigmoid", lambda x: 1 / (1 + math.exp(-x))), ("log", math.log), ("sqrt", math.sqrt),
-    ("rsqrt", lambda x: 1 / math.sqrt(x)),
-])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tanh", math.tanh),
+        ("erf", math.erf),
+        ("ceil", math.ceil),
+        ("floor", math.floor),
+        ("abs", abs),
+        ("exp", math.exp),
+        ("round", round),
+        ("sigmoid", lambda x: 1 / (1 + math.exp(-x))),
+        ("log", math.log),
+        ("sqrt", math.sqrt),
+        ("rsqrt", lambda x: 1 / math.sqrt(x)),
+    ],
+)
 def test_every_function(name: str, expected):
     x = np.array([0.25, 0.5, 1.5, 2.5, 7.75]) * (1 if name in ("log", "sqrt", "rsqrt") else -1)
     p = parse_program(f"program p(x: f64[5], out y: f64[5]) {{ block b[i: 5] {{ y[i] = {name}(x[i]) }} }}")
