@@ -51,6 +51,12 @@ class _Notes:
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
         self.seen: set[str] = set()
+        # Iterations that run at once hand nothing on: each has memory of its own.
+        self.concurrent = {
+            s.var
+            for s in walk_program(p.body)
+            if isinstance(s, For) and s.kind not in ("serial", "unrolled", "vectorized")
+        }
 
     def name(self, wanted: str) -> str:
         if wanted in self.seen:
@@ -123,7 +129,7 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Bod
         notes.carried.update((name, v) for v in loops)
         # A loop that the predicate asks and the elements do not tell: an iteration may leave an element as it was.
         touched = frozenset[str]().union(*(free_vars(i) for place in places for i in place))
-        notes.carried.update((name, v) for v in free_vars(predicate) - touched)
+        notes.carried.update((name, v) for v in free_vars(predicate) - touched - notes.concurrent)
 
 
 def _rewrite(e: Expr, names: _Names) -> Expr:

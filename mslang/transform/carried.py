@@ -199,8 +199,8 @@ def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
 
 
 # ------------------------------------------------------------------ in another order
-def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For]) -> str | None:
-    """None if the loops `chain`, the innermost of which is at the end of the path `bottom`, may be permuted."""
+def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """None if the loops `chain`, the innermost of which is at the end of the path `bottom`, may come in `order`."""
     blocks = leaf_paths(bottom)
     stray = _unplaced(chain[-1].body, "the loops")
     if stray is not None:
@@ -220,7 +220,26 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For]) ->
             reason = _why_carried(program, touching, storage, bottom, variables)
             if reason is not None:
                 return reason
-    return None
+    return next(filter(None, (_why_init_not_first(block_at(q), chain, order) for q in blocks)), None)
+
+
+def _why_init_not_first(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """The init runs where all reduction axes are 0: the first iteration of an element, if no loop is both of spatial
+    and of reduction axes (as a piece of two that were fused is). Else what belongs together must keep its order."""
+    axes = [(a.kind, free_vars(a.binding)) for a in block.axes]
+    spatial, reduced = (frozenset(v for k, used in axes if k == kind for v in used) for kind in ("spatial", "reduce"))
+    tangled = sorted(s.var for s in chain if s.var in spatial & reduced)
+    bound = reduced.union(*(used for _, used in axes if not used.isdisjoint(tangled)))
+    if block.init is None or not tangled or _among(chain, bound) == _among(order, bound):
+        return None
+    return (
+        f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`, whose initialisation would no "
+        "longer surely come first"
+    )
+
+
+def _among(loops: Sequence[For], names: frozenset[str]) -> list[str]:
+    return [s.var for s in loops if s.var in names]
 
 
 def _why_carried(

@@ -243,6 +243,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         - a block below with a scan or opaque axis, or with bindings that are not affine
         - bounds of a loop that would come to depend on a loop inside it
         - blocks below that hand values to each other from one iteration to another
+        - a loop that serves spatial and reduction axes of a block with an init: the init must stay the first
         - parallel and vectorized loops that would no longer be legal where they come to stand
 
     Source: TVM reorder
@@ -285,7 +286,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
                 f"the bounds of loop `{s.var}` depend on loop `{min(used)}`",
                 why=f"loop `{min(used)}` would be inside it",
             )
-    reason = why_not_reorderable(program, deepest, chain)
+    reason = why_not_reorderable(program, deepest, chain, new_chain)
     if reason is not None:
         raise refuse(
             "MS308",

@@ -56,6 +56,17 @@ def test_reorder_of_fewer_than_two_loops_or_of_what_is_so_already_changes_nothin
     assert reorder(p, loops("i k")).program is p
 
 
+def test_reorder_keeps_the_init_first():
+    # Found by the campaign: pieces of a spatial loop fused with a reduction loop.
+    p = fuse(matmul(), loops("j k")).program
+    p = split(p, loop("j_k_fused"), sizes(None, 5)).program
+    with refused("MS308", "initialisation"):
+        reorder(p, loops("j_k_fused_1 j_k_fused_0"))
+    assert outline(reorder(p, loops("j_k_fused_0 i")).program).startswith("j_k_fused_0")
+    bare = decompose_reduction(p, block("mm"), loop("i")).program
+    reorder(bare, loops("j_k_fused_1 j_k_fused_0"))
+
+
 def test_reorder_keeps_kinds_with_their_loops():
     p = unroll(matmul(), loop("j")).program
     assert outline(reorder(p, loops("j i")).program).startswith("j in 0+48 @ unrolled\n  i in 0+64\n")
