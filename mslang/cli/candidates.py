@@ -56,7 +56,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         candidate = _recorded(args, path, space)
     else:
         candidate = space.sample(args.seed or 0, pins_of(args.pins), strict=args.strict)
-    _warn(candidate)
+    warn(candidate)
     return Chosen(candidate, space, name)
 
 
@@ -105,7 +105,8 @@ def _sizes(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
     return dict(sizes)
 
 
-def _warn(candidate: Candidate) -> None:
+def warn(candidate: Candidate) -> None:
+    """Print what was repaired of a candidate's pins."""
     import sys
 
     from mslang.cli.render import print_diagnostics

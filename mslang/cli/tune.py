@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mslang.cli.candidates import warn
 from mslang.cli.common import (
     add_sizes,
     check_writable,
@@ -21,7 +22,8 @@ from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
 from mslang.cli.tune_view import summary, view_for
-from mslang.diagnostics import MsError, TargetError, problem
+from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError, problem
+from mslang.schedule.space import NoCandidate
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale
@@ -59,9 +61,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit 1 if any candidate was wrong, crashed, hung, or was faster than the machine",
+        help="exit 1 if a pin is stale, or if a candidate was wrong, crashed, hung, or was faster than the machine",
     )
     add_sizes(parser)
+
+
+STALE = "MS254"
+"""The code of a pin that does not fit."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,7 +104,21 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):
             note(f"passing over {program}: there is no schedule or space for it in {path}")
+    for task in tasks:
+        _look_at_pins(task, args.seed, args.strict)
     return [(path, task) for task in tasks]
+
+
+def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
+    """Print the warnings of stale pins in the space; with `strict`, raise what is wrong with them."""
+    try:
+        warn(named.task.space.sample(seed, strict=strict))
+    except (NoCandidate, RequireFailed):
+        # That nothing valid is drawn, and why, is for the search to count.
+        return
+    except ScheduleError as error:
+        if strict and error.diagnostic.code == STALE:
+            raise
 
 
 def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tuple[Path, str], float]) -> int:

@@ -62,6 +62,14 @@ def test_wrong_use(run: Run, gemm: Path, words: tuple[str, ...], status: int, co
     assert code in done.stderr
 
 
+def test_a_stale_pin_is_a_warning_or_with_strict_an_error(run: Run, gemm: Path) -> None:
+    gemm.write_text(GEMM + "space some for gemm = tiled with { ti = [5, 7] }\n")
+    done = run("tune", "gemm.ms:some", "--trials", "1", "--patience", "1")
+    assert done.returncode == 0 and "warning[MS254]" in done.stderr
+    done = run("tune", "gemm.ms:some", "--trials", "1", "--strict")
+    assert done.returncode == 1 and "error[MS254]" in done.stderr
+
+
 def test_a_cuda_schedule_cannot_be_tuned_yet(run: Run) -> None:
     done = run("tune", str(SAMPLES / "wmma.ms"))
     assert done.returncode == 3 and "MS404" in done.stderr
