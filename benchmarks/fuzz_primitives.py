@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import version
+from multiprocessing import get_context
 
 from common import ROOT, table
 
@@ -82,7 +83,8 @@ def main() -> int:
     options = parser.parse_args()
     total = Tally()
     chunks = [range(k, min(k + CHUNK, options.pairs)) for k in range(0, options.pairs, CHUNK)]
-    with ProcessPoolExecutor(options.processes) as pool:
+    # Fresh processes now and then: what the caches and the linker keep of thousands of programs slows the rest down.
+    with ProcessPoolExecutor(options.processes, get_context("spawn"), max_tasks_per_child=3) as pool:
         for tally in pool.map(partial(campaign, options.seed), chunks):
             total.add(tally)
             for fault in tally.faults:
