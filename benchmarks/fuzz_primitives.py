@@ -84,7 +84,7 @@ def main() -> int:
     total = Tally()
     chunks = [range(k, min(k + CHUNK, options.pairs)) for k in range(0, options.pairs, CHUNK)]
     # Fresh processes now and then: what the caches and the linker keep of thousands of programs slows the rest down.
-    with ProcessPoolExecutor(options.processes, get_context("spawn"), max_tasks_per_child=3) as pool:
+    with ProcessPoolExecutor(options.processes, get_context("spawn"), max_tasks_per_child=8) as pool:
         for tally in pool.map(partial(campaign, options.seed), chunks):
             total.add(tally)
             for fault in tally.faults:
