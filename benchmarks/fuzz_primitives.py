@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -84,8 +83,8 @@ def main() -> int:
     total = Tally()
     chunks = [range(k, min(k + CHUNK, options.pairs)) for k in range(0, options.pairs, CHUNK)]
     # Fresh processes now and then: what the caches and the linker keep of thousands of programs slows the rest down.
-    with ProcessPoolExecutor(options.processes, get_context("spawn"), max_tasks_per_child=8) as pool:
-        for tally in pool.map(partial(campaign, options.seed), chunks):
+    with get_context("spawn").Pool(options.processes, maxtasksperchild=8) as pool:
+        for tally in pool.imap(partial(campaign, options.seed), chunks):
             total.add(tally)
             for fault in tally.faults:
                 show(fault)
