@@ -16,9 +16,10 @@ from mslang.ir.dtype import SCALARS
 from mslang.ir.program import AXIS_KINDS, LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
+from mslang.ops.words import ACCESSES, ELEMENT_TYPES, TAILS
 from mslang.schedule.check.expressions import methods_of
 from mslang.schedule.check.kinds import Binding, Static, accepts, describe
-from mslang.schedule.check.scope import PARAM_KINDS, TAILS
+from mslang.schedule.check.scope import PARAM_KINDS
 from mslang.sema.check import ATTRIBUTES
 from mslang.sema.module import Found, Module, role_of
 from mslang.sema.native import TARGET_KINDS
@@ -234,6 +235,10 @@ def _of_kind(kind: Kind | None) -> Iterator[Candidate]:
             yield from words(sorted(SCOPES), Sort.VALUE, "scope", first=True)
         case Kind.TAIL:
             yield from words(TAILS, Sort.VALUE, "how a remainder is run", first=True)
+        case Kind.ACCESS:
+            yield from words(ACCESSES, Sort.VALUE, "how a buffer is touched", first=True)
+        case Kind.DTYPE:
+            yield from words(ELEMENT_TYPES, Sort.VALUE, "element type", first=True)
         case Kind.AXIS:
             yield from words(_THREADS, Sort.VALUE, "thread axis", first=True)
         case Kind.BOOL:

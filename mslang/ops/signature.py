@@ -45,6 +45,13 @@ class Kind(StrEnum):
     """The sizes that a tile sampler draws."""
     TAIL = "tail"
     """One of guard, pad, peel, shift."""
+    ACCESS = "access"
+    """How a block touches a buffer: read or write."""
+    DTYPE = "element type"
+    CONDITION = "condition"
+    BUFFERS = "buffers"
+    LOOP_OR_BLOCKS = "loop or blocks"
+    """A loop, or a list of blocks."""
     NOTHING = "nothing"
     ANY = "any"
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr
+from mslang.ir.index_map import IndexMap
 from mslang.ops.signature import Kind, Param, Required, Signature
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
-from mslang.schedule.values import HOLE, Hole, IndexMap, Location, describe, lift
+from mslang.schedule.values import HOLE, Hole, Location, describe, lift
 from mslang.transform.outcome import Handle as Ref
 
 Bound = dict[str, object]
@@ -22,8 +23,15 @@ _HANDLES = {
     Kind.LOOP_OR_BLOCK: ("loop", "block"),
     Kind.BUFFER: ("buffer",),
     Kind.LOCATION: ("loop",),
+    Kind.LOOP_OR_BLOCKS: ("loop",),
 }
-_ELEMENTS = {Kind.LOOPS: Kind.LOOP, Kind.BLOCKS: Kind.BLOCK, Kind.SIZES: Kind.SIZE}
+_ELEMENTS = {
+    Kind.LOOPS: Kind.LOOP,
+    Kind.BLOCKS: Kind.BLOCK,
+    Kind.BUFFERS: Kind.BUFFER,
+    Kind.LOOP_OR_BLOCKS: Kind.BLOCK,
+    Kind.SIZES: Kind.SIZE,
+}
 _SCALARS: Mapping[Kind, tuple[type, ...]] = {
     Kind.INT: (int,),
     Kind.FLOAT: (int, float),
@@ -32,6 +40,8 @@ _SCALARS: Mapping[Kind, tuple[type, ...]] = {
     Kind.SCOPE: (str,),
     Kind.AXIS: (str,),
     Kind.TAIL: (str,),
+    Kind.ACCESS: (str,),
+    Kind.DTYPE: (str,),
 }
 
 
@@ -103,6 +113,8 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
         case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
             return value
+        case bool() | Expr() if kind is Kind.CONDITION:
+            return lift(value)
         case bool() if kind is not Kind.BOOL:
             raise _wrong(op, param, value)
     if kind is Kind.SIZE:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Symbol
 from mslang.ir.expr import Var as IrVar
+from mslang.ir.index_map import IndexMap
 from mslang.ir.program import LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
+from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule import values
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
 from mslang.schedule.session import Names
-from mslang.schedule.values import HOLE, IndexMap, Location, describe
+from mslang.schedule.values import HOLE, Location, describe
 from mslang.sema.module import Found
 from mslang.sema.native import Native
 from mslang.sema.program import sizes_by_position
@@ -29,10 +31,7 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
-TAILS = ("guard", "pad", "peel", "shift")
-COPIES = ("cp_async",)
-"""Ways to move elements that `pipeline` may be given."""
-WORDS = SCOPES | LOOP_KINDS | frozenset(TAILS) | frozenset(COPIES)
+WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
 """Words that stand for themselves where nothing else has their name."""
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.expr import Expr, Symbol
+from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import map_expr
 from mslang.ops.signature import Group
@@ -22,7 +23,6 @@ from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Trace, Value
-from mslang.schedule.values import IndexMap
 from mslang.sema.module import Module
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_item

@@ -9,6 +9,7 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, ScheduleError, problem
 from mslang.ir.expr import Expr, Var
+from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
@@ -19,7 +20,7 @@ from mslang.schedule.handles import Handle, Site
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
-from mslang.schedule.values import HOLE, IndexMap, Location
+from mslang.schedule.values import HOLE, Location
 from mslang.target.description import Target
 
 

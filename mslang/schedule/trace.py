@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Symbol
+from mslang.ir.index_map import IndexMap
 from mslang.ir.visit import walk_expr
 from mslang.schedule.distribution import Number
-from mslang.schedule.values import IndexMap
 
 Label = str | bool | int | float | tuple[int, ...]
 """The outcome of a structural decision: a case, a location, a literal, the order of a permutation."""

@@ -23,8 +23,8 @@ from mslang.ir.expr import (
     Uniform,
     Var,
 )
+from mslang.ir.index_map import IndexMap
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
-from mslang.schedule.values import IndexMap
 
 FORMAT = 1
 _DOMAINS: Mapping[str, type[Domain]] = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol
+from mslang.ir.index_map import IndexMap
 from mslang.ops.signature import Kind, Param
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
-from mslang.schedule.values import IndexMap
 from mslang.syntax.format import format_text
 from mslang.syntax.literals import quote
 
-_BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.AXIS, Kind.LOCATION})
+_BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.ACCESS, Kind.DTYPE, Kind.AXIS, Kind.LOCATION})
 """Parameters whose strings are words of the language."""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 
 from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
+from mslang.ir.index_map import IndexMap
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace
-from mslang.schedule.values import IndexMap
 
 
 def to_python(trace: Trace, name: str) -> str:

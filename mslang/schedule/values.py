@@ -13,6 +13,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Unary, dtype_of
+from mslang.ir.index_map import IndexMap
 from mslang.schedule.handles import Handle
 
 Scalar = bool | int | float | str
@@ -32,13 +33,6 @@ class Location(msgspec.Struct, frozen=True):
     label: str
     loop: Handle | None = None
     name: str | None = None
-
-
-class IndexMap(msgspec.Struct, frozen=True):
-    """`fn (i, j) -> [e, …]`; the parameters are `Var`s in the results."""
-
-    params: tuple[str, ...]
-    results: tuple[Expr, ...]
 
 
 _NUMBERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType(

@@ -7,10 +7,11 @@ from types import MappingProxyType
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import Block, Program
+from mslang.ir.visit import path_to_block
 from mslang.transform import dependence, legality
 from mslang.transform.dependence import buffers_read, buffers_written
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.position import block_at, block_path, leaves, loop_at, loop_path, loops_above, path_of
+from mslang.transform.position import block_at, block_path, leaves, loop_at, loop_path, loops_above, path_of, scope_body
 
 
 def loops(program: Program, block: BlockRef) -> tuple[LoopRef, ...]:
@@ -23,6 +24,13 @@ def children(program: Program, target: LoopRef | BlockRef) -> tuple[BlockRef, ..
     inside = path_of(program, target, "children")[-1]
     found = leaves(*inside.body) if isinstance(inside, Block) else leaves(inside)
     return tuple(BlockRef(b.name) for b in found)
+
+
+def output_blocks(program: Program, block: BlockRef) -> tuple[BlockRef, ...]:
+    """The blocks of the same scope as a block that write buffers which that scope does not allocate."""
+    body = scope_body(program, block_path(program, block, "output_blocks"))
+    paths = (path_to_block(program, b.name) or () for b in leaves(*body))
+    return tuple(BlockRef(block_at(q).name) for q in paths if dependence.is_output(program, q))
 
 
 def producers(program: Program, block: BlockRef) -> tuple[BlockRef, ...]:
@@ -91,6 +99,7 @@ GETTERS: Mapping[str, Callable[..., object]] = MappingProxyType(
         for f in (
             loops,
             children,
+            output_blocks,
             producers,
             consumers,
             reads,

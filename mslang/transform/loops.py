@@ -11,6 +11,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import Path, free_vars, fresh
+from mslang.ops.words import TAILS
 from mslang.transform.carried import why_not_reorderable
 from mslang.transform.kinds import require_kinds
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
@@ -27,15 +28,21 @@ from mslang.transform.position import (
 )
 from mslang.transform.rewrite import guard, put, substitute_loops
 
-TAILS = ("guard", "pad", "peel", "shift")
 
-
-def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, tail: str = "guard") -> Outcome:
+def split(
+    program: Program,
+    loop: LoopRef,
+    factors: Sequence[Expr | None],
+    *,
+    tail: str = "guard",
+    disable_predication: bool = False,
+) -> Outcome:
     """Replace a loop by a nest of loops over the same values.
 
     One factor may be a hole: it becomes the extent divided by the product of the others, rounded up. Where the
     factors may run over the extent, every block below gets the predicate that cuts off what lies beyond; it stays
-    away where the factors surely multiply to the extent (a perfect tile, a divisor). Loops of one iteration stay.
+    away where the factors surely multiply to the extent (a perfect tile, a divisor). With `disable_predication` it
+    must surely stay away. Loops of one iteration stay.
 
     The new loops are named `i_0`, `i_1`, … and are returned outermost first; the old handle is dead.
 
@@ -59,6 +66,7 @@ def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, ta
         - a factor that is not surely positive
         - factors without a hole whose product may fall short of the extent
         - a tail other than `guard` where the factors do not surely divide the extent
+        - `disable_predication` where a predicate is not surely needless
         - a loop of one iteration inside a vectorized loop, if it would get more
 
     Source: TVM split
@@ -92,6 +100,14 @@ def split(program: Program, loop: LoopRef, factors: Sequence[Expr | None], *, ta
     if not exact:
         inside = Binary("<", index, old.extent)
         if not arith.proved(inside, ranges):
+            if disable_predication:
+                raise refuse(
+                    "MS306",
+                    "split",
+                    f"loop `{old.var}` cannot be split without a predicate",
+                    why="the factors may run over its extent",
+                    help="leave `disable_predication` out, or give factors that surely divide the extent",
+                )
             body = guard(body, inside)
     made = tuple(LoopRef(n) for n in names)
     result = put(program, path, *_nest([For(n, e, ()) for n, e in zip(names, extents, strict=True)], body))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from mslang.ops.table import PRIMITIVES
 from mslang.transform.annotate import annotate, unannotate
 from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
@@ -13,11 +14,12 @@ from mslang.transform.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
-from mslang.transform.planned import blockize, pipeline, storage_align, tensorize
+from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
-    {
+    {s.name: not_yet(s.name) for s in PRIMITIVES if s.planned}
+    | {
         "split": split,
         "fuse": fuse,
         "reorder": reorder,
@@ -36,10 +38,6 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "reverse_compute_inline": reverse_compute_inline,
         "decompose_reduction": decompose_reduction,
         "set_scope": set_scope,
-        "blockize": blockize,
-        "tensorize": tensorize,
-        "storage_align": storage_align,
-        "pipeline": pipeline,
     }
 )
 """Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its

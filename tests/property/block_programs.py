@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from mslang.backend.reference.interpret import run
-from mslang.diagnostics import MsError
 from mslang.ir.build import ProgramBuilder, Tensor, maximum, reduce, select, spatial
-from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
-from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block, walk
-from mslang.transform.dependence import consumers, producers
-from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
-from mslang.transform.position import loops_above
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.ir.expr import Const
+from mslang.ir.program import Program
 from tests.property.strategies import difference, outputs_equal, random_inputs
-
-Step = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""A primitive's name and its arguments after the program."""
 
 
 # ------------------------------------------------------------------ programs
@@ -184,156 +174,6 @@ def random_program(rng: random.Random, length: int) -> Program:
     return _Stages(rng, length).build()
 
 
-# ------------------------------------------------------------------ steps
-def blocks(p: Program) -> list[str]:
-    return [s.name for s in walk(p.body) if isinstance(s, Block)]
-
-
-def loops(p: Program) -> list[For]:
-    return [s for s in walk(p.body) if isinstance(s, For)]
-
-
-class Steps:
-    """Draws steps; tile sizes are numbers, or symbols (`symbolic`) whose values are drawn later."""
-
-    scopes: Sequence[str] = ("global", "shared", "local")
-
-    def __init__(self, rng: random.Random, symbolic: bool, wanted: Sequence[str] = tuple(IMPLEMENTATIONS)) -> None:
-        self.rng, self.symbolic, self.wanted = rng, symbolic, wanted
-        self.symbols: dict[str, Callable[[random.Random], int | list[int]]] = {}
-
-    def draw(self, p: Program) -> Step | None:
-        """A step that may be legal or not."""
-        return self.step(p, self.rng.choice(self.wanted))
-
-    def step(self, p: Program, name: str) -> Step | None:
-        """A step by a certain primitive, that may be legal or not."""
-        maker = getattr(self, f"_{name}", None)
-        return None if maker is None or not loops(p) or not blocks(p) else maker(p, name)
-
-    def values(self, rng: random.Random) -> dict[str, int | list[int]]:
-        """Values of the symbols that were used."""
-        return {n: f(rng) for n, f in self.symbols.items()}
-
-    def block(self, p: Program) -> BlockRef:
-        return BlockRef(self.rng.choice(blocks(p)))
-
-    def loop(self, p: Program) -> LoopRef:
-        return LoopRef(self.rng.choice(loops(p)).var)
-
-    def touched(self, p: Program, block: BlockRef, write: bool) -> BufferRef:
-        found = next(s for s in walk(p.body) if isinstance(s, Block) and s.name == block.name)
-        names = [r.buffer for r in (found.writes if write else found.reads)] or list(all_buffers(p))
-        return BufferRef(self.rng.choice(names))
-
-    def factors(self, p: Program, loop: For) -> list[Any]:
-        extent = loop.extent
-        n = int(extent.value) if isinstance(extent, Const) else None
-        if not self.symbolic or n is None or self.rng.random() < 0.3:
-            return self.rng.choice([[None, Const(2)], [None, Const(3)], [Const(2), None], [None, Const(2), Const(2)]])
-        name = f"size{len(self.symbols)}"
-        match self.rng.choice(["perfect", "free", "choice"]):
-            case "perfect":
-                pairs = [[a, n // a] for a in range(1, n + 1) if n % a == 0]
-                self.symbols[name] = lambda rng: rng.choice(pairs)
-                return [Symbol(name, PerfectTile(extent, 2), k) for k in range(2)]
-            case "free":
-                self.symbols[name] = lambda rng: (lambda f: [-(-n // f), f])(rng.randint(1, n))
-                return [None, Symbol(name, FreeTile(extent, 2), 1)]
-        self.symbols[name] = lambda rng: rng.choice([1, 2, 3])
-        return [None, Symbol(name, Choice((1, 2, 3)))]
-
-    def _split(self, p: Program, name: str) -> Step:
-        loop = self.rng.choice(loops(p))
-        return name, (LoopRef(loop.var), self.factors(p, loop)), {}
-
-    def _chain(self, p: Program) -> list[LoopRef]:
-        loop = self.rng.choice(loops(p))
-        chain = [loop]
-        while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], For) and self.rng.random() < 0.8:
-            chain.append(chain[-1].body[0])
-        return [LoopRef(s.var) for s in chain]
-
-    def _fuse(self, p: Program, name: str) -> Step:
-        return name, (self._chain(p),), {}
-
-    def _reorder(self, p: Program, name: str) -> Step:
-        chain = self._chain(p)
-        self.rng.shuffle(chain)
-        return name, (chain,), {}
-
-    def _on_loop(self, p: Program, name: str) -> Step:
-        return name, (self.loop(p),), {}
-
-    _parallel = _vectorize = _on_loop
-
-    def _unroll(self, p: Program, name: str) -> Step:
-        return name, (self.loop(p),), {"max_steps": self.rng.choice([None, Const(4), Const(16)])}
-
-    def _add_unit_loop(self, p: Program, name: str) -> Step:
-        return name, (self.loop(p) if self.rng.random() < 0.5 else self.block(p),), {}
-
-    def _annotate(self, p: Program, name: str) -> Step:
-        return name, (self.loop(p) if self.rng.random() < 0.5 else self.block(p), "note", self.rng.randint(0, 9)), {}
-
-    def _unannotate(self, p: Program, name: str) -> Step:
-        noted: list[BlockRef | LoopRef] = [LoopRef(s.var) for s in loops(p) if "note" in dict(s.annotations)]
-        noted += [BlockRef(b.name) for b in blocks_of(p.body) if "note" in dict(b.annotations)]
-        return name, (self.rng.choice(noted) if noted else self.block(p), "note"), {}
-
-    def _set_scope(self, p: Program, name: str) -> Step:
-        own = {b.name for b in p.allocs}
-        found = [(b.name, r.buffer) for b in blocks_of(p.body) for r in b.writes if r.buffer in own]
-        block, buffer = self.rng.choice(found) if found else (self.block(p).name, self.rng.choice(list(all_buffers(p))))
-        return name, (BlockRef(block), BufferRef(buffer), self.rng.choice(["local", "global"])), {}
-
-    def _compute_inline(self, p: Program, name: str) -> Step:
-        return name, (self._likely(p, lambda b: bool(consumers(p, path_to_block(p, b.name))) and b.init is None),), {}
-
-    def _reverse_compute_inline(self, p: Program, name: str) -> Step:
-        return name, (self._likely(p, lambda b: bool(producers(p, path_to_block(p, b.name))) and b.init is None),), {}
-
-    def _likely(self, p: Program, fits: Callable[[Block], bool]) -> BlockRef:
-        """Mostly a block that fits, if there is one."""
-        found = [b.name for b in blocks_of(p.body) if fits(b)]
-        return BlockRef(self.rng.choice(found)) if found and self.rng.random() < 0.9 else self.block(p)
-
-    def _compute_at(self, p: Program, name: str) -> Step:
-        block, found = self.block(p), self.loop(p)
-        path = path_to_block(p, block.name)
-        others = (consumers if name == "compute_at" else producers)(p, path)
-        near = [s for b in others for s in loops_above(path_to_block(p, b.name)) if s not in path]
-        if near and self.rng.random() < 0.9:
-            found = LoopRef(self.rng.choice(near).var)
-        return name, (block, found), {"index": self.rng.choice([-1, -1, -2, 0, 1])}
-
-    _reverse_compute_at = _compute_at
-
-    def _decompose_reduction(self, p: Program, name: str) -> Step:
-        block = self._likely(p, lambda b: b.init is not None)
-        above = loops_above(path_to_block(p, block.name))
-        return name, (block, LoopRef(self.rng.choice(above).var) if above else self.loop(p)), {}
-
-    def _cache_read(self, p: Program, name: str) -> Step:
-        block = self.block(p)
-        chosen = None if self.rng.random() < 0.7 else [self.block(p)]
-        return name, (block, self.touched(p, block, False), self.rng.choice(self.scopes)), {"consumers": chosen}
-
-    def _cache_write(self, p: Program, name: str) -> Step:
-        block = self.block(p)
-        chosen = None if self.rng.random() < 0.7 else [self.block(p)]
-        return name, (block, self.touched(p, block, True), self.rng.choice(["global", "local"])), {"consumers": chosen}
-
-
-def apply(p: Program, step: Step) -> Outcome | None:
-    """The outcome of a step, or None if it is refused."""
-    name, args, named = step
-    try:
-        return IMPLEMENTATIONS[name](p, *args, **named)
-    except MsError:
-        return None
-
-
 # ------------------------------------------------------------------ judging
 def same_meaning(before: Program, after: Program, sizes: Mapping[str, int | list[int]], seed: int) -> None:
     """The interpreter accepts `after` and gets from it what it gets from `before`, bit for bit."""
@@ -342,4 +182,4 @@ def same_meaning(before: Program, after: Program, sizes: Mapping[str, int | list
     assert outputs_equal(want, got), difference(want, got)
 
 
-__all__ = ["Steps", "apply", "random_program", "same_meaning"]
+__all__ = ["random_program", "same_meaning"]

@@ -12,9 +12,10 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -39,9 +40,11 @@ from mslang.target.description import AVX2, Target
 from mslang.target.detect import host
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.tune.verification import make_arguments
+from tests.property import families
 from tests.property.arrays import concrete_shape, difference, outputs_equal
-from tests.property.block_programs import Step, Steps, random_program
+from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program
+from tests.property.steps import Step, Steps
 
 Arrays = dict[str, np.ndarray]
 
@@ -63,8 +66,12 @@ WEIGHTS = {
     "reverse_compute_inline": 3,
     "decompose_reduction": 3,
     "set_scope": 2,
+    **families.WEIGHTS,
 }
 """How often each primitive is tried; those that are seldom legal more often."""
+
+SPECIAL = 0.3
+"""How many of the programs are drawn for what one family of primitives needs."""
 
 TRACES_EVERY, CHECKED_EVERY, NARROW_EVERY = 10, 8, 4
 
@@ -111,7 +118,7 @@ class _Sampled(Steps):
     scopes = ("global", "local")
 
     def __init__(self, rng: random.Random, schedule: Schedule) -> None:
-        super().__init__(rng, symbolic=True)
+        super().__init__(rng, symbolic=True, families=families.STEPS)
         self.schedule = schedule
         self.drawn = 0
 
@@ -136,16 +143,20 @@ class _Sampled(Steps):
 def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
     """The program of a pair, and what its schedule is to be drawn from."""
     rng = random.Random(f"{seed}/{number}")
+    if families.PROGRAMS and rng.random() < SPECIAL:
+        return rng.choice(families.PROGRAMS)(rng), rng
     chains = rng.random() < 0.35
     return random_program(rng, 2) if chains else drawn_program(rng, rng.randint(2, 3), rng.choice([4, 6, 8])), rng
 
 
-def schedule_pair(schedule: Schedule, rng: random.Random, tally: Tally) -> list[str]:
+def schedule_pair(
+    schedule: Schedule, rng: random.Random, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)
+) -> list[str]:
     """Apply 1 to 8 random primitives; gives those that were not refused."""
     steps = _Sampled(rng, schedule)
     done: list[str] = []
     wanted = rng.randint(1, 8)
-    for op in islice(_operations(rng), 3 * wanted):
+    for op in islice(_operations(rng, weights), 3 * wanted):
         if len(done) == wanted:
             break
         tally.tried[op] += 1
@@ -163,9 +174,9 @@ def schedule_pair(schedule: Schedule, rng: random.Random, tally: Tally) -> list[
     return done
 
 
-def _operations(rng: random.Random) -> Iterable[str]:
+def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:
     while True:
-        yield from rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=8)
+        yield from rng.choices(list(weights), list(weights.values()), k=8)
 
 
 def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
@@ -249,14 +260,14 @@ def check_traces(before: Program, schedule: Schedule) -> None:
     assert fresh.trace.instructions == trace.instructions, "the Python form gives another trace"
 
 
-def check_pair(seed: int, number: int, tally: Tally) -> None:
+def check_pair(seed: int, number: int, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)) -> None:
     """Draw a pair and check it; a fault goes to the tally."""
     before, rng = drawn_pair(seed, number)
     schedule = Schedule(before, seed=number)
     tally.pairs += 1
     done: list[str] = []
     try:
-        done = schedule_pair(schedule, rng, tally)
+        done = schedule_pair(schedule, rng, tally, weights)
         after = schedule.program
         assert not verify(after), verify(after)
         check_meaning(before, after, number, tally)
@@ -272,11 +283,16 @@ def _steps_text(schedule: Schedule) -> str:
     return f"{print_program(schedule.session.origin)}\n{schedule.trace.as_ms('fault')}"
 
 
-def campaign(seed: int, numbers: Iterable[int], stop: Callable[[Tally], bool] = lambda tally: False) -> Tally:
-    """Check the pairs of these numbers, until `stop` says so."""
+def campaign(
+    seed: int,
+    numbers: Iterable[int],
+    stop: Callable[[Tally], bool] = lambda tally: False,
+    weights: Mapping[str, int] = MappingProxyType(WEIGHTS),
+) -> Tally:
+    """Check the pairs of these numbers, until `stop` says so; `weights` say how often each primitive is tried."""
     tally = Tally()
     for number in numbers:
-        check_pair(seed, number, tally)
+        check_pair(seed, number, tally, weights)
         if stop(tally):
             break
     return tally
@@ -288,10 +304,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--only", nargs="*", default=[], help="primitives of which half of the tries are to be")
     options = parser.parse_args()
-    tally = campaign(options.seed, range(options.first, options.first + options.count), lambda t: bool(t.faults))
+    often = sum(WEIGHTS.values()) // max(1, len(options.only))
+    weights = WEIGHTS | dict.fromkeys(options.only, often)
+    numbers = range(options.first, options.first + options.count)
+    tally = campaign(options.seed, numbers, lambda t: bool(t.faults), weights)
     for fault in tally.faults:
         print(f"pair {fault.pair}: {fault.what}\n{fault.program}")
+    for op in options.only:
+        print(f"{op}: tried {tally.tried[op]}, applied {tally.applied[op]}, after three others {tally.late[op]}")
     print(f"{tally.pairs} pairs, {tally.applied.total()} primitives applied, {len(tally.faults)} faults")
     return 1 if tally.faults else 0
 

@@ -19,7 +19,8 @@ from mslang.transform.compute_location import legal_loops
 from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.outcome import BlockRef, Gone, Outcome
 from mslang.transform.registry import IMPLEMENTATIONS
-from tests.property.block_programs import Steps, apply, blocks, loops, random_program, same_meaning
+from tests.property.block_programs import random_program, same_meaning
+from tests.property.steps import Steps, apply, blocks, loops
 from tests.property.strategies import programs, random_inputs
 from tests.unit.transform.programs import block, loop
 from tests.unit.transform.programs import loops as loop_refs

@@ -35,6 +35,8 @@ STR = Static(Kind.STR)
 SCOPE = Static(Kind.SCOPE)
 AXIS = Static(Kind.AXIS)
 TAIL = Static(Kind.TAIL)
+ACCESS = Static(Kind.ACCESS)
+DTYPE = Static(Kind.DTYPE)
 LOCATION = Static(Kind.LOCATION)
 INDEX_MAP = Static(Kind.INDEX_MAP)
 NOTHING = Static(Kind.NOTHING)
@@ -53,6 +55,8 @@ def of_kind(kind: Kind) -> Static:
             return list_of(LOOP)
         case Kind.BLOCKS:
             return list_of(BLOCK)
+        case Kind.BUFFERS:
+            return list_of(BUFFER)
         case Kind.SIZES:
             return list_of(SIZE)
         case Kind.VALUES:
@@ -74,7 +78,22 @@ _ACCEPTED: Mapping[Kind, frozenset[Kind]] = MappingProxyType(
         Kind.SCOPE: frozenset({Kind.STR}),
         Kind.AXIS: frozenset({Kind.STR}),
         Kind.TAIL: frozenset({Kind.STR}),
+        Kind.ACCESS: frozenset({Kind.STR}),
+        Kind.DTYPE: frozenset({Kind.STR}),
+        Kind.BUFFERS: frozenset({Kind.VALUES}),
+        Kind.CONDITION: frozenset({Kind.BOOL, Kind.SIZE}),
+        Kind.LOOP_OR_BLOCKS: frozenset({Kind.LOOP, Kind.BLOCKS, Kind.VALUES}),
         Kind.LOCATION: frozenset({Kind.LOOP}),
+    }
+)
+
+
+_ELEMENTS: Mapping[Kind, Kind] = MappingProxyType(
+    {
+        Kind.LOOPS: Kind.LOOP,
+        Kind.BLOCKS: Kind.BLOCK,
+        Kind.BUFFERS: Kind.BUFFER,
+        Kind.LOOP_OR_BLOCKS: Kind.BLOCK,
     }
 )
 
@@ -85,7 +104,7 @@ def accepts(wanted: Kind, given: Static) -> bool:
         return given.kind is not Kind.NOTHING or wanted is Kind.ANY
     if given.kind not in _ACCEPTED.get(wanted, frozenset()):
         return False
-    inner = {Kind.LOOPS: Kind.LOOP, Kind.BLOCKS: Kind.BLOCK}.get(wanted)
+    inner = _ELEMENTS.get(wanted) if given.kind is Kind.VALUES else None
     return inner is None or given.element is None or accepts(inner, given.element)
 
 
@@ -98,7 +117,7 @@ def describe(value: Static) -> str:
             return f"a list of {inner.value}s"
         case Static(kind=Kind.VALUES):
             return "a list"
-        case Static(kind=Kind.INT | Kind.INTRIN | Kind.INDEX_MAP):
+        case Static(kind=Kind.INT | Kind.INTRIN | Kind.INDEX_MAP | Kind.ACCESS | Kind.DTYPE):
             return f"an {value.kind.value}"
     return f"a {value.kind.value}"
 

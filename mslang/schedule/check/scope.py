@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from mslang.ir.program import SCOPES
 from mslang.ops.signature import Kind
+from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule.check.kinds import (
+    ACCESS,
     ANY,
     AXIS,
     BLOCK,
     BOOL,
     BUFFER,
+    DTYPE,
     LOOP,
     SCOPE,
     SIZE,
@@ -23,8 +26,6 @@ from mslang.schedule.check.kinds import (
 )
 from mslang.syntax import tree
 
-TAILS = ("guard", "pad", "peel", "shift")
-_COPIES = ("cp_async",)
 _AXES = ("blockIdx", "threadIdx", "vthread")
 
 PARAM_KINDS = {
@@ -58,7 +59,9 @@ def builtin_names() -> dict[str, Binding]:
     names |= {s.partition(".")[0]: Binding(SCOPE) for s in SCOPES if "." in s and s.partition(".")[0] not in names}
     names |= {a: Binding(AXIS) for a in _AXES}
     names |= {t: Binding(TAIL) for t in TAILS}
-    names |= {c: Binding(STR) for c in _COPIES}
+    names |= {a: Binding(ACCESS) for a in ACCESSES}
+    names |= {d: Binding(DTYPE) for d in ELEMENT_TYPES}
+    names |= {c: Binding(STR) for c in COPIES}
     return names | {w: Binding(Static(Kind.LOCATION)) for w in ("root", "inline")}
 
 

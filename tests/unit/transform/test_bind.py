@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference.interpret import run
-from mslang.diagnostics import MsError, ScheduleError, Severity
+from mslang.diagnostics import ScheduleError, Severity
 from mslang.ide.findings import findings
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
-from mslang.ops.table import OPERATIONS
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.transform.kinds import bind
 from mslang.transform.loops import reorder
-from mslang.transform.outcome import BlockRef, LoopRef, Outcome
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.outcome import LoopRef, Outcome
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "samples"
 
@@ -87,36 +85,7 @@ def test_a_reduction_over_threads_may_be_reordered():
     assert [s.kind for s in walk(turned.body) if isinstance(s, For)] == ["threadIdx.x", "serial"]
 
 
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        ("blockize", (LoopRef("j"),)),
-        ("tensorize", (BlockRef("b"), "fill")),
-        ("storage_align", (BlockRef("b"), -2, 32, 8)),
-    ],
-)
-def test_what_is_not_part_of_this_version_says_so(name: str, args: tuple[object, ...]):
-    with pytest.raises(MsError) as found:
-        IMPLEMENTATIONS[name](parse_program(COPY), *args)
-    assert found.value.diagnostic.code == "MS399"
-    assert name in OPERATIONS
-    assert "not part of this version" in (IMPLEMENTATIONS[name].__doc__ or "")
-
-
-def test_a_pipeline_is_not_part_of_this_version():
-    with pytest.raises(MsError) as found:
-        IMPLEMENTATIONS["pipeline"](parse_program(COPY), LoopRef("i"), stages=2, copy="cp_async")
-    assert found.value.diagnostic.code == "MS399"
-
-
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "wmma"])
 def test_the_samples_of_the_language_page_have_no_errors(name: str):
     module = load(str(SAMPLES / f"{name}.ms"))
     assert [d for d in findings(module) if d.severity is Severity.ERROR] == []
-
-
-def test_the_checker_says_what_cannot_run():
-    found = findings(load(str(SAMPLES / "wmma.ms")))
-    said = [d for d in found if d.code == "MS399"]
-    assert len(said) == 8 and {d.severity for d in said} == {Severity.INFORMATION}
-    assert {n for n, s in OPERATIONS.items() if s.planned} == {"blockize", "tensorize", "storage_align", "pipeline"}

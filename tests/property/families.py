@@ -1,0 +1,11 @@
+"""The families of primitives that the campaign draws from, joined."""
+
+from __future__ import annotations
+
+from tests.property.steps import Family
+
+FAMILIES: tuple[Family, ...] = ()
+
+STEPS = {op: maker for family in FAMILIES for op, maker in family.steps.items()}
+WEIGHTS = {op: weight for family in FAMILIES for op, weight in family.weights.items()}
+PROGRAMS = tuple(draw for family in FAMILIES for draw in family.programs)
