@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+from keyword import iskeyword
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO, cast
 
@@ -30,9 +31,11 @@ VERBS = {
     "explain": "the long explanation of a code or a primitive",
     "env": "machine, target guessed, back ends and their state",
     "db": "the record store",
+    "import": "programs of other tools as `.ms` text",
     "lsp": "the language server, on standard input and output",
 }
-"""The verbs and one line on each; `mslang/cli/<verb>.py` implements it and is imported only when it is asked for."""
+"""The verbs and one line on each; `mslang/cli/<verb>.py` implements it and is imported only when it is asked for
+(`import_.py`, as Python keeps the word for itself)."""
 
 
 class Verb(Protocol):
@@ -97,7 +100,7 @@ def _main(words: list[str]) -> int:
     for name, summary in VERBS.items():
         sub = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
-            module = cast("Verb", importlib.import_module(f"mslang.cli.{name}"))
+            module = cast("Verb", importlib.import_module(f"mslang.cli.{name}{'_' * iskeyword(name)}"))
             module.arguments(sub)
             sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
     args = parser.parse_args(words)
