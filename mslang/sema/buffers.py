@@ -39,8 +39,8 @@ def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = 
 
 def _extent(e: tree.Expr, scope: Scope) -> Expr:
     extent = index(e, scope)
-    if isinstance(extent, Const) and extent.value < 0:
-        raise failure("MS112", e, f"a dimension of {extent.value} elements")
+    if isinstance(extent, Const) and extent.value < 1:
+        raise failure("MS112", e, f"a dimension of {extent.value} elements", why="a buffer has at least 1 element")
     return extent
 
 

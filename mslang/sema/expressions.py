@@ -21,6 +21,7 @@ from mslang.ir.expr import (
     Symbol,
     Unary,
 )
+from mslang.ir.fixed_point import q_multiply_shift
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
 from mslang.sema.refer import dotted_name
@@ -41,7 +42,7 @@ OPERATORS = {
 
 LITERAL_NAMES = {"inf": math.inf, "nan": math.nan}
 
-BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "extern"})
+BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "extern", "q_multiply_shift"})
 
 
 def typed(e: tree.Expr, scope: Scope, want: str | None = None) -> Expr:
@@ -317,6 +318,8 @@ def _call(e: tree.Call, scope: Scope) -> Value:
     args = _positional(e)
     if name.text == "select":
         return _select(e, args, scope)
+    if name.text == "q_multiply_shift":
+        return _q_multiply_shift(e, args, scope)
     if name.text in OPERATORS:
         return _operator(e, OPERATORS[name.text], args, scope)
     if name.text in FUNCTIONS:
@@ -371,6 +374,15 @@ def _select(e: tree.Call, args: tuple[tree.Expr, ...], scope: Scope) -> Value:
     a, b, literal = unified(left, right, args[1], args[2], "select")
     size = left.size and right.size and isinstance(chosen, Const)
     return _fold(Select(chosen, a, b), size, e, literal)
+
+
+def _q_multiply_shift(e: tree.Call, args: tuple[tree.Expr, ...], scope: Scope) -> Value:
+    _arity(e, len(args), 4)
+    x, factor = typed(args[0], scope, "i32"), typed(args[1], scope, "i32")
+    match index(args[2], scope), index(args[3], scope):
+        case Const(value=int() as q), Const(value=int() as shift) if 1 <= q + shift <= 62:
+            return Value(q_multiply_shift(x, factor, q, shift))
+    raise failure("MS107", e, "`q_multiply_shift` takes numbers of bits that add up to 1 to 62", why="they shift 64 bits")
 
 
 def _operator(e: tree.Call, op: str, args: tuple[tree.Expr, ...], scope: Scope) -> Value:

@@ -39,8 +39,10 @@ def _undefined(program: Program, declared: Declarations) -> Iterator[Diagnostic]
         inside = blocks_of((s,))
         together = {r.buffer for b in inside for r in b.writes} if len(inside) > 1 else set()
         for b in inside:
+            scans = any(a.kind == "scan" for a in b.axes)
             for r in b.reads:
-                if r.buffer not in written | together | told and r.buffer in declared.buffers:
+                own = scans and any(w.buffer == r.buffer for w in b.writes)
+                if not own and r.buffer not in written | together | told and r.buffer in declared.buffers:
                     told.add(r.buffer)
                     yield _unwritten(b, r.buffer, r.buffer in ever, declared)
         written |= {r.buffer for b in inside for r in b.writes}

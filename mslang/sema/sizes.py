@@ -78,8 +78,8 @@ def _default(s: tree.SizeParam, e: tree.Expr, domain: Domain | None, scope: Scop
 
 def _checked(value: int, domain: Domain | None, s: tree.SizeParam) -> Const:
     at = s.default if s.default is not None else s.name
-    if value < 1:
-        raise failure("MS112", at, f"size `{s.name.text}` is {value}", why="a size is at least 1")
+    if value < 0:
+        raise failure("MS112", at, f"size `{s.name.text}` is {value}", why="a size is at least 0")
     match domain:
         case DynamicRange(lo=lo, hi=hi) if not lo <= value <= hi:
             raise failure("MS112", at, f"size `{s.name.text}` is {value}", why=f"it is declared from {lo} to {hi}")
