@@ -1,0 +1,229 @@
+"""Expressions of TVM's object graphs as ours.
+
+TVM counts with `int32` or `int64` variables; ours are all `i64`. So an expression of TVM's is read in one of two ways:
+as an *index*, where every integer is an `i64`, or as a *value*, which has the element type that TVM gives it, an
+index in it converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mslang.diagnostics import MsError, problem
+from mslang.interop.tvm import words
+from mslang.interop.tvm.graph import Graph, Node, unreadable
+from mslang.ir.dtype import INDEX, is_integer
+from mslang.ir.expr import (
+    COMPARISONS,
+    LOGICAL,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    dtype_of,
+)
+from mslang.ir.program import Buffer
+
+_SELECT = ("condition", "true_value", "false_value")
+
+
+def unsupported(what: str) -> MsError:
+    """The error of something that TVM has and mslang has not."""
+    return MsError(problem("MS745", f"mslang has no equal of {what}"))
+
+
+class Expressions:
+    """Reads expressions; `variables` are what the variables of the graph are called here, by position."""
+
+    def __init__(self, graph: Graph, buffer: Callable[[object], Buffer]) -> None:
+        self.graph = graph
+        self.buffer = buffer
+        self.variables: dict[int, Expr] = {}
+
+    # ------------------------------------------------------------------ types
+    def dtype(self, ref: object) -> str:
+        """An element type, as a text or as a type of its own."""
+        text = ref
+        if not isinstance(ref, str):
+            node = self.graph.node(ref)
+            text = node.fields.get("dtype", node.data)
+        found = words.dtype_in(text) if isinstance(text, str) else None
+        if found is None:
+            raise unsupported(f"the element type `{text}`")
+        return found
+
+    def dtype_of(self, node: Node) -> str:
+        """The element type of an expression."""
+        if "ty" in node.fields:
+            return self.dtype(node.fields["ty"])
+        if "dtype" in node.fields:
+            return self.dtype(node.fields["dtype"])
+        match node.kind:
+            case "BufferLoad":
+                return self.buffer(node.fields["buffer"]).dtype
+            case kind if words.OPERATORS.get(kind) in COMPARISONS | LOGICAL or kind == "Not":
+                return "bool"
+            case kind if kind in words.OPERATORS:
+                return self.dtype_of(self.graph.at(node, "a"))
+            case "Select":
+                return self.dtype_of(self.graph.at(node, "true_value"))
+        raise unreadable(f"a {node.type} has no type")
+
+    def is_index(self, ref: object) -> bool:
+        """Whether an expression counts: integers, made of variables that count and of literals."""
+        g = self.graph
+        node = g.node(ref)
+        match node.kind:
+            case "Var":
+                known = self.variables.get(g.key(ref))
+                return known is not None and dtype_of(known) == INDEX
+            case "IntImm":
+                return self.dtype_of(node) != "bool"
+            case "Cast":
+                return is_integer(self.dtype_of(node)) and self.is_index(g.field(node, "value"))
+            case kind if words.OPERATORS.get(kind, "==") not in COMPARISONS | LOGICAL:
+                return self.is_index(g.field(node, "a")) and self.is_index(g.field(node, "b"))
+            case "Select":
+                return self.is_index(g.field(node, "true_value")) and self.is_index(g.field(node, "false_value"))
+            case "Call":
+                args = self._args(node)
+                match self._called(node):
+                    case "if_then_else":
+                        return all(self.is_index(x) for x in args[1:])
+                    case "likely":
+                        return self.is_index(args[0])
+        return False
+
+    # ------------------------------------------------------------------ indices
+    def size(self, ref: object) -> Expr:
+        """A size: a number.
+
+        Raises:
+            MsError: MS745, it is known only when the kernel is called.
+        """
+        node = self.graph.node(ref)
+        if node.kind != "IntImm":
+            raise unsupported("a size that is no number")
+        return Const(self._integer(node))
+
+    def index(self, ref: object) -> Expr:
+        """An expression that counts, as an `i64`."""
+        g = self.graph
+        node = g.node(ref)
+        match node.kind:
+            case "IntImm":
+                return Const(self._integer(node))
+            case "int":
+                return Const(g.number(node.data))
+            case "Var":
+                return self._variable(ref, node)
+            case "Cast" if self.is_index(g.field(node, "value")):
+                return self.index(g.field(node, "value"))
+            case "Div" | "Mod":
+                raise unsupported(f"`{node.type}` of integers, which rounds towards 0")
+            case kind if words.OPERATORS.get(kind, "==") not in COMPARISONS | LOGICAL:
+                return Binary(words.OPERATORS[kind], self.index(g.field(node, "a")), self.index(g.field(node, "b")))
+            case "Select":
+                return self._select([g.field(node, n) for n in _SELECT], self.index)
+            case "Call" if self._called(node) == "if_then_else":
+                return self._select(self._args(node), self.index)
+            case "Call" if self._called(node) == "likely":
+                return self.index(self._args(node)[0])
+        return _cast(INDEX, self.value(ref))
+
+    def _variable(self, ref: object, node: Node) -> Expr:
+        known = self.variables.get(self.graph.key(ref))
+        if known is None:
+            raise unreadable(f"nothing binds the variable `{self.graph.text(node.fields.get('name', ''))}`")
+        return known
+
+    def _integer(self, node: Node) -> int:
+        value = self.graph.field(node, "value")
+        if "ty" in node.fields:
+            value = self.graph.node(value).data
+        return self.graph.number(value)
+
+    # ------------------------------------------------------------------ values
+    def value(self, ref: object) -> Expr:
+        """An expression of the type that TVM gives it."""
+        g = self.graph
+        node = g.node(ref)
+        match node.kind:
+            case "IntImm":
+                dtype = self.dtype_of(node)
+                number = self._integer(node)
+                return Const(bool(number), dtype) if dtype == "bool" else Const(number, dtype)
+            case "FloatImm":
+                return Const(float(g.field(node, "value")), self.dtype_of(node))  # type: ignore[arg-type]
+            case _ if self.is_index(ref):
+                return _cast(self.dtype_of(node), self.index(ref))
+            case "Var":
+                return self._variable(ref, node)
+            case "BufferLoad":
+                return self._load(node)
+            case "Cast":
+                inner = g.field(node, "value")
+                operand = self.index(inner) if self.is_index(inner) else self.value(inner)
+                return _cast(self.dtype_of(node), operand)
+            case "Not":
+                return Unary("not", self.value(g.field(node, "a")))
+            case "Select":
+                return self._select([g.field(node, n) for n in _SELECT], self.value)
+            case "Mod":
+                raise unsupported("the remainder of a division that rounds towards 0")
+            case kind if kind in words.OPERATORS:
+                return self._binary(words.OPERATORS[kind], g.field(node, "a"), g.field(node, "b"))
+            case "Call":
+                return self._call(node)
+        raise unsupported(f"the expression `{node.type}`")
+
+    def _load(self, node: Node) -> Expr:
+        g = self.graph
+        source = self.buffer(g.field(node, "source" if "source" in node.fields else "buffer"))
+        return Load(source.name, tuple(self.index(x) for x in g.items(g.field(node, "indices"))), source.dtype)
+
+    def _binary(self, op: str, a: object, b: object) -> Expr:
+        if op in COMPARISONS and self.is_index(a) and self.is_index(b):
+            return Binary(op, self.index(a), self.index(b))
+        left, right = self.value(a), self.value(b)
+        if op == "/" and is_integer(dtype_of(left)):
+            raise unsupported("the division of integers that rounds towards 0")
+        return Binary(op, left, right)
+
+    def _select(self, of: list[object], read: Callable[[object], Expr]) -> Expr:
+        condition, then, otherwise = of
+        return Select(self.value(condition), read(then), read(otherwise))
+
+    def _called(self, node: Node) -> str:
+        op = self.graph.at(node, "op")
+        name = op.data if op.kind == "Op" else op.fields.get("name_hint", "")
+        return name.rpartition(".")[2] if isinstance(name, str) else self.graph.text(name).rpartition(".")[2]
+
+    def _args(self, node: Node) -> list[object]:
+        return self.graph.items(self.graph.field(node, "args"))
+
+    def _call(self, node: Node) -> Expr:
+        name, args, dtype = self._called(node), self._args(node), self.dtype_of(node)
+        if name == "if_then_else":
+            return self._select(args, self.value)
+        if name == "likely":
+            return self.value(args[0])
+        if name in words.CALL_OPERATORS:
+            return self._binary(words.CALL_OPERATORS[name], *args)
+        if name == "bitwise_not":
+            return Binary("^", self.value(args[0]), Const(-1, dtype))
+        if name in words.CALLS:
+            return Call(words.CALLS[name], tuple(self.value(x) for x in args), dtype)
+        if name in ("call_extern", "call_pure_extern"):
+            called = self.graph.node(args[0])
+            text = called.fields.get("value") if called.kind == "StringImm" else args[0]
+            return Call(self.graph.text(text), tuple(self.value(x) for x in args[1:]), dtype)
+        raise unsupported(f"the function `{name}`")
+
+
+def _cast(dtype: str, e: Expr) -> Expr:
+    return e if dtype_of(e) == dtype else Cast(dtype, e)

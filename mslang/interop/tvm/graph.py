@@ -1,0 +1,191 @@
+"""TVM's JSON object graph: nodes in a list that refer to each other by position.
+
+Three generations are read, and the newest is written. The newest has a type and its fields a node,
+`{"type": "ir.Var", "data": {…}}`; the one before it is the same with other type names; the oldest has
+`{"type_key": "tir.Var", "attrs": {…}}`, in which every value is a string. `Node` is what they have in common.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+
+VERSION = "0.27.0"
+"""The version of TVM whose graphs are written."""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One object: the last part of its type's name, and where each field's value stands."""
+
+    kind: str
+    type: str
+    data: object
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """The fields by name; none for lists and literals."""
+        return self.data if isinstance(self.data, dict) else {}
+
+
+def unreadable(why: str) -> MsError:
+    """The error of a graph that makes no sense."""
+    return MsError(problem("MS741", "this is no program that TVM has written", why=why))
+
+
+class Graph:
+    """A graph that was read. References are positions; what is not a reference is the value itself."""
+
+    def __init__(self, text: str | bytes) -> None:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as failure:
+            raise unreadable(f"no JSON: {failure}") from failure
+        if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
+            raise unreadable("there is no list of nodes in it")
+        self.old = any(isinstance(n, dict) and "type_key" in n for n in data["nodes"][:4])
+        self.nodes = [self._node(n) for n in data["nodes"]]
+        root = data.get("root" if self.old else "root_index")
+        if not isinstance(root, int) or not 0 <= root < len(self.nodes):
+            raise unreadable("it has no root")
+        self.root = root
+
+    def _node(self, data: object) -> Node:
+        fields = data if isinstance(data, dict) else {}
+        name = fields.get("type_key" if self.old else "type")
+        if not isinstance(name, str):
+            raise unreadable("a node has no type")
+        if name in ("", "None"):
+            return Node("None", "None", None)
+        if not self.old:
+            return Node(_short(name), name, fields.get("data"))
+        value = fields.get("attrs", fields.get("data", fields.get("repr_str", _EMPTY.get(_short(name)))))
+        if "keys" in fields:
+            value = [x for pair in zip(fields["keys"], fields.get("data", ()), strict=False) for x in pair]
+        return Node(_short(name), name, value)
+
+    def node(self, ref: object) -> Node:
+        """The node that a reference means."""
+        if isinstance(ref, str) and self.old and ref.lstrip("-").isdecimal():
+            ref = int(ref)
+        if isinstance(ref, bool) or not isinstance(ref, int) or not 0 <= ref < len(self.nodes):
+            raise unreadable(f"{ref!r} refers to nothing")
+        return self.nodes[ref]
+
+    def key(self, ref: object) -> int:
+        """The position that a reference means, by which shared nodes are known."""
+        self.node(ref)
+        return int(ref)  # type: ignore[call-overload,no-any-return]
+
+    def field(self, node: Node, name: str) -> object:
+        """A field's reference or value as it stands.
+
+        Raises:
+            MsError: MS741, there is no such field.
+        """
+        if name not in node.fields:
+            raise unreadable(f"a {node.type} has no `{name}`")
+        return node.fields[name]
+
+    def at(self, node: Node, name: str) -> Node:
+        """The node that a field refers to."""
+        return self.node(self.field(node, name))
+
+    def has(self, node: Node, name: str) -> bool:
+        """Whether a field is there and refers to something."""
+        return name in node.fields and self.node(node.fields[name]).kind != "None"
+
+    def items(self, ref: object) -> list[object]:
+        """The references in a list."""
+        node = self.node(ref)
+        if node.kind == "None":
+            return []
+        if node.kind != "Array" or not isinstance(node.data, list):
+            raise unreadable(f"a list is needed, not a {node.type}")
+        return node.data
+
+    def pairs(self, ref: object) -> Iterator[tuple[object, object]]:
+        """The references to keys and values of a map; the oldest graphs have keys that are texts themselves."""
+        node = self.node(ref)
+        if node.kind == "None":
+            return iter(())
+        if node.kind not in ("Map", "StrMap") or not isinstance(node.data, list) or len(node.data) % 2:
+            raise unreadable(f"a map is needed, not a {node.type}")
+        return zip(node.data[::2], node.data[1::2], strict=True)
+
+    def text(self, ref: object) -> str:
+        """A string, in place or in a node of its own."""
+        if isinstance(ref, str) and not (self.old and ref.isdecimal()):
+            return ref
+        node = self.node(ref)
+        if node.kind != "String" or not isinstance(node.data, str):
+            raise unreadable(f"a text is needed, not a {node.type}")
+        return node.data
+
+    def number(self, value: object) -> int:
+        """An integer that stands in place (a kind, a flag, an alignment)."""
+        if isinstance(value, str) and self.old and value.lstrip("-").isdecimal():
+            return int(value)
+        if isinstance(value, int):
+            return int(value)
+        raise unreadable(f"a number is needed, not {value!r}")
+
+
+_EMPTY: Mapping[str, object] = {"Array": [], "Map": []}
+
+
+def _short(name: str) -> str:
+    """`s_tir.SBlockRealize` and `tir.BlockRealize` are one kind; so are the other things that were renamed."""
+    last = name.rpartition(".")[2]
+    return _RENAMED.get(last, last)
+
+
+_RENAMED: Mapping[str, str] = {
+    "SBlock": "Block",
+    "SBlockRealize": "BlockRealize",
+    "TensorLoad": "BufferLoad",
+    "TensorRegion": "BufferRegion",
+    "LetStmt": "Let",
+    "SizeVar": "Var",
+}
+
+
+class GraphWriter:
+    """A graph being written; equal leaves are shared, objects are not."""
+
+    def __init__(self) -> None:
+        self.nodes: list[dict[str, object]] = [{"type": "None"}]
+        self._shared: dict[str, int] = {}
+
+    def add(self, type: str, data: object) -> int:
+        """A new node; its position."""
+        self.nodes.append({"type": type, "data": data})
+        return len(self.nodes) - 1
+
+    def share(self, type: str, data: object) -> int:
+        """A node that stands once for all that are equal to it."""
+        key = f"{type} {json.dumps(data, sort_keys=True)}"
+        if key not in self._shared:
+            self._shared[key] = self.add(type, data)
+        return self._shared[key]
+
+    def string(self, text: str) -> int:
+        """A string."""
+        return self.share("ffi.String", text)
+
+    def array(self, refs: list[int]) -> int:
+        """A list."""
+        return self.add("ffi.Array", refs)
+
+    def map(self, pairs: list[tuple[int, int]]) -> int:
+        """A map."""
+        return self.add("ffi.Map", [x for pair in pairs for x in pair])
+
+    def done(self, root: int) -> str:
+        """The graph as text."""
+        return json.dumps(
+            {"root_index": root, "nodes": self.nodes, "metadata": {"tvm_version": VERSION}}, separators=(",", ":")
+        )

@@ -1,0 +1,92 @@
+"""What TVM calls the blocks and buffers that its primitives make, where ours are called otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mslang.interop.tvm import words
+from mslang.ir.program import Block
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.schedule.handles import Handle
+from mslang.schedule.session import Session
+from mslang.transform.outcome import BlockRef
+
+
+class TvmNames:
+    """TVM's names, by the handle of a block and by the name of a buffer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._blocks: dict[int, str] = {}
+        self._buffers: dict[str, str] = {}
+
+    def of_block(self, name: str) -> str:
+        """What TVM calls a block of ours."""
+        return self._blocks.get(self._session.handles.handle(BlockRef(name)).number, name)
+
+    def block(self, name: str) -> Handle | None:
+        """The block that TVM calls so, if there is one.
+
+        A block whose name a buffer has is `name_1` here: names are unique.
+        """
+        program = self._session.program
+        names = [b.name for b in blocks_of(program.body)]
+        found = [n for n in names if self.of_block(n) == name]
+        if not found and name in all_buffers(program):
+            found = [n for n in names if n.rpartition("_")[0] == name and n.rpartition("_")[2].isdecimal()]
+        return self._session.handles.handle(BlockRef(found[0])) if found else None
+
+    def expected(self, op: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
+        """What TVM will call the blocks that an operation makes, as far as that is known before."""
+        block = self._named(arguments.get("block"))
+        buffer = self._named(arguments.get("buffer"))
+        match op:
+            case "cache_read" | "cache_write" | "cache_inplace" | "read_at" | "write_at" | "reindex_cache_read":
+                made = f"{buffer}_{words.scope_out(str(arguments.get('scope', 'global')))}"
+                return (made, made)
+            case "reindex_cache_write":
+                return (f"{buffer}_{words.scope_out(str(arguments.get('scope', 'global')))}",)
+            case "reindex":
+                return (f"{buffer}_reindex",)
+            case "decompose_reduction":
+                return (f"{block}_init", f"{block}_update")
+            case "decompose_padding":
+                return (f"{block}_pad_const",)
+            case "blockize" | "rfactor":
+                under = self._block_under(arguments.get("target", arguments.get("loop")))
+                return (f"{under}_{'o' if op == 'blockize' else 'rf'}",) if under is not None else ()
+        return ()
+
+    def learn(self, op: str, block: object, results: Sequence[Handle], expected: Sequence[str]) -> None:
+        """Remember what TVM calls what an operation has made."""
+        for handle, name in zip(results, expected, strict=False):
+            self._remember(handle, name)
+            if op in ("cache_read", "cache_write", "reindex"):
+                self._buffers.update(dict.fromkeys(self._new_buffers(handle), name))
+        if op == "decompose_reduction" and isinstance(block, Handle) and self._session.handles.alive(block):
+            self._remember(block, expected[1])
+
+    def _remember(self, handle: Handle, name: str) -> None:
+        self._blocks[handle.number] = name
+
+    def _new_buffers(self, block: Handle) -> list[str]:
+        """The buffers that a copying block touches and that the program did not have at first."""
+        name = self._session.handles.resolve(block).name
+        path = path_to_block(self._session.program, name) or ()
+        regions = (*path[-1].reads, *path[-1].writes) if path and isinstance(path[-1], Block) else ()
+        first = all_buffers(self._session.origin)
+        return [r.buffer for r in regions if r.buffer not in first and r.buffer not in self._buffers]
+
+    def _named(self, handle: object) -> str:
+        if not isinstance(handle, Handle):
+            return ""
+        name = self._session.handles.resolve(handle).name
+        return self.of_block(name) if handle.kind == "block" else self._buffers.get(name, name)
+
+    def _block_under(self, target: object) -> str | None:
+        if not isinstance(target, Handle):
+            return None
+        if target.kind == "block":
+            return self._named(target)
+        found = self._session.call("children", (target,), {})
+        return self._named(found[0]) if isinstance(found, tuple) and found else None

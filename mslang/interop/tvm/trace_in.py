@@ -1,0 +1,301 @@
+"""TVM's traces as ours: each instruction is carried out on a session, so that its random variables become handles.
+
+TVM knows blocks by name, loops by position and buffers by position; all three are looked up in the program as it
+stands at that instruction. Where the two differ:
+
+- loops of one iteration: TVM's `compute_at` leaves them out unless it is told to preserve them, ours never does.
+  Those that TVM has not are remembered, and skipped when loops are counted;
+- names: a block that TVM calls `C_local` may be `C_local_1` here, since names are unique; TVM's names are remembered;
+- remarks on TVM's root block, which is no block here, are for its postprocessors; they are kept apart, and noted
+  when they are still there at the end;
+- a remark on a key that is there already says nothing to TVM, and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Severity, problem
+from mslang.interop.tvm.arguments_in import arguments_of
+from mslang.interop.tvm.instructions import (
+    BY_KIND,
+    ENTER_POSTPROC,
+    GETTERS,
+    LOST,
+    SAMPLERS,
+    Mapped,
+    kind_of,
+)
+from mslang.interop.tvm.state import ROOT, State, misfit
+from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
+from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of
+from mslang.ops.table import OPERATIONS
+from mslang.schedule import sampling
+from mslang.schedule.arguments import bind
+from mslang.schedule.decisions import Drawing
+from mslang.schedule.handles import Handle
+from mslang.schedule.session import Session
+from mslang.schedule.sketch import sketch_of
+from mslang.schedule.trace import Trace
+from mslang.schedule.values import Location
+from mslang.transform.outcome import BlockRef, LoopRef
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """A trace of ours that does what TVM's does, the program after it, and what was noted on the way."""
+
+    trace: Trace
+    program: Program
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None, seed: int = 0) -> Imported:
+    """The pinned trace of ours that a trace of TVM's stands for on a program.
+
+    Args:
+        program: what TVM's trace was recorded for.
+        trace: TVM's trace.
+        target: the target that the trace of ours names.
+        seed: what decisions are drawn from that the trace does not hold.
+
+    Raises:
+        MsError: MS742 an instruction that mslang has not; MS743 it does not fit the program; or what the primitive
+            says that refuses, with the instruction named.
+    """
+    return _Import(program, trace, seed).run(target)
+
+
+class _Import:
+    def __init__(self, program: Program, trace: TvmTrace, seed: int) -> None:
+        self.source = trace
+        self.drawing = Drawing(seed)
+        self.session = Session(program, self.drawing)
+        self.state = State(self.session)
+        self.root_notes: dict[str, object] = {}
+        self.notes: list[Diagnostic] = []
+        self.addresses: set[str] = set()
+
+    def run(self, target: str | None) -> Imported:
+        decisions = self.source.by_position
+        for k, inst in enumerate(self.source.insts):
+            try:
+                self._step(inst, decisions.get(k))
+            except MsError as error:
+                first = error.diagnostic
+                where = f"instruction {k} of TVM's trace, `{inst.kind}`"
+                why = f"{first.why}; {where}" if first.why else where
+                raise ScheduleError(msgspec.structs.replace(first, why=why)) from error
+        for key in self.root_notes:
+            self._note("MS744", f"the remark {key!r} on the root block is left out", "only TVM's own passes read it")
+        sketch = sketch_of(self.session, target=target)
+        numbers = self.session.numbers
+        done = msgspec.structs.replace(sketch.trace, values=tuple(self.session.values.items()))
+        return Imported(done, sketch.instantiate(numbers), (*self.notes, *self.drawing.warnings.values()))
+
+    def _note(self, code: str, message: str, why: str | None = None) -> None:
+        self.notes.append(Diagnostic(code, message, severity=Severity.WARNING, why=why))
+
+    # ------------------------------------------------------------------ one instruction
+    def _step(self, inst: Inst, decision: object) -> None:
+        kind = kind_of(inst.kind)
+        if kind == "GetSBlock":
+            name = inst.attrs[0] if inst.attrs else inst.inputs[0] if inst.inputs else None
+            self._give(inst, (self._block_named(name),))
+        elif kind in GETTERS:
+            self._give(inst, self._get(kind, inst))
+        elif kind in SAMPLERS:
+            self._give(inst, self._sample(kind, inst, decision))
+        elif kind == ENTER_POSTPROC:
+            self.session.enter_postproc()
+        elif kind in LOST:
+            self._note("MS744", f"`{inst.kind}` is left out", "it says how TVM flattens a buffer, which ours never is")
+        elif kind in BY_KIND:
+            self._apply(BY_KIND[kind], inst)
+        else:
+            raise MsError(problem("MS742", f"mslang has no instruction `{inst.kind}`"))
+
+    def _give(self, inst: Inst, found: Sequence[object]) -> None:
+        if len(found) != len(inst.outputs):
+            raise misfit(f"`{inst.kind}` gives {len(found)} things here, and gave TVM {len(inst.outputs)}")
+        self.state.values.update(zip(inst.outputs, found, strict=True))
+
+    # ------------------------------------------------------------------ getters
+    def _block_named(self, name: object) -> object:
+        if not isinstance(name, str):
+            raise misfit("a block's name is needed")
+        found = self.state.names.block(name)
+        if found is not None:
+            return found
+        if name == "root":
+            return ROOT
+        known = ", ".join(f"`{self.state.names.of_block(b.name)}`" for b in blocks_of(self.session.program.body))
+        raise misfit(f"there is no block `{name}`", why=f"the blocks at this point are {known}")
+
+    def _get(self, kind: str, inst: Inst) -> tuple[object, ...]:
+        of = inst.inputs[0] if inst.inputs else None
+        if isinstance(of, Name) and self.state.value(of) is ROOT:
+            return self._get_of_root(kind)
+        found = self.state.ask(GETTERS[kind], self.state.handle(of))
+        if kind != "GetLoops":
+            return found
+        there = tuple(h for h in found if h.number not in self.state.absent)
+        wanted = len(inst.outputs)
+        while len(there) > wanted:
+            spare = next((h for h in reversed(there) if self.state.extent(h) == 1), None)
+            if spare is None:
+                break
+            self.state.absent.add(spare.number)
+            there = tuple(h for h in there if h is not spare)
+        return there
+
+    def _get_of_root(self, kind: str) -> tuple[object, ...]:
+        body = self.session.program.body
+        match kind:
+            case "GetChildBlocks":
+                names = [b.name for b in blocks_of(body, into_blocks=False)]
+                return tuple(self.session.handles.handle(BlockRef(n)) for n in names)
+            case "GetOutputBlocks":
+                first = blocks_of(body, into_blocks=False)[0]
+                return self.state.ask("output_blocks", self.session.handles.handle(BlockRef(first.name)))
+        return ()
+
+    # ------------------------------------------------------------------ sampling
+    def _sample(self, kind: str, inst: Inst, decision: object) -> tuple[object, ...]:
+        match kind, inst.inputs, inst.attrs:
+            case "SamplePerfectTile", (Name() as rv,), (int() as n, int() as cap):
+                return self._perfect_tile(self.state.handle(rv), n, cap, decision)
+            case "SamplePartitionedTile", (Name() as rv,), (int() as n, int() as at, int() as factor):
+                loop = self.state.handle(rv)
+                given = self._tile(decision, n)
+                return self._drawn("partitioned_tile", f"{loop.name}_tile", given, loop, n, at, factor)
+            case "SampleCategorical", _, (tuple() as values, tuple() as weights):
+                return self._categorical(values, weights, decision)
+            case "SampleComputeLocation", (Name() as rv,), _:
+                return (self._location(self.state.handle(rv, "a block"), decision),)
+        raise misfit(f"`{inst.kind}` is not given what it takes")
+
+    def _drawn(self, op: str, name: str, given: object, *args: object) -> tuple[object, ...]:
+        address, k = name, 0
+        while address in self.addresses or self.session.named(address) is not None:
+            k += 1
+            address = f"{name}_{k}"
+        self.addresses.add(address)
+        bound = bind(OPERATIONS[op], args, {})
+        found = self.session.sample(op, bound, address=address, name=address, given=given)  # type: ignore[arg-type]
+        return found if isinstance(found, tuple) else (found,)
+
+    def _tile(self, decision: object, n: int) -> tuple[int, ...] | None:
+        if decision is None:
+            return None
+        if not isinstance(decision, tuple) or len(decision) != n or not all(isinstance(x, int) for x in decision):
+            raise misfit(f"{decision!r} is no decision for a tile of {n}")
+        return decision
+
+    def _perfect_tile(self, loop: Handle, n: int, cap: int, decision: object) -> tuple[object, ...]:
+        given = self._tile(decision, n)
+        most = None if cap < 0 else cap
+        extent = self.state.extent(loop)
+        if given is not None and extent is not None:
+            mended = _mended(given, extent)
+            if mended != given:
+                self._note(
+                    "MS744", f"the tile {list(given)} is {list(mended)} here", f"the loop has {extent} iterations"
+                )
+            given = mended
+            if most is not None and given[-1] > most:
+                # TVM does not hold what it is given to the limit that it draws within.
+                most = given[-1]
+        return self._drawn("perfect_tile", f"{loop.name}_tile", given, loop, n, most)
+
+    def _categorical(
+        self, values: tuple[Input, ...], weights: tuple[Input, ...], decision: object
+    ) -> tuple[object, ...]:
+        if decision is not None and not (isinstance(decision, int) and 0 <= decision < len(values)):
+            raise misfit(f"{decision!r} is no position among {len(values)} candidates")
+        same = len(set(weights)) == 1
+        given = None if decision is None else values[decision]
+        return self._drawn("choose", "choice", given, values, None if same else weights)
+
+    def _location(self, block: Handle, decision: object) -> object:
+        ref = self.session.handles.resolve(block)
+        assert isinstance(ref, BlockRef)
+        legal = sampling.locations(self.session.program, ref)
+        name = f"{block.name}_at"
+        if decision is None:
+            return self._drawn("compute_location", name, None, block)[0]
+        label = self._location_label(block, decision)
+        if label in legal:
+            return self._drawn("compute_location", name, label, block)[0]
+        if not label.startswith("at("):
+            return Location(label)
+        # Not among the places that ours draws from: taken as it is, the primitive decides.
+        return self.session.handles.handle(LoopRef(label[3:-1]))
+
+    def _location_label(self, block: Handle, decision: object) -> str:
+        match decision:
+            case -2:
+                return "inline"
+            case -1:
+                return "root"
+            case int() if decision >= 0:
+                users = self.state.ask("consumers", block)
+                above = [h for u in users[:1] for h in self.state.ask("loops", u) if h.number not in self.state.absent]
+                if decision < len(above):
+                    return f"at({self.session.handles.resolve(above[decision]).name})"
+        raise misfit(f"{decision!r} is no place for block `{block.name}`")
+
+    # ------------------------------------------------------------------ primitives
+    def _apply(self, mapped: Mapped, inst: Inst) -> None:
+        arguments = arguments_of(self.state, mapped, inst)
+        if arguments.get("target") is ROOT:
+            self._remark_on_root(mapped.op, arguments)
+            return
+        if mapped.op == "annotate" and self._says_already(arguments):
+            self._note("MS744", f"`{inst.kind}` of {arguments['key']!r} is left out", "the key is there already")
+            return
+        if mapped.op == "fuse":
+            arguments["loops"] = self.state.with_absent(arguments["loops"])
+        where = arguments.get("block")
+        before = self.state.loops_elsewhere(where) if mapped.op in _MOVES else frozenset()
+        expected = self.state.names.expected(mapped.op, arguments)
+        signature = OPERATIONS[mapped.op]
+        args = [arguments.pop(p.name) for p in signature.params if not p.keyword and not p.variadic]
+        args += [x for p in signature.params if p.variadic for x in arguments.pop(p.name)]  # type: ignore[attr-defined]
+        results = self.session.apply(mapped.op, bind(signature, args, arguments))
+        self.state.names.learn(mapped.op, where, results, expected)
+        if mapped.op in _MOVES and not (inst.attrs and inst.attrs[0]):
+            new = [h for h in self.state.loops_above(where) if h.number not in before]
+            self.state.absent |= {h.number for h in new if self.state.extent(h) == 1}
+        if inst.outputs:
+            self._give(inst, results)
+
+    # ------------------------------------------------------------------ what differs
+    def _remark_on_root(self, op: str, arguments: Mapping[str, object]) -> None:
+        key = arguments["key"]
+        assert isinstance(key, str)
+        if op == "annotate":
+            self.root_notes.setdefault(key, arguments["value"])
+        else:
+            self.root_notes.pop(key, None)
+
+    def _says_already(self, arguments: Mapping[str, object]) -> bool:
+        target = arguments["target"]
+        assert isinstance(target, Handle)
+        return arguments["key"] in dict(self.state.statement(target).annotations)
+
+
+_MOVES = frozenset({"compute_at", "reverse_compute_at"})
+
+
+def _mended(tile: tuple[int, ...], extent: int) -> tuple[int, ...]:
+    """A tile as TVM mends it: from the innermost outwards, what does not divide takes all that is left."""
+    left = extent
+    made: list[int] = []
+    for factor in reversed(tile[1:]):
+        used = factor if factor > 0 and left % factor == 0 else left
+        made.append(used)
+        left //= used
+    return (left, *reversed(made))

@@ -1,0 +1,108 @@
+"""What TVM and mslang call the same things: element types, memory scopes, loop and axis kinds, functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mslang.ir.dtype import parts
+
+_SCALARS: Mapping[str, str] = {
+    **{f"int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)},
+    **{f"float{n}": f"f{n}" for n in (16, 32, 64)},
+    "bfloat16": "bf16",
+    "bool": "bool",
+    "uint1": "bool",
+}
+_TVM_SCALARS = {ours: theirs for theirs, ours in _SCALARS.items() if theirs != "uint1"}
+
+
+def dtype_in(text: str) -> str | None:
+    """An element type of TVM's (`float32x4`) as ours (`f32x4`); None if we have none such."""
+    found = re.fullmatch(r"(bool|[a-z]+\d+)(x\d+)?", text)
+    if found is None or found[1] not in _SCALARS:
+        return None
+    return _SCALARS[found[1]] + (found[2] or "")
+
+
+def dtype_out(dtype: str) -> str:
+    """An element type of ours as TVM's."""
+    found = parts(dtype)
+    assert found is not None
+    return _TVM_SCALARS[found.scalar] + (f"x{found.lanes}" if found.lanes > 1 else "")
+
+
+_SCOPES: Mapping[str, str] = {
+    "": "global",
+    "wmma.matrix_a": "wmma.a",
+    "wmma.matrix_b": "wmma.b",
+    "wmma.accumulator": "wmma.acc",
+    "m16n8k8.matrixA": "mma.a",
+    "m16n8k8.matrixB": "mma.b",
+    "m16n8k8.matrixC": "mma.acc",
+}
+_TVM_SCOPES = {ours: theirs for theirs, ours in _SCOPES.items() if theirs}
+
+
+def scope_in(text: str) -> str:
+    """A memory scope of TVM's as ours."""
+    return _SCOPES.get(text, text)
+
+
+def scope_out(scope: str) -> str:
+    """A memory scope of ours as TVM's."""
+    return _TVM_SCOPES.get(scope, scope)
+
+
+AXIS_KINDS: Mapping[int, str] = MappingProxyType({0: "spatial", 2: "reduce", 3: "scan", 4: "opaque"})
+LOOP_KINDS: Mapping[int, str] = MappingProxyType({0: "serial", 1: "parallel", 2: "vectorized", 3: "unrolled"})
+THREAD_BINDING = 4
+"""The loop kind that says: bound to a thread axis."""
+
+OPERATORS: Mapping[str, str] = MappingProxyType(
+    {
+        "Add": "+",
+        "Sub": "-",
+        "Mul": "*",
+        "Div": "/",
+        "FloorDiv": "//",
+        "FloorMod": "%",
+        "Min": "min",
+        "Max": "max",
+        "EQ": "==",
+        "NE": "!=",
+        "LT": "<",
+        "LE": "<=",
+        "GT": ">",
+        "GE": ">=",
+        "And": "and",
+        "Or": "or",
+    }
+)
+"""Expression nodes with two operands."""
+
+CALL_OPERATORS: Mapping[str, str] = MappingProxyType(
+    {"shift_left": "<<", "shift_right": ">>", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+)
+"""Operators that TVM writes as calls."""
+
+CALLS: Mapping[str, str] = MappingProxyType(
+    {
+        "exp": "exp",
+        "log": "log",
+        "tanh": "tanh",
+        "sigmoid": "sigmoid",
+        "erf": "erf",
+        "sqrt": "sqrt",
+        "rsqrt": "rsqrt",
+        "pow": "pow",
+        "floor": "floor",
+        "ceil": "ceil",
+        "nearbyint": "round",
+        "fabs": "abs",
+        "abs": "abs",
+    }
+)
+"""Functions. `tir.round` rounds halves away from zero and ours to even, so only `nearbyint` is our `round`."""
