@@ -157,7 +157,7 @@ PRIMITIVES = (
     ),
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
     _primitive("rfactor", "reductions", _LOOP, Param("axis", Kind.INT, 0), gives=(Kind.BLOCK,), planned=True),
-    _primitive("blockize", "blocks", Param("target", Kind.LOOP_OR_BLOCKS), gives=(Kind.BLOCK,), planned=True),
+    _primitive("blockize", "blocks", Param("target", Kind.LOOP_OR_BLOCKS), gives=(Kind.BLOCK,)),
     _primitive("tensorize", "blocks", _EITHER, Param("intrin", Kind.INTRIN), planned=True),
     _primitive("reorder_block_iter_var", "blocks", _BLOCK, Param("order", Kind.VALUES), planned=True),
     _primitive("transform_block_layout", "blocks", _BLOCK, _MAP, planned=True),

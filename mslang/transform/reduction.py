@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
-from mslang.ir.program import Block, For, Program, Range, Stmt, Store
-from mslang.ir.region import infer_regions
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import (
     Path,
-    conjunction,
-    conjuncts,
     free_vars,
     fresh,
     loads_of,
@@ -22,6 +18,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
+from mslang.transform.initial import init_nest
 from mslang.transform.instances import runs_once
 from mslang.transform.legality import affine_binding, why_not_reduction
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
@@ -30,13 +27,12 @@ from mslang.transform.position import (
     block_path,
     loop_at,
     loop_path,
-    loop_range,
     loops_above,
     ranges_above,
     same_scope,
     taken_names,
 )
-from mslang.transform.rewrite import put, tidy
+from mslang.transform.rewrite import put
 
 
 def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Outcome:
@@ -105,7 +101,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     tangled = sorted(s.var for s in kept if s.var in reduced)
     _require_initial(path, {s.var: s.start for s in dropped}, tangled)
     taken = taken_names(program)
-    init = _init_nest(path, kept, dropped, taken)
+    init = init_nest(path, kept, dropped, taken)
     update = _update(old, taken)
     program = put(program, path, update)
     moved = loop_path(program, loop, "decompose_reduction")
@@ -176,75 +172,6 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
                 f"the reduction over axis `{a.name}` does not surely begin at 0",
                 why="the initialisation runs where all reduction axes are 0",
             )
-
-
-class _Init(msgspec.Struct, frozen=True):
-    """The nest of an initialisation: its outermost statement and the name of its block."""
-
-    nest: Stmt
-    name: str
-
-
-def _init_nest(path: Path, kept: Sequence[For], dropped: Sequence[For], taken: set[str]) -> _Init:
-    old = block_at(path)
-    ranges = ranges_above(path)
-    starts: dict[str, Expr] = {s.var: s.start for s in dropped}
-    renamed: dict[str, Expr] = {}
-    loops: list[For] = []
-    for s in kept:
-        new = fresh(f"{s.var}_init", taken)
-        taken.add(new)
-        made = replace(s, var=new, start=substitute(s.start, renamed), extent=substitute(s.extent, renamed), body=())
-        loops.append(made)
-        renamed[s.var] = Var(new)
-        ranges[new] = loop_range(made)
-    values = starts | renamed
-    axes = tuple(replace(a, binding=_moved(a.binding, values, ranges)) for a in old.axes if a.kind == "spatial")
-    zeros: dict[str, Expr] = {a.name: ZERO for a in old.axes if a.kind != "spatial"}
-    own: dict[str, Expr] = {a.name: Var(a.name) for a in old.axes} | zeros
-    conditions = [_moved(c, values | own, ranges) for c in conjuncts(old.predicate)]
-    # an axis keeps to its extent because the predicate says so, hence the proof is about bindings
-    bound = {a.name: a.binding for a in axes}
-    name = fresh(f"{old.name}_init", taken)
-    taken.add(name)
-    body = old.init or ()
-    used = _buffers_of(body)
-    reduced = zeros.keys()
-    views = tuple(v for v in old.views if v.buffer.name in used)
-    for v in views:
-        if any(free_vars(e) & reduced for r in v.source.ranges for e in (r.start, r.extent)):
-            raise refuse(
-                "MS314",
-                "decompose_reduction",
-                f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves",
-            )
-    block = Block(
-        name,
-        axes,
-        (),
-        (),
-        body,
-        predicate=conjunction(tuple(c for c in conditions if not arith.proved(substitute(c, bound), ranges))),
-        allocs=tuple(b for b in old.allocs if b.name in used),
-        views=views,
-    )
-    reads, writes = infer_regions(block)
-    nest: Stmt = replace(block, reads=reads, writes=writes)
-    for s in reversed(loops):
-        nest = replace(s, body=(nest,))
-    return _Init(nest, name)
-
-
-def _moved(e: Expr, values: dict[str, Expr], ranges: dict[str, Range]) -> Expr:
-    """An expression with loops replaced; what loses a variable is brought to normal form."""
-    lost = {v for v in free_vars(e) & values.keys() if not isinstance(values[v], Var)}
-    moved = substitute(e, values)
-    return tidy(moved, ranges) if lost else moved
-
-
-def _buffers_of(body: tuple[Stmt, ...]) -> frozenset[str]:
-    stored = {s.buffer for s in walk(body) if isinstance(s, Store)}
-    return frozenset(stored | {x.buffer for s in walk(body) for e in stmt_exprs(s) for x in loads_of(e)})
 
 
 def _update(old: Block, taken: set[str]) -> Block:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from mslang.ops.table import PRIMITIVES
 from mslang.transform.annotate import annotate, unannotate
+from mslang.transform.blockize import blockize
 from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
@@ -36,6 +37,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "reverse_compute_at": reverse_compute_at,
         "compute_inline": compute_inline,
         "reverse_compute_inline": reverse_compute_inline,
+        "blockize": blockize,
         "decompose_reduction": decompose_reduction,
         "set_scope": set_scope,
     }
