@@ -57,7 +57,6 @@ PRIMITIVES = (
         gives=(Kind.LOOP,),
         many=True,
         consumes=("loop",),
-        planned=True,
     ),
     _primitive(
         "merge",
@@ -101,7 +100,7 @@ PRIMITIVES = (
     _primitive("unannotate", "annotations", _EITHER, Param("key", Kind.STR)),
     _primitive("cache_read", "caching", _BLOCK, _BUFFER, _SCOPE, _CONSUMERS, gives=(Kind.BLOCK,)),
     _primitive("cache_write", "caching", _BLOCK, _BUFFER, _SCOPE, _CONSUMERS, gives=(Kind.BLOCK,)),
-    _primitive("cache_inplace", "caching", _BLOCK, _BUFFER, _SCOPE, gives=(Kind.BLOCK, Kind.BLOCK), planned=True),
+    _primitive("cache_inplace", "caching", _BLOCK, _BUFFER, _SCOPE, gives=(Kind.BLOCK, Kind.BLOCK)),
     _primitive(
         "cache_index",
         "caching",
@@ -119,10 +118,9 @@ PRIMITIVES = (
         _BUFFER,
         Param("access", Kind.ACCESS, None, keyword=True),
         gives=(Kind.BLOCK,),
-        planned=True,
     ),
-    _primitive("reindex_cache_read", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,), planned=True),
-    _primitive("reindex_cache_write", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,), planned=True),
+    _primitive("reindex_cache_read", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,)),
+    _primitive("reindex_cache_write", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,)),
     _primitive(
         "read_at",
         "caching",
@@ -156,7 +154,7 @@ PRIMITIVES = (
         planned=True,
     ),
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
-    _primitive("rfactor", "reductions", _LOOP, Param("axis", Kind.INT, 0), gives=(Kind.BLOCK,), planned=True),
+    _primitive("rfactor", "reductions", _LOOP, Param("axis", Kind.INT, 0), gives=(Kind.BLOCK,)),
     _primitive("blockize", "blocks", Param("target", Kind.LOOP_OR_BLOCKS), gives=(Kind.BLOCK,)),
     _primitive("tensorize", "blocks", _EITHER, Param("intrin", Kind.INTRIN), planned=True),
     _primitive("reorder_block_iter_var", "blocks", _BLOCK, Param("order", Kind.VALUES), planned=True),

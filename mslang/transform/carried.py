@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt
+from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, all_buffers, free_vars, walk, walk_paths
 from mslang.transform.cover import Box, consumed_box, covers, produced_box
 from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
@@ -41,13 +42,13 @@ def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatia
     """None if the loop at the end of a path serves only axes of some kinds, by affine bindings, and stands over
     nothing but loops and blocks."""
     loop = loop_at(path)
-    stray = _unplaced(loop.body, f"loop `{loop.var}`")
+    stray = why_unplaced(loop.body, f"loop `{loop.var}`")
     if stray is not None:
         return stray
     for q in leaf_paths(path):
         block = block_at(q)
         for a in block.axes:
-            if a.kind not in kinds and _reaches(loop.var, a.binding, q):
+            if a.kind not in kinds and reaches(loop.var, a.binding, q):
                 return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
         reason = why_not_affine(q, loop)
         if reason is not None:
@@ -62,11 +63,11 @@ def why_not_independent(program: Program, path: Path) -> str | None:
         return None
     blocks = leaf_paths(path)
     local = {b.name for b in scope_buffers(program, path)}
-    for storage in _written(program, blocks):
-        touching = _touching(program, blocks, storage)
+    for storage in storages_of(program, blocks):
+        touching = touching_paths(program, blocks, storage)
         private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
         reason = (
-            _why_not_private(program, touching, storage, path)
+            why_not_private(program, touching, storage, path)
             if private
             else _why_not_apart(program, touching, storage, path)
         )
@@ -75,7 +76,7 @@ def why_not_independent(program: Program, path: Path) -> str | None:
     return None
 
 
-def _reaches(var: str, e: Expr, path: Path) -> bool:
+def reaches(var: str, e: Expr, path: Path) -> bool:
     """Does a loop variable occur in an expression, or in the bounds of a loop that does?"""
     used = set(free_vars(e))
     for s in reversed(path):
@@ -84,11 +85,13 @@ def _reaches(var: str, e: Expr, path: Path) -> bool:
     return var in used
 
 
-def _written(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
+def storages_of(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
+    """The memory that some blocks write, in order."""
     return tuple(dict.fromkeys(s for q in blocks for s in sorted(storages_written(program, block_at(q)))))
 
 
-def _touching(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
+def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
+    """Those of some blocks that read or write the memory of a buffer."""
     return tuple(
         q for q in blocks if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
     )
@@ -104,7 +107,8 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
     return [consumed_box(path, r, above) for r in mine]
 
 
-def _why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first."""
     first, *others = touching
     writer = block_at(first)
     if storage in storages_read(program, writer):
@@ -202,7 +206,7 @@ def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
 def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
     """None if the loops `chain`, the innermost of which is at the end of the path `bottom`, may come in `order`."""
     blocks = leaf_paths(bottom)
-    stray = _unplaced(chain[-1].body, "the loops")
+    stray = why_unplaced(chain[-1].body, "the loops")
     if stray is not None:
         return stray
     for q in blocks:
@@ -214,13 +218,22 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], or
         if reason is not None:
             return reason
     variables = {s.var for s in chain}
-    for storage in _written(program, blocks):
-        touching = _touching(program, blocks, storage)
+    for storage in storages_of(program, blocks):
+        touching = touching_paths(program, blocks, storage)
         if len(touching) > 1:
             reason = _why_carried(program, touching, storage, bottom, variables)
             if reason is not None:
                 return reason
-    return next(filter(None, (_why_init_not_first(block_at(q), chain, order) for q in blocks)), None)
+    reasons = (f(block_at(q), chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
+    return next(filter(None, reasons), None)
+
+
+def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """What a block combines over its reduction axes may come in another order only if a known reducer says so."""
+    reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
+    if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block):
+        return None
+    return f"what block `{block.name}` combines along loop `{_among(chain, reducing)[0]}` must keep its order"
 
 
 def _why_init_not_first(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
@@ -257,10 +270,11 @@ def _why_carried(
                 f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
                 "block touches it in between"
             )
-    return _why_not_private(program, touching, storage, above)
+    return why_not_private(program, touching, storage, above)
 
 
-def _unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
+def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
+    """None if there are only loops and blocks among some statements; `around` says where they are."""
     for s in walk(body, into_blocks=False):
         if not isinstance(s, For | Block):
             return f"a `{type(s).__name__.lower()}` under {around} stands in no block, so nothing is known of it"

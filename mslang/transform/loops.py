@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.program import Block, For, Program, Stmt
+from mslang.ir.program import For, Program
 from mslang.ir.visit import Path, free_vars, fresh
 from mslang.ops.words import TAILS
 from mslang.transform.carried import why_not_reorderable
 from mslang.transform.kinds import require_kinds
-from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
+from mslang.transform.looping import called, mixed_radix, nested, require_distinct, require_plain
+from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
+from mslang.transform.padding import pad
 from mslang.transform.position import (
     leaves,
     loop_at,
@@ -23,10 +25,10 @@ from mslang.transform.position import (
     path_of,
     ranges_above,
     same_scope,
-    shown,
     taken_names,
 )
 from mslang.transform.rewrite import guard, put, substitute_loops
+from mslang.transform.tails import peel, shift
 
 
 def split(
@@ -73,46 +75,52 @@ def split(
     """
     path = loop_path(program, loop, "split")
     old = loop_at(path)
-    _require_plain(old, "split")
+    require_plain(old, "split")
     extents = _split_extents(old, factors)
     product = arith.size_product(extents)
     outside = ranges_above(path)
     exact = arith.equal(product, old.extent, outside)
     if tail not in TAILS:
         raise refuse("MS303", "split", f"`{tail}` is no way to run a remainder", help=f"one of {', '.join(TAILS)}")
-    if not exact and tail != "guard":
-        raise refuse(
-            "MS306",
-            "split",
-            f"a remainder cannot be run by `{tail}`",
-            why=(f"the factors do not surely divide the extent of loop `{old.var}`"),
-            help="use `tail = guard`",
-        )
     taken = taken_names(program)
     names: list[str] = []
     for k in range(len(extents)):
         names.append(fresh(f"{old.var}_{k}", taken))
         taken.add(names[-1])
-    index = _mixed_radix(names, extents)
-    value = arith.add(old.start, index)
-    ranges = outside | {n: loop_range(For(n, e, ())) for n, e in zip(names, extents, strict=True)}
-    body = substitute_loops(old.body, {old.var: value}, ranges)
-    if not exact:
-        inside = Binary("<", index, old.extent)
-        if not arith.proved(inside, ranges):
-            if disable_predication:
-                raise refuse(
-                    "MS306",
-                    "split",
-                    f"loop `{old.var}` cannot be split without a predicate",
-                    why="the factors may run over its extent",
-                    help="leave `disable_predication` out, or give factors that surely divide the extent",
-                )
-            body = guard(body, inside)
     made = tuple(LoopRef(n) for n in names)
-    result = put(program, path, *_nest([For(n, e, ()) for n, e in zip(names, extents, strict=True)], body))
+    if exact or tail == "guard":
+        result = _guarded(program, path, names, extents, disable_predication)
+    elif tail == "peel":
+        result = peel(program, path, names, extents, next((k for k, f in enumerate(factors) if f is None), 0))
+    elif tail == "shift":
+        result = shift(program, path, names, extents)
+    else:
+        result = pad(program, path, names, extents)
     require_kinds(result, (s.var for s in path if isinstance(s, For) and s.kind == "vectorized"), "split")
     return Outcome(result, made, {loop: Gone("split", made)})
+
+
+def _guarded(
+    program: Program, path: Path, names: Sequence[str], extents: Sequence[Expr], disable_predication: bool
+) -> Program:
+    old, outside = loop_at(path), ranges_above(path)
+    index = mixed_radix(names, extents)
+    value = arith.add(old.start, index)
+    loops = [For(n, e, ()) for n, e in zip(names, extents, strict=True)]
+    ranges = outside | {s.var: loop_range(s) for s in loops}
+    body = substitute_loops(old.body, {old.var: value}, ranges)
+    inside = Binary("<", index, old.extent)
+    if not arith.equal(arith.size_product(extents), old.extent, outside) and not arith.proved(inside, ranges):
+        if disable_predication:
+            raise refuse(
+                "MS306",
+                "split",
+                f"loop `{old.var}` cannot be split without a predicate",
+                why="the factors may run over its extent",
+                help="leave `disable_predication` out, or give factors that surely divide the extent",
+            )
+        body = guard(body, inside)
+    return put(program, path, *nested(loops, body))
 
 
 def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
@@ -152,13 +160,6 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
     return given
 
 
-def _mixed_radix(names: Sequence[str], extents: Sequence[Expr]) -> Expr:
-    index: Expr = Var(names[0])
-    for name, extent in zip(names[1:], extents[1:], strict=True):
-        index = arith.add(arith.mul(index, extent), Var(name))
-    return arith.simplify(index)
-
-
 def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     """Make one loop of several that are directly nested in each other, over all their iterations in the same order.
 
@@ -183,7 +184,7 @@ def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
 
     Source: TVM fuse
     """
-    _require_distinct(loops, "fuse")
+    require_distinct(loops, "fuse")
     if not loops:
         raise refuse("MS303", "fuse", "no loops are given")
     paths = [loop_path(program, x, "fuse") for x in loops]
@@ -191,7 +192,7 @@ def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         return Outcome(program, tuple(loops))
     olds = [loop_at(p) for p in paths]
     for old in olds:
-        _require_plain(old, "fuse")
+        require_plain(old, "fuse")
     _require_nested(olds, paths)
     for k, old in enumerate(olds):
         used = (free_vars(old.extent) | free_vars(old.start)) & {x.var for x in olds[:k]}
@@ -264,7 +265,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
 
     Source: TVM reorder
     """
-    _require_distinct(loops, "reorder")
+    require_distinct(loops, "reorder")
     paths = [loop_path(program, x, "reorder") for x in loops]
     if len(loops) < 2:
         return Outcome(program)
@@ -282,9 +283,9 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     for outer, inner in pairwise(deepest[len(top) - 1 :]):
         if not isinstance(outer, For) or len(outer.body) != 1:
             why = (
-                f"loop `{outer.var}` between them holds more than {_called(inner)}"
+                f"loop `{outer.var}` between them holds more than {called(inner)}"
                 if isinstance(outer, For)
-                else f"{_called(outer)} stands between them"
+                else f"{called(outer)} stands between them"
             )
             raise refuse("MS304", "reorder", "the loops are not in one nest", why=why)
     wanted = {id(p[-1]) for p in paths}
@@ -312,7 +313,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
             else "the order of these loops matters",
             why=reason,
         )
-    result = put(program, top, *_nest(new_chain, chain[-1].body))
+    result = put(program, top, *nested(new_chain, chain[-1].body))
     require_kinds(result, (s.var for s in chain), "reorder")
     return Outcome(result)
 
@@ -337,46 +338,3 @@ def add_unit_loop(program: Program, target: LoopRef | BlockRef) -> Outcome:
     path = path_of(program, target, "add_unit_loop")
     name = fresh("u", taken_names(program))
     return Outcome(put(program, path, For(name, ONE, (path[-1],))), (LoopRef(name),))
-
-
-# ------------------------------------------------------------------ shared
-def _nest(loops: Sequence[For], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    for s in reversed(loops):
-        body = (replace(s, body=body),)
-    return body
-
-
-def _require_plain(loop: For, primitive: str) -> None:
-    if loop.kind != "serial":
-        raise refuse(
-            "MS305",
-            primitive,
-            f"loop `{loop.var}` is {loop.kind}",
-            why="what was said of the loop would be lost",
-            help=f"{primitive} first, then mark the new loops",
-        )
-    if loop.annotations:
-        raise refuse(
-            "MS305",
-            primitive,
-            f"loop `{loop.var}` carries the annotation {loop.annotations[0][0]!r}",
-            why="what was said of the loop would be lost",
-            help=f"`unannotate` it, or {primitive} first",
-        )
-
-
-def _require_distinct(handles: Sequence[Handle], primitive: str) -> None:
-    seen: set[Handle] = set()
-    for h in handles:
-        if h in seen:
-            raise refuse("MS303", primitive, f"{shown(h)} is named twice")
-        seen.add(h)
-
-
-def _called(s: Stmt) -> str:
-    match s:
-        case For(var=n):
-            return f"loop `{n}`"
-        case Block(name=n):
-            return f"block `{n}`"
-    return f"an `{type(s).__name__.lower()}`"

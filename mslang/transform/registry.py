@@ -8,15 +8,18 @@ from types import MappingProxyType
 from mslang.ops.table import PRIMITIVES
 from mslang.transform.annotate import annotate, unannotate
 from mslang.transform.blockize import blockize
-from mslang.transform.caching import cache_read, cache_write
+from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
 from mslang.transform.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
+from mslang.transform.partition import loop_partition
 from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
+from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
+from mslang.transform.rfactor import rfactor
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
     {s.name: not_yet(s.name) for s in PRIMITIVES if s.planned}
@@ -25,6 +28,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "fuse": fuse,
         "reorder": reorder,
         "add_unit_loop": add_unit_loop,
+        "loop_partition": loop_partition,
         "parallel": parallel,
         "vectorize": vectorize,
         "unroll": unroll,
@@ -39,7 +43,12 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "reverse_compute_inline": reverse_compute_inline,
         "blockize": blockize,
         "decompose_reduction": decompose_reduction,
+        "rfactor": rfactor,
         "set_scope": set_scope,
+        "reindex_cache_write": reindex_cache_write,
+        "reindex_cache_read": reindex_cache_read,
+        "reindex": reindex,
+        "cache_inplace": cache_inplace,
     }
 )
 """Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its

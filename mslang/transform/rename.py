@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Load, Var
 from mslang.ir.program import Block, Buffer, For, Program, Region, Stmt, Store, View
-from mslang.ir.visit import fresh, map_expr, map_program_exprs, used_names, walk
+from mslang.ir.visit import fresh, map_expr, map_stmt_exprs, used_names, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome
 from mslang.transform.rewrite import map_bodies, substitute_loops
 
@@ -57,7 +57,19 @@ def _with_names(body: tuple[Stmt, ...], loops: Mapping[str, str], blocks: Mappin
     return tuple(visit(s) for s in substitute_loops(body, values, None))
 
 
+def renamed(
+    body: tuple[Stmt, ...], loops: Mapping[str, str], blocks: Mapping[str, str], buffers: Mapping[str, str]
+) -> tuple[Stmt, ...]:
+    """Statements of one scope with the loops, blocks and buffers in them renamed all at once."""
+    return _buffers_renamed(_with_names(body, loops, blocks), buffers)
+
+
 def _with_buffers(program: Program, names: Mapping[str, str]) -> Program:
+    allocs = tuple(replace(b, name=names.get(b.name, b.name)) for b in program.allocs)
+    return replace(program, allocs=allocs, body=_buffers_renamed(program.body, names))
+
+
+def _buffers_renamed(body: tuple[Stmt, ...], names: Mapping[str, str]) -> tuple[Stmt, ...]:
     def named(b: Buffer) -> Buffer:
         return replace(b, name=names.get(b.name, b.name))
 
@@ -82,5 +94,4 @@ def _with_buffers(program: Program, names: Mapping[str, str]) -> Program:
             case inner:
                 return inner
 
-    program = map_program_exprs(program, lambda e: map_expr(e, load))
-    return replace(program, allocs=tuple(named(b) for b in program.allocs), body=tuple(visit(s) for s in program.body))
+    return tuple(visit(map_stmt_exprs(s, lambda e: map_expr(e, load))) for s in body) if names else body
