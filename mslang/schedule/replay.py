@@ -14,7 +14,7 @@ from mslang.ir.program import Program
 from mslang.ir.visit import map_expr
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
-from mslang.schedule.arguments import unwritten
+from mslang.schedule.arguments import Bound, unwritten
 from mslang.schedule.decisions import Decider, Drawing, PinError
 from mslang.schedule.frames import Place
 from mslang.schedule.handles import Site
@@ -62,7 +62,7 @@ def run_trace(program: Program, trace: Trace, decider: Decider) -> Session:
     values = trace.decisions
     for k, instruction in enumerate(trace.instructions):
         try:
-            _step(session, instruction, values)
+            step(session, instruction, values)
         except MsError as error:
             where = f"instruction {k + 1} of the trace, `{instruction.op}`"
             first = error.diagnostic
@@ -71,7 +71,8 @@ def run_trace(program: Program, trace: Trace, decider: Decider) -> Session:
     return session
 
 
-def _step(session: Session, instruction: Instruction, values: Mapping[str, Value]) -> None:
+def step(session: Session, instruction: Instruction, values: Mapping[str, Value]) -> None:
+    """Run one instruction; `values` are the trace's decisions."""
     if instruction.op == ENTER_POSTPROC:
         session.enter_postproc()
         return
@@ -79,21 +80,7 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
         why = instruction.argument("why")
         session.require(_current(session, instruction.argument("condition")), why if isinstance(why, str) else None)
         return
-    if instruction.op not in OPERATIONS:
-        raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
-    kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
-    if [n for n, _ in instruction.arguments] != list(kinds):
-        raise ScheduleError(
-            problem(
-                "MS263",
-                f"`{instruction.op}` is called with other arguments than it takes",
-                why=f"it takes {', '.join(kinds)}",
-            )
-        )
-    bound = {
-        name: unwritten(_current(session, argument), kinds[name], session.operand_value)
-        for name, argument in instruction.arguments
-    }
+    bound = bound_of(session, instruction)
     samples = OPERATIONS[instruction.op].group is Group.SAMPLER
     if samples is not (instruction.address is not None) or (samples and len(instruction.results) != 1):
         raise ScheduleError(problem("MS263", f"`{instruction.op}` and the address do not go together"))
@@ -107,6 +94,29 @@ def _step(session: Session, instruction: Instruction, values: Mapping[str, Value
         name=instruction.results[0],
         given=values.get(instruction.address),
     )
+
+
+def bound_of(session: Session, instruction: Instruction) -> Bound:
+    """What an instruction is given, by parameter: handles of this session, sizes in the symbols that it drew.
+
+    Raises:
+        ScheduleError: MS263, there is no such operation, or it takes something else.
+    """
+    if instruction.op not in OPERATIONS:
+        raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
+    kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
+    if [n for n, _ in instruction.arguments] != list(kinds):
+        raise ScheduleError(
+            problem(
+                "MS263",
+                f"`{instruction.op}` is called with other arguments than it takes",
+                why=f"it takes {', '.join(kinds)}",
+            )
+        )
+    return {
+        name: unwritten(_current(session, argument), kinds[name], session.operand_value)
+        for name, argument in instruction.arguments
+    }
 
 
 def _current(session: Session, argument: Argument) -> Argument:

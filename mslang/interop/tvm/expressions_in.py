@@ -169,6 +169,8 @@ class Expressions:
                 inner = g.field(node, "value")
                 operand = self.index(inner) if self.is_index(inner) else self.value(inner)
                 return _cast(self.dtype_of(node), operand)
+            case "BitwiseNot":
+                return Binary("^", self.value(g.field(node, "a")), Const(-1, self.dtype_of(node)))
             case "Not":
                 return Unary("not", self.value(g.field(node, "a")))
             case "Select":

@@ -79,6 +79,11 @@ OPERATORS: Mapping[str, str] = MappingProxyType(
         "GE": ">=",
         "And": "and",
         "Or": "or",
+        "LShift": "<<",
+        "RShift": ">>",
+        "BitwiseAnd": "&",
+        "BitwiseOr": "|",
+        "BitwiseXor": "^",
     }
 )
 """Expression nodes with two operands."""
@@ -86,7 +91,7 @@ OPERATORS: Mapping[str, str] = MappingProxyType(
 CALL_OPERATORS: Mapping[str, str] = MappingProxyType(
     {"shift_left": "<<", "shift_right": ">>", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 )
-"""Operators that TVM writes as calls."""
+"""Operators that older TVM wrote as calls."""
 
 CALLS: Mapping[str, str] = MappingProxyType(
     {

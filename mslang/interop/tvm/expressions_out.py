@@ -1,0 +1,142 @@
+"""Expressions of ours as nodes of TVM's object graphs.
+
+Our loops and axes are `i64` and TVM's `int32`. An expression that counts is written in `int32`; where its value is
+stored or computed with, the conversion that TVM needs is put in, and the one that it does not need is left out.
+"""
+
+from __future__ import annotations
+
+from mslang.interop.tvm import words
+from mslang.interop.tvm.expressions_in import unsupported
+from mslang.interop.tvm.graph import GraphWriter
+from mslang.ir.dtype import INDEX, is_float, is_integer
+from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
+
+_NODES = {op: kind for kind, op in words.OPERATORS.items()}
+_FUNCTIONS = {ours: theirs for theirs, ours in words.CALLS.items() if theirs not in ("abs",)}
+_COUNTS = "i32"
+"""The type of TVM's loop variables, of what is written for it."""
+
+
+class ExpressionsOut:
+    """Writes expressions; `buffers` are the nodes of buffers by name."""
+
+    def __init__(self, graph: GraphWriter) -> None:
+        self.graph = graph
+        self.buffers: dict[str, int] = {}
+        self._variables: dict[str, tuple[int, str]] = {}
+
+    def type(self, dtype: str) -> int:
+        """The node of an element type."""
+        return self.graph.share("ir.PrimType", {"span": 0, "dtype": words.dtype_out(dtype)})
+
+    def bind(self, name: str, dtype: str = INDEX, known: int | None = None) -> int:
+        """A new variable, which `name` means from here on (or `known`, made before)."""
+        of = _COUNTS if dtype == INDEX else dtype
+        if known is None:
+            known = self.graph.add("ir.Var", {"span": 0, "ty": self.type(of), "name": self.graph.string(name)})
+        self._variables[name] = (known, dtype)
+        return known
+
+    def literal(self, value: float, dtype: str) -> int:
+        """A literal."""
+        g, ty = self.graph, self.type(dtype)
+        if is_float(dtype):
+            return g.add("ir.FloatImm", {"span": 0, "ty": ty, "value": float(value)})
+        return g.add("ir.IntImm", {"span": 0, "ty": ty, "value": g.share("int", int(value))})
+
+    # ------------------------------------------------------------------ indices
+    def index(self, e: Expr) -> int:
+        """An `i64` of ours that counts, as an `int32`."""
+        match e:
+            case Const(value=v):
+                return self.literal(v, _COUNTS)
+            case Var(name=n):
+                return self._variables[n][0]
+            case Binary(op=op, left=a, right=b) if op in _NODES:
+                return self._node(_NODES[op], _COUNTS, a=self.index(a), b=self.index(b))
+            case Unary(op="-", operand=x):
+                return self._node("Mul", _COUNTS, a=self.literal(-1, _COUNTS), b=self.index(x))
+            case Select(condition=c, then=t, otherwise=o):
+                return self._if(self.condition(c), self.index(t), self.index(o), _COUNTS)
+            case Cast(operand=x) if dtype_of(x) == _COUNTS:
+                return self.value(x)
+        return self._cast(_COUNTS, self.value(e))
+
+    # ------------------------------------------------------------------ values
+    def condition(self, e: Expr) -> int:
+        """A condition."""
+        return self.value(e)
+
+    def value(self, e: Expr) -> int:
+        """An expression in its own type."""
+        g = self.graph
+        dtype = dtype_of(e)
+        match e:
+            case Const(value=v):
+                return self.literal(v, dtype)
+            case Var(name=n):
+                known, of = self._variables[n]
+                return self._cast("i64", known) if of == INDEX else known
+            case Load(buffer=b, indices=xs):
+                indices = g.array([self.index(x) for x in xs])
+                return g.add(
+                    "ir.TensorLoad",
+                    {"span": 0, "ty": self.type(dtype), "source": self.buffers[b], "indices": indices},
+                )
+            case Cast(operand=x) if _counts(x):
+                # An index is an int32 there already.
+                made = self.index(x)
+                return made if dtype == _COUNTS else self._cast(dtype, made)
+            case Cast(operand=x):
+                return self._cast(dtype, self.value(x))
+            case Unary(op="not", operand=x):
+                return self._node("Not", "bool", a=self.value(x))
+            case Unary(operand=x):
+                return self._node("Mul", dtype, a=self.literal(-1, dtype), b=self.value(x))
+            case Select(condition=c, then=t, otherwise=o):
+                return self._if(self.condition(c), self.value(t), self.value(o), dtype)
+            case Binary(op=op, left=a, right=b) if op in COMPARISONS and _counts(a) and _counts(b):
+                return self._node(_NODES[op], "bool", a=self.index(a), b=self.index(b))
+            case Binary(op=op, left=a, right=b) if op in _NODES:
+                of = "bool" if op in COMPARISONS | LOGICAL else dtype
+                return self._node(_NODES[op], of, a=self.value(a), b=self.value(b))
+            case Call(name="abs", args=(x,)) if is_integer(dtype):
+                zero = Const(0, dtype)
+                return self.value(Select(Binary(">=", x, zero), x, Binary("-", zero, x)))
+            case Call(name=n, args=xs) if n in _FUNCTIONS:
+                return self._call(_FUNCTIONS[n], [self.value(x) for x in xs], dtype)
+        what = f"the function `{e.name}`" if isinstance(e, Call) else f"a `{type(e).__name__}`"
+        raise unsupported(f"{what}, in what is written for TVM,")
+
+    def _node(self, kind: str, dtype: str, **operands: int) -> int:
+        return self.graph.add(f"prim.{kind}", {"span": 0, "ty": self.type(dtype), **operands})
+
+    def _cast(self, dtype: str, operand: int) -> int:
+        return self.graph.add("prim.Cast", {"span": 0, "ty": self.type(dtype), "value": operand})
+
+    def _if(self, condition: int, then: int, otherwise: int, dtype: str) -> int:
+        return self._call("if_then_else", [condition, then, otherwise], dtype)
+
+    def _call(self, name: str, args: list[int], dtype: str) -> int:
+        g = self.graph
+        op = g.share("ir.Op", f"{_HOMES.get(name, 'tirx')}.{name}")
+        fields = {"op": op, "args": g.array(args), "attrs": 0, "ty_args": g.array([])}
+        return g.add("ir.Call", {"span": 0, "ty": self.type(dtype), **fields})
+
+
+_HOMES = {"if_then_else": "prim"}
+
+
+def _counts(e: Expr) -> bool:
+    """Whether an expression is an index made of loops, axes and literals."""
+    match e:
+        case Const(dtype=d) | Var(dtype=d):
+            return d == INDEX
+        case Binary(op=op, left=a, right=b):
+            return op not in COMPARISONS | LOGICAL and op in _NODES and _counts(a) and _counts(b)
+        case Unary(op="-", operand=x):
+            return _counts(x)
+        case Select(then=t, otherwise=o):
+            return _counts(t) and _counts(o)
+    return False
