@@ -1,4 +1,4 @@
-"""Primitives that stage a buffer through another: cache_read, cache_write."""
+"""Primitives that stage a buffer through another: cache_read, cache_write, cache_inplace."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from mslang.transform.staging import (
     after_writer,
     copy_between,
     only_writer,
+    others_touching,
     read_box,
     readable,
+    require_filled,
+    require_plain,
     require_users_covered,
     subject,
     surely_written,
@@ -195,3 +198,59 @@ def cache_write(
     done = with_alloc(done, path, copy.buffer)
     require_users_covered(done, block.name, copy.buffer, users, primitive)
     return Outcome(done, (BlockRef(copy.block),))
+
+
+def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global") -> Outcome:
+    """Let a block that reads and writes a buffer do so in a new buffer, filled before and copied back after.
+
+    Two copies are made and returned: `A_local`, which fills the new buffer `A_local_1` with what the block reads, and
+    `A_local_back`, which copies to the old one what the block has written. They stand around the statement nearest to
+    the program that holds the block and no other that touches the buffer.
+
+    Before:
+        block add[i: 64] { A[i] = A[i] + B[i] }
+
+    After:
+        # add.cache_inplace(A, scope = local)
+        block A_local[ax0: 64] { A_local_1[ax0] = A[ax0] }
+        block add[i: 64] { A_local_1[i] = A_local_1[i] + B[i] }
+        block A_local_back[ax0: 64] { A[ax0] = A_local_1[ax0] }
+
+    Rejects:
+        - a scope that there is none of
+        - a block that does not both read and write the buffer
+        - a buffer that the block touches by another name too, or that is touched outside of blocks
+        - a buffer of which not all that is read is surely written before
+        - a block of which it is not known exactly what it writes
+
+    Source: TVM cache_inplace
+    """
+    primitive = "cache_inplace"
+    path, old = subject(program, block, buffer, scope, primitive)
+    target = block_at(path)
+    for verb, found in (("read", buffers_read(target)), ("write", buffers_written(target))):
+        if old.name not in found:
+            raise refuse(
+                "MS330",
+                primitive,
+                f"block `{block.name}` does not {verb} `{old.name}`",
+                why="the block must do both",
+                help="cache_read or cache_write stage a buffer that is read or written only",
+            )
+    require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
+    require_plain(program, target, old, primitive)
+    anchor = after_writer(path, others_touching(program, path, old.name))
+    above, ranges = anchor[:-1], ranges_above(anchor)
+    written = surely_written(path, old, above, primitive)
+    image = next(arith.relax(r.ranges, axis_ranges(target)) for r in target.writes if r.buffer == old.name)
+    limits = readable(path, old)
+    fill = copy_between(program, old, scope, read_box([path], old, above, limits, ranges), limits, ranges, into=True)
+    done = put(program, anchor, fill.stmt, anchor[-1])
+    done = with_alloc(done, path, fill.buffer)
+    require_filled(done, fill.block, old, primitive)
+    done = with_block(done, block.name, lambda s: work_on(s, old.name, fill.buffer.name))
+    require_users_covered(done, fill.block, fill.buffer, [block_at(path_to_block(done, block.name) or ())], primitive)
+    anchor = (path_to_block(done, block.name) or ())[: len(anchor)]
+    back = copy_between(done, old, scope, written, image, ranges, into=False, other=fill.buffer)
+    done = put(done, anchor, anchor[-1], back.stmt)
+    return Outcome(done, (BlockRef(fill.block), BlockRef(back.block)))

@@ -11,8 +11,16 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import Path, all_buffers, fresh, path_to_block
-from mslang.transform.cover import Box, consumed_box, produced_box, produces_for
-from mslang.transform.dependence import buffers_read, readers, writers
+from mslang.transform.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
+from mslang.transform.dependence import (
+    buffers_read,
+    buffers_written,
+    readers,
+    storage_of,
+    storages_read,
+    storages_written,
+    writers,
+)
 from mslang.transform.nest import nest
 from mslang.transform.outcome import BlockRef, BufferRef, refuse
 from mslang.transform.position import (
@@ -24,6 +32,7 @@ from mslang.transform.position import (
     leaves,
     scope_block,
     scope_body,
+    scope_buffers,
     scope_path,
     taken_names,
     whole_box,
@@ -155,7 +164,15 @@ def surely_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> B
 
 
 def copy_between(
-    program: Program, old: Buffer, scope: str, box: Box, limits: Box, ranges: Mapping[str, Range], *, into: bool
+    program: Program,
+    old: Buffer,
+    scope: str,
+    box: Box,
+    limits: Box,
+    ranges: Mapping[str, Range],
+    *,
+    into: bool,
+    other: Buffer | None = None,
 ) -> Copy:
     """A new buffer like `old`, and a block that copies a box of `old` into it (`into`) or of it to `old`.
 
@@ -167,12 +184,13 @@ def copy_between(
         limits: what must not be left: parts of the box outside are guarded away where they are not proved absent.
         ranges: of the variables that the box mentions.
         into: whether the new buffer is written.
+        other: a buffer that is there already, to take the place of the new one.
     """
     taken = taken_names(program)
-    name = fresh(f"{old.name}_{scope.replace('.', '_')}", taken)
+    name = fresh(staged_name(old, scope) if other is None else f"{staged_name(old, scope)}_back", taken)
     taken.add(name)
     others = {*all_buffers(program), *(s.name for s in program.dynamic if isinstance(s, Symbol))}
-    new = Buffer(fresh(name, taken), old.dtype, old.shape, scope)
+    new = other if other is not None else Buffer(fresh(name, taken), old.dtype, old.shape, scope)
     taken.add(new.name)
     source, target = (old, new) if into else (new, old)
     names = [fresh(f"ax{d}", others) for d in range(len(old.shape))]
@@ -194,6 +212,11 @@ def copy_between(
         (Store(target.name, index, Load(source.name, index, old.dtype)),),
     )
     return Copy(new, name, nest(block, spans, tuple(kept), ranges, taken).stmt)
+
+
+def staged_name(old: Buffer, scope: str) -> str:
+    """What a copy of a buffer in a scope is called: `A_shared`."""
+    return f"{old.name}_{scope.replace('.', '_')}"
 
 
 def with_block(program: Program, name: str, change: Callable[[Stmt], Stmt]) -> Program:
@@ -225,3 +248,51 @@ def require_users_covered(program: Program, maker: str, buffer: Buffer, users: S
                 f"block `{user.name}` would read what is not surely written",
                 why=f"block `{maker}` does not surely write all that it reads of `{buffer.name}`",
             )
+
+
+def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str) -> None:
+    """All that a block reads of a buffer must hold something: it is an argument of the program, or blocks before have
+    surely written it (MS332)."""
+    storage = storage_of(program, buffer.name)
+    if any(q.buffer.name == storage and q.direction != "out" for q in program.params):
+        return
+    path = path_to_block(program, reader) or ()
+    body = scope_body(program, path)
+    order = leaves(*body)
+    before = [
+        b
+        for b in writers(program, body, storage)
+        if b is not path[-1] and index_of(order, b) < index_of(order, path[-1])
+    ]
+    outside = scope_path(path) and all(b.name != storage for b in scope_buffers(program, path))
+    reason = why_not_covered(program, path) if before or outside else f"nothing has written `{buffer.name}` before"
+    if reason is not None:
+        raise refuse("MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason)
+
+
+def others_touching(program: Program, path: Path, buffer: str) -> tuple[Path, ...]:
+    """The paths of the other leaf blocks in the scope of the block at the end of a path that touch the memory of a
+    buffer."""
+    block, storage = block_at(path), storage_of(program, buffer)
+    return tuple(
+        path_to_block(program, b.name) or ()
+        for b in leaves(*scope_body(program, path))
+        if b is not block and storage in storages_read(program, b) | storages_written(program, b)
+    )
+
+
+def require_plain(program: Program, block: Block, buffer: Buffer, primitive: str) -> None:
+    """A block must touch the memory of a buffer by no other name (MS352)."""
+    storage = storage_of(program, buffer.name)
+    other = [
+        b
+        for b in dict.fromkeys((*buffers_read(block), *buffers_written(block)))
+        if b != buffer.name and storage_of(program, b) == storage
+    ]
+    if other:
+        raise refuse(
+            "MS352",
+            primitive,
+            f"block `{block.name}` touches `{buffer.name}` as `{other[0]}` too",
+            why="a copy would stand for one of the names only",
+        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.property import steps_caching
 from tests.property.steps import Family
 
-FAMILIES: tuple[Family, ...] = ()
+FAMILIES: tuple[Family, ...] = (steps_caching.FAMILY,)
 
 STEPS = {op: maker for family in FAMILIES for op, maker in family.steps.items()}
 WEIGHTS = {op: weight for family in FAMILIES for op, weight in family.weights.items()}
