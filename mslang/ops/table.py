@@ -64,7 +64,6 @@ PRIMITIVES = (
         Param("loops", Kind.LOOP, variadic=True),
         gives=(Kind.LOOP,),
         consumes=("loops",),
-        planned=True,
     ),
     _primitive(
         "fission",
@@ -73,7 +72,6 @@ PRIMITIVES = (
         Param("after", Kind.LOOP_OR_BLOCK),
         gives=(Kind.LOOP, Kind.LOOP),
         consumes=("loop",),
-        planned=True,
     ),
     _primitive(
         "specialize",

@@ -10,6 +10,7 @@ from mslang.transform.annotate import annotate, unannotate
 from mslang.transform.blockize import blockize
 from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
+from mslang.transform.fission import fission, merge
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
 from mslang.transform.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
@@ -29,6 +30,8 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "reorder": reorder,
         "add_unit_loop": add_unit_loop,
         "loop_partition": loop_partition,
+        "fission": fission,
+        "merge": merge,
         "parallel": parallel,
         "vectorize": vectorize,
         "unroll": unroll,
