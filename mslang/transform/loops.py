@@ -16,7 +16,6 @@ from mslang.transform.carried import why_not_reorderable
 from mslang.transform.kinds import require_kinds
 from mslang.transform.looping import called, mixed_radix, nested, require_distinct, require_plain
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
-from mslang.transform.padding import pad
 from mslang.transform.position import (
     leaves,
     loop_at,
@@ -28,6 +27,7 @@ from mslang.transform.position import (
     taken_names,
 )
 from mslang.transform.rewrite import guard, put, substitute_loops
+from mslang.transform.rounding import pad
 from mslang.transform.tails import peel, shift
 
 
