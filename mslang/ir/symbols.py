@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mslang.ir.expr import Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol
 from mslang.ir.program import Annotations, AttrValue, Block, Buffer, For, Program, Stmt
-from mslang.ir.visit import stmt_exprs, walk, walk_expr
+from mslang.ir.visit import CACHED, bodies, stmt_exprs, walk, walk_expr
 
 
 def symbols_of(p: Program) -> tuple[Symbol, ...]:
     """One symbol for each name: dynamic sizes first, then in the order of use, but after those in its domain."""
     found: dict[str, Symbol] = {}
-    for e in program_exprs(p):
+    buffers = (*(q.buffer for q in p.params), *p.allocs)
+    for e in (*p.dynamic, *(e for b in buffers for e in buffer_exprs(b)), *annotation_exprs(p.annotations)):
         _collect(e, found)
+    for s in p.body:
+        for x in _symbols_in(s):
+            found.setdefault(x.name, x)
+    return tuple(found.values())
+
+
+@lru_cache(maxsize=CACHED)
+def _symbols_in(s: Stmt) -> tuple[Symbol, ...]:
+    found: dict[str, Symbol] = {}
+    for e in all_exprs(s):
+        _collect(e, found)
+    for b in bodies(s):
+        for inner in b:
+            for x in _symbols_in(inner):
+                found.setdefault(x.name, x)
     return tuple(found.values())
 
 

@@ -6,7 +6,9 @@ All rebuilds share what does not change: a subtree that comes back the same is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
+import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.expr import TRUE, Binary, Expr, Load, Var, children, with_children
@@ -29,6 +31,9 @@ from mslang.ir.program import (
     While,
 )
 
+CACHED = 1 << 14
+"""How many statements and expressions have what was found in them kept."""
+
 Path = tuple[Stmt, ...]
 """The statements from a top-level one down to (and including) the one meant."""
 
@@ -45,11 +50,14 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
 
 def walk_expr(e: Expr) -> Iterator[Expr]:
     """Every node of an expression, outermost first."""
-    yield e
-    for x in children(e):
-        yield from walk_expr(x)
+    waiting = [e]
+    while waiting:
+        x = waiting.pop()
+        yield x
+        waiting.extend(reversed(children(x)))
 
 
+@lru_cache(maxsize=CACHED)
 def free_vars(e: Expr) -> frozenset[str]:
     """The names of the `Var`s in an expression."""
     return frozenset(x.name for x in walk_expr(e) if isinstance(x, Var))
@@ -82,12 +90,13 @@ def bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
 
 def walk(body: tuple[Stmt, ...], into_blocks: bool = True) -> Iterator[Stmt]:
     """Every statement in program order, outer before inner; `into_blocks=False` stays outside block bodies."""
-    for s in body:
+    waiting = list(reversed(body))
+    while waiting:
+        s = waiting.pop()
         yield s
-        if isinstance(s, Block) and not into_blocks:
-            continue
-        for b in bodies(s):
-            yield from walk(b, into_blocks)
+        if into_blocks or not isinstance(s, Block):
+            for b in reversed(bodies(s)):
+                waiting.extend(reversed(b))
 
 
 def walk_paths(body: tuple[Stmt, ...], above: Path = ()) -> Iterator[Path]:
@@ -244,19 +253,73 @@ def prune(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 # ------------------------------------------------------------------ finding things by name
+class Contents(msgspec.Struct, frozen=True):
+    """The names in a statement at any depth, its own included: of loops, blocks, buffers, and all that are taken.
+
+    Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
+    """
+
+    loops: frozenset[str]
+    blocks: frozenset[str]
+    buffers: frozenset[str]
+    names: frozenset[str]
+
+
+@lru_cache(maxsize=CACHED)
+def contents(s: Stmt) -> Contents:
+    """The names in a statement. Kept for each, so that after a rewrite only what changed is looked at again."""
+    inner = [contents(x) for b in bodies(s) for x in b]
+    loops = frozenset[str]().union(*(c.loops for c in inner))
+    blocks = frozenset[str]().union(*(c.blocks for c in inner))
+    buffers = frozenset[str]().union(*(c.buffers for c in inner))
+    names = frozenset[str]().union(*(c.names for c in inner))
+    match s:
+        case For(var=v):
+            return Contents(loops | {v}, blocks, buffers, names | {v})
+        case Let(name=n):
+            return Contents(loops, blocks, buffers, names | {n})
+        case Block(name=n, axes=axes, allocs=allocs, views=views):
+            own = {*(b.name for b in allocs), *(v.buffer.name for v in views)}
+            return Contents(loops, blocks | {n}, buffers | own, names | own | {n} | {a.name for a in axes})
+    return Contents(loops, blocks, buffers, names)
+
+
 def path_to_loop(p: Program, var: str) -> Path | None:
     """The path to the loop `var`, or None."""
-    return next((q for q in walk_paths(p.body) if isinstance(q[-1], For) and q[-1].var == var), None)
+    path: list[Stmt] = []
+    body = p.body
+    while (s := next((x for x in body if var in contents(x).loops), None)) is not None:
+        path.append(s)
+        if isinstance(s, For) and s.var == var:
+            return tuple(path)
+        body = tuple(x for b in bodies(s) for x in b)
+    return None
 
 
 def path_to_block(p: Program, name: str) -> Path | None:
     """The path to the block `name`, or None."""
-    return next((q for q in walk_paths(p.body) if isinstance(q[-1], Block) and q[-1].name == name), None)
+    path: list[Stmt] = []
+    body = p.body
+    while (s := next((x for x in body if name in contents(x).blocks), None)) is not None:
+        path.append(s)
+        if isinstance(s, Block) and s.name == name:
+            return tuple(path)
+        body = tuple(x for b in bodies(s) for x in b)
+    return None
 
 
 def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, ...]:
     """The blocks in program order."""
-    return tuple(s for s in walk(body, into_blocks) if isinstance(s, Block))
+    found: list[Block] = []
+    waiting = list(reversed(body))
+    while waiting:
+        s = waiting.pop()
+        if isinstance(s, Block):
+            found.append(s)
+        if (into_blocks or not isinstance(s, Block)) and not isinstance(s, Store):
+            for b in reversed(bodies(s)):
+                waiting.extend(reversed(b))
+    return tuple(found)
 
 
 def loops_of(path: Path) -> tuple[For, ...]:
@@ -275,17 +338,8 @@ def all_buffers(p: Program) -> dict[str, Buffer]:
 
 def used_names(p: Program) -> frozenset[str]:
     """Every name that a new loop, block, buffer or axis must not take."""
-    names = set(all_buffers(p))
-    for s in walk(p.body):
-        match s:
-            case For(var=v):
-                names.add(v)
-            case Block(name=n, axes=axes):
-                names.add(n)
-                names.update(a.name for a in axes)
-            case Let(name=n):
-                names.add(n)
-    return frozenset(names)
+    own = {*(q.buffer.name for q in p.params), *(b.name for b in p.allocs)}
+    return frozenset(own).union(*(contents(s).names for s in p.body))
 
 
 def fresh(name: str, taken: frozenset[str] | set[str]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from mslang.diagnostics import Note, ScheduleError, Span, problem
-from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, walk
+from mslang.ir.program import Program
+from mslang.ir.visit import contents
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
 from mslang.transform.outcome import Handle as Ref
 
@@ -105,13 +105,20 @@ class HandleTable:
 
     def follow(self, forward: Forward, site: Site, program: Program) -> None:
         """Carry every handle through a rewrite; one whose thing is not in `program` any more is dead."""
-        there = _refs(program)
+        inside = [contents(s) for s in program.body]
+        there = {
+            LoopRef: frozenset[str]().union(*(c.loops for c in inside)),
+            BlockRef: frozenset[str]().union(*(c.blocks for c in inside)),
+            BufferRef: frozenset[str]().union(
+                (q.buffer.name for q in program.params), (b.name for b in program.allocs), *(c.buffers for c in inside)
+            ),
+        }
         moved: dict[Ref, Handle] = {}
         for ref, handle in self._of.items():
             to = forward.get(ref, ref)
             if isinstance(to, Gone):
                 self._state[handle.number] = Death(site, tuple(r.name for r in to.into))
-            elif to not in there:
+            elif to.name not in there[type(to)]:
                 self._state[handle.number] = Death(site)
             else:
                 self._state[handle.number] = to
@@ -128,17 +135,6 @@ def kind_of(ref: Ref) -> str:
             return "block"
         case BufferRef():
             return "buffer"
-
-
-def _refs(program: Program) -> set[Ref]:
-    found: set[Ref] = {BufferRef(b) for b in all_buffers(program)}
-    for s in walk(program.body):
-        match s:
-            case For(var=v):
-                found.add(LoopRef(v))
-            case Block(name=n):
-                found.add(BlockRef(n))
-    return found
 
 
 def moved(forward: Forward, ref: Ref) -> Ref:

@@ -23,7 +23,7 @@ from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
-from mslang.schedule import sampling
+from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, written
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
 from mslang.schedule.distribution import Number
@@ -216,10 +216,10 @@ class Session:
             if where.label == "root":
                 return Outcome(self.program)
             op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
-            return IMPLEMENTATIONS[op](self.program, args["block"])
+            return memo.outcome(IMPLEMENTATIONS[op], self.program, {"block": args["block"]})
         if where is not None and where.loop is not None:
             args = {**args, "loop": self.handles.resolve(where.loop)}
-        return IMPLEMENTATIONS[op](self.program, **args)
+        return memo.outcome(IMPLEMENTATIONS[op], self.program, args)
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""
@@ -235,7 +235,7 @@ class Session:
             taken.add(renaming[ref])
         if not renaming:
             return outcome
-        after = rename(outcome.program, renaming)
+        after = memo.outcome(rename, outcome.program, {"names": renaming})
         results = tuple(moved(after.forward, r) for r in outcome.handles)
         return Outcome(after.program, results, composed(outcome.forward, after.forward))
 

@@ -9,6 +9,7 @@ hence in the end the loops. Scales, lower ends and extents are sizes: all is dec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -68,6 +69,10 @@ class IterMap(msgspec.Struct, frozen=True):
     extents: tuple[Expr, ...]
 
 
+KEPT = 1 << 11
+"""How many results are kept: primitives ask the same of a block again and again."""
+
+
 class NotAffine(msgspec.Struct, frozen=True):
     """Not an affine map: why not, and which of the indices is at fault."""
 
@@ -85,6 +90,12 @@ def detect(bindings: Sequence[Expr], ranges: Ranges, predicate: Expr = TRUE) -> 
     Affine: each binding is a sum of digits of loops or of fused loops, with offsets. Injective: different iterations
     give different values. Bijective: besides, the values fill the box `starts`, `extents`. Other variables stand still.
     """
+    return _detected(tuple(bindings), tuple(ranges.items()), predicate)
+
+
+@lru_cache(maxsize=KEPT)
+def _detected(bindings: tuple[Expr, ...], items: tuple[tuple[str, Range], ...], predicate: Expr) -> IterMap | NotAffine:
+    ranges = dict(items)
     moved = from_zero(ranges)
     shift: dict[str, Expr] = {n: Binary("+", Var(n), r.start) for n, r in ranges.items() if r.start != ZERO}
     exprs = [substitute(e, shift) for e in (*bindings, predicate)]
