@@ -1,187 +1,238 @@
-"""Filling the elements that a new layout adds to a buffer: by its writer, or by a block after all writers."""
+"""The tail `pad` of `split`: the iteration domain is rounded up, and the buffers in it grow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.dtype import INDEX
-from mslang.ir.expr import ONE, TRUE, ZERO, Const, Expr, Select, Var
-from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt, Store
-from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, fresh, path_to_block, replace_at, substitute
-from mslang.transform.dependence import buffers_read, buffers_written, paths_touching
-from mslang.transform.index_maps import Image
-from mslang.transform.kinds import require_kinds
-from mslang.transform.outcome import Gone, LoopRef, Outcome, refuse
-from mslang.transform.position import block_at, common_path, loops_above, taken_names
+from mslang.diagnostics import ScheduleError
+from mslang.ir import arith
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
+from mslang.ir.program import Axis, Block, Buffer, Evaluate, For, Program, Range, Region, Stmt, Store, While
+from mslang.ir.visit import Path, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
+from mslang.transform.carried import leaf_paths, reaches, why_unplaced
+from mslang.transform.cloning import require_still_concurrent, used_outside_of_blocks
+from mslang.transform.cover import why_not_covered
+from mslang.transform.dependence import storage_of
+from mslang.transform.linear import linear_terms
+from mslang.transform.looping import mixed_radix, nested
+from mslang.transform.outcome import refuse
+from mslang.transform.position import (
+    block_at,
+    loop_at,
+    loop_range,
+    ranges_above,
+    scope_block,
+    scope_buffers,
+    taken_names,
+    within_scope,
+)
 from mslang.transform.rewrite import put, substitute_loops
 
-AT_ONCE = ("threadIdx", "vthread", "vectorized")
-"""How loops run that a filling block must not stand in."""
+Growth = dict[tuple[str, int], int]
+"""By how many times the iterations added a dimension of a buffer grows."""
 
 
-def literal(value: object, dtype: str, primitive: str) -> Const:
-    """A number that a person gave, as a literal of an element type.
+class _Padding(msgspec.Struct, frozen=True):
+    """A loop to be rounded up by `more` iterations, in the scope that allocates `buffers`."""
 
-    Raises:
-        ScheduleError: MS387, it is none.
-    """
-    match value:
-        case Const(value=v, dtype=d) if d in (dtype, INDEX):
-            value = v
-    match value:
-        case bool() if dtype == "bool":
-            return Const(value, dtype)
-        case bool():
-            pass
-        case int() | float() if dtype.startswith(("f", "bf")):
-            return Const(float(value), dtype)
-        case int() if dtype.startswith(("i", "u")) and _holds(dtype, value):
-            return Const(value, dtype)
-    raise refuse(
-        "MS387",
-        primitive,
-        f"`pad` is no number that an element of type {dtype} can hold",
-        help="for example `pad = 0`",
-    )
+    program: Program
+    path: Path
+    more: Expr
+    buffers: Mapping[str, Buffer]
+
+    @property
+    def loop(self) -> For:
+        """The loop."""
+        return loop_at(self.path)
+
+    def refused(self, why: str) -> ScheduleError:
+        """The refusal for a reason."""
+        return refuse(
+            "MS356",
+            "split",
+            f"loop `{self.loop.var}` cannot be rounded up",
+            why=why,
+            help="stage what it touches with `cache_read` and `cache_write` first, use `pad_einsum`, or another tail",
+        )
 
 
-def _holds(dtype: str, value: int) -> bool:
-    bits = int(dtype[1:])
-    low, high = (0, 1 << bits) if dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
-    return low <= value < high
+def pad(program: Program, path: Path, names: Sequence[str], extents: Sequence[Expr]) -> Program:
+    """The loop at the end of a path as a nest of full tiles, the last of which runs over.
 
-
-# ------------------------------------------------------------------ by the writer itself
-def own_loops(program: Program, path: Path, buffer: Buffer) -> tuple[For, ...] | None:
-    """The loops of the block at the end of a path, if it alone writes a buffer, in a nest of its own, each element
-    once, by a formula of its index; None otherwise."""
-    block = block_at(path)
-    touching = [block_at(q) for q in paths_touching(program, buffer.name)]
-    if [b.name for b in touching if buffer.name in buffers_written(b)] != [block.name]:
-        return None
-    if buffer.name in buffers_read(block) or block.init is not None or block.predicate != TRUE:
-        return None
-    if len(block.body) != 1 or not isinstance(block.body[0], Store) or block.views or block.allocs:
-        return None
-    names = [e.name for e in block.body[0].indices if isinstance(e, Var)]
-    axes = {a.name: a for a in block.axes if a.kind == "spatial"}
-    if sorted(names) != sorted(axes) or len(axes) != len(block.axes) or len(names) != len(buffer.shape):
-        return None
-    if any(axes[n].extent != e for n, e in zip(names, buffer.shape, strict=True)):
-        return None
-    return trivial_nest(path)
-
-
-def trivial_nest(path: Path) -> tuple[For, ...] | None:
-    """The innermost loops above the block at the end of a path, if each is one of its axes: serial, from 0, with
-    nothing else in it; None otherwise."""
-    axes = block_at(path).axes
-    loops = loops_above(path)[max(len(loops_above(path)) - len(axes), 0) :]
-    if [id(s) for s in path[len(path) - 1 - len(axes) : -1]] != [id(s) for s in loops]:
-        return None
-    plain = all(s.kind == "serial" and not s.annotations and len(s.body) == 1 and s.start == ZERO for s in loops)
-    bound = {a.binding.name: a.extent for a in axes if isinstance(a.binding, Var)}
-    return loops if plain and len(bound) == len(axes) and bound == {s.var: s.extent for s in loops} else None
-
-
-def filled_by_writer(
-    program: Program, path: Path, old: Store, new: Buffer, image: Image, pad: Const, primitive: str
-) -> Outcome:
-    """The program whose writer, at the end of a path, also writes the padding, under new loops.
-
-    `old` is what it stored before the map.
-    """
-    block, loops = block_at(path), trivial_nest(path) or ()
-    taken = taken_names(program)
-    axes, names = _axes_over(image, new, taken)
-    ranges = {a.name: Range(ZERO, a.extent) for a in axes}
-    came_from = (substitute(e, names) for e in image.inverse)
-    values = {i.name: e for i, e in zip(old.indices, came_from, strict=True) if isinstance(i, Var)}
-    computed = substitute_loops((Store(new.name, old.indices, old.value),), values, ranges)[0]
-    assert isinstance(computed, Store)
-    index = tuple(Var(a.name) for a in axes)
-    store = Store(new.name, index, Select(substitute(image.valid, names), computed.value, pad))
-    drafted = replace(block, axes=axes, body=(store,), reads=(), writes=())
-    reads, writes = infer_regions(drafted, all_buffers(program))
-    done = put(
-        program,
-        path[: len(path) - 1 - len(loops)] + (loops[:1] or (block,)),
-        _nested(axes, replace(drafted, reads=reads, writes=writes)),
-    )
-    into = tuple(LoopRef(a.binding.name) for a in axes if isinstance(a.binding, Var))
-    return Outcome(done, (), {LoopRef(s.var): Gone(primitive, into) for s in loops})
-
-
-# ------------------------------------------------------------------ by a block after the writers
-def filled_after(program: Program, buffer: Buffer, image: Image, pad: Const, primitive: str) -> Program:
-    """The program with a block `T_pad` that writes the padding of a buffer, whose accesses are rewritten already, after
-    the last block that writes it, in the innermost loop around all that touch it.
+    The buffers that the iterations added touch grow; what of them nobody under the loop writes is filled with zeros by
+    a block `T_fill` in front.
 
     Raises:
-        ScheduleError: MS388, that loop runs its iterations at once as threads or lanes.
+        ScheduleError: MS356, the iterations added are not surely harmless.
     """
-    touching = _in_scope_of(program, buffer.name)
-    above = common_path(*(q[:-1] for q in touching))
-    for s in above:
-        if isinstance(s, For) and s.kind.startswith(AT_ONCE):
-            raise refuse(
-                "MS388",
-                primitive,
-                f"the padding of `{buffer.name}` would be filled inside of the {s.kind} loop `{s.var}`",
-                why="all of its iterations would write the same elements at once",
-                help=f"use {primitive} before the loop is marked",
+    more = arith.simplify(arith.sub(arith.size_product(extents), loop_at(path).extent))
+    here = _Padding(program, path, more, {b.name: b for b in scope_buffers(program, path)})
+    _require_plain_body(here)
+    growth: Growth = {}
+    for q in leaf_paths(path):
+        _grow(here, q, growth)
+    return _padded(here, names, extents, growth)
+
+
+def _require_plain_body(here: _Padding) -> None:
+    loop = here.loop
+    stray = why_unplaced(loop.body, f"loop `{loop.var}`")
+    if stray is not None:
+        raise here.refused(stray)
+    for s in walk(loop.body, into_blocks=False):
+        if isinstance(s, For) and any(reaches(loop.var, e, (*here.path, s)) for e in (s.start, s.extent)):
+            raise here.refused(f"the bounds of loop `{s.var}` depend on it")
+    for q in leaf_paths(here.path):
+        block = block_at(q)
+        inside = tuple(walk((*block.body, *(block.init or ()))))
+        if block.views or any(isinstance(s, Block | Evaluate | While) for s in inside):
+            raise here.refused(f"block `{block.name}` holds more than loops, branches and stores")
+        for e in (x for s in inside for whole in stmt_exprs(s) for x in walk_expr(whole)):
+            if isinstance(e, Load) and any(True for i in e.indices for _ in loads_of(i)):
+                raise here.refused(f"block `{block.name}` reads where data say, which zeros might not")
+            if isinstance(e, Binary) and e.op in ("//", "/", "%") and not isinstance(e.right, Const):
+                raise here.refused(f"block `{block.name}` divides by what may be 0 there")
+
+
+def _grow(here: _Padding, path: Path, growth: Growth) -> None:
+    """Note by how much what the block at the end of a path touches has to grow."""
+    block, var = block_at(path), here.loop.var
+    values = {a.name: a.binding for a in block.axes}
+    for a in block.axes:
+        if a.kind != "spatial" and reaches(var, a.binding, path):
+            raise here.refused(f"it serves the {a.kind} axis `{a.name}` of block `{block.name}`")
+        _steps(here, a.binding, f"axis `{a.name}` of block `{block.name}`")
+    for write, region in ((w, r) for w, found in ((True, block.writes), (False, block.reads)) for r in found):
+        starts = [arith.simplify(substitute(r.start, values)) for r in region.ranges]
+        moved = {d: k for d, s in enumerate(starts) if (k := _steps(here, s, f"an index of `{region.buffer}`"))}
+        if any(_steps(here, substitute(r.extent, values), "a region") for r in region.ranges):
+            raise here.refused(f"how much block `{block.name}` touches of `{region.buffer}` depends on it")
+        if not moved and not write:
+            continue
+        buffer = here.buffers.get(region.buffer)
+        if buffer is None or storage_of(here.program, region.buffer) != region.buffer:
+            raise here.refused(f"block `{block.name}` touches `{region.buffer}`, which the scope does not allocate")
+        if buffer.strides is not None or buffer.offset is not None:
+            raise here.refused(f"`{region.buffer}` has a layout of its own")
+        if write and not any(_beyond(here, path, starts[d], buffer.shape[d]) for d in moved):
+            raise here.refused(
+                f"block `{block.name}` would write elements of `{region.buffer}` that are used, or that are no new ones"
             )
-    last = [q for q in touching if buffer.name in buffers_written(block_at(q))][-1]
-    anchor = last[: len(above) + 1]
-    taken = taken_names(program)
-    name = fresh(f"{buffer.name}_pad", taken)
-    taken.add(name)
-    axes, names = _axes_over(image, buffer, taken)
-    index = tuple(Var(a.name) for a in axes)
-    block = Block(
-        name,
-        axes,
-        (),
-        (Region(buffer.name, tuple(Range(i, ONE) for i in index)),),
-        (Store(buffer.name, index, pad),),
-        predicate=substitute(image.padding, names),
-    )
-    done = replace(program, body=replace_at(program.body, anchor, (anchor[-1], _nested(axes, block))))
-    at_once = [s.var for s in above if isinstance(s, For) and s.kind not in ("serial", "unrolled")]
-    require_kinds(done, at_once, primitive)
-    return done
+        for d, k in moved.items():
+            growth[region.buffer, d] = max(k, growth.get((region.buffer, d), 0))
 
 
-def _in_scope_of(program: Program, buffer: str) -> list[Path]:
-    """The paths of the blocks that touch a buffer, down to those in the scope that allocates it."""
-    found: dict[int, Path] = {}
-    for q in paths_touching(program, buffer):
-        homes = [k + 1 for k, s in enumerate(q) if isinstance(s, Block) and buffer in {b.name for b in s.allocs}]
-        start = homes[0] if homes else 0
-        end = next(k for k in range(start, len(q)) if isinstance(q[k], Block)) + 1 if start < len(q) else len(q)
-        if end > start:
-            found[id(q[end - 1])] = q[:end]
-    return list(found.values())
+def _steps(here: _Padding, e: Expr, what: str) -> int:
+    """By how much an index grows in one iteration of the loop."""
+    terms = linear_terms(e, frozenset({here.loop.var}))
+    step = None if terms is None else terms.get(here.loop.var, ZERO)
+    if not isinstance(step, Const) or int(step.value) < 0:
+        raise here.refused(f"{what} does not grow with it by a fixed number")
+    return int(step.value)
 
 
-# ------------------------------------------------------------------ shared
-def _axes_over(image: Image, buffer: Buffer, taken: set[str]) -> tuple[tuple[Axis, ...], dict[str, Expr]]:
-    """An axis for each dimension of the new layout, and what the names of the image are in terms of them."""
-    axes: list[Axis] = []
-    for k, extent in enumerate(buffer.shape):
-        axis = fresh(f"v{k}", taken)
-        var = fresh(f"ax{k}", taken)
-        taken |= {axis, var}
-        axes.append(Axis(axis, extent, "spatial", Var(var)))
-    return tuple(axes), {n: Var(a.name) for n, a in zip(image.names, axes, strict=True)}
+def _beyond(here: _Padding, path: Path, start: Expr, size: Expr) -> bool:
+    """Is an index outside of a dimension in all iterations that are added?"""
+    loop = here.loop
+    ranges = {**ranges_above(path), loop.var: Range(arith.add(loop.start, loop.extent), here.more)}
+    return arith.proved(Binary("<=", size, start), ranges)
 
 
-def _nested(axes: Sequence[Axis], block: Block) -> Stmt:
-    stmt: Stmt = block
-    for a in reversed(axes):
-        assert isinstance(a.binding, Var)
-        stmt = For(a.binding.name, a.extent, (stmt,))
-    return stmt
+# ------------------------------------------------------------------ putting it together
+def _padded(here: _Padding, names: Sequence[str], extents: Sequence[Expr], growth: Growth) -> Program:
+    loop, path, program = here.loop, here.path, here.program
+    loops = [For(n, e, ()) for n, e in zip(names, extents, strict=True)]
+    ranges = ranges_above(path) | {s.var: loop_range(s) for s in loops}
+    value = arith.add(loop.start, mixed_radix(names, extents))
+    body = tuple(_wider(s, here) for s in loop.body)
+    nest = nested(loops, substitute_loops(body, {loop.var: value}, ranges))
+    written = {r.buffer for q in leaf_paths(path) for r in block_at(q).writes}
+    taken = taken_names(program) | set(names)
+    larger = dict(_larger(here, growth))
+    fills = [_fill(here.buffers[name], d, larger[name], taken) for name, d in growth if name not in written]
+    for name in larger:
+        if used_outside_of_blocks(program, name):
+            raise here.refused(f"`{name}` is read outside of blocks")
+    result = put(program, path, *nest)
+    result = _with_fills(result, here, fills)
+    result = _with_sizes(result, here, larger)
+    for s in walk(nest, into_blocks=False):
+        reason = why_not_covered(result, path_to_block(result, s.name) or ()) if isinstance(s, Block) else None
+        if reason is not None:
+            raise here.refused(reason)
+    require_still_concurrent(result, (*(s for s in path if isinstance(s, For)), *nest), "split")
+    return result
+
+
+def _wider(s: Stmt, here: _Padding) -> Stmt:
+    match s:
+        case For():
+            return replace(s, body=tuple(_wider(x, here) for x in s.body))
+        case Block():
+            axes = tuple(
+                replace(a, extent=arith.simplify(arith.add(a.extent, arith.mul(Const(k), here.more)))) if k else a
+                for a in s.axes
+                for k in (_steps(here, a.binding, f"axis `{a.name}`"),)
+            )
+            return replace(s, axes=axes)
+    return s
+
+
+def _larger(here: _Padding, growth: Growth) -> Iterator[tuple[str, Buffer]]:
+    for name in dict.fromkeys(n for n, _ in growth):
+        buffer = here.buffers[name]
+        shape = tuple(
+            arith.simplify(arith.add(n, arith.mul(Const(growth.get((name, d), 0)), here.more)))
+            for d, n in enumerate(buffer.shape)
+        )
+        yield name, replace(buffer, shape=shape)
+
+
+def _fill(old: Buffer, d: int, new: Buffer, taken: set[str]) -> Stmt:
+    """Zeros in what dimension `d` of a buffer has got more; dimensions before it as they were, those after it whole."""
+
+    def named(wanted: str) -> str:
+        name = fresh(wanted, taken)
+        taken.add(name)
+        return name
+
+    block = named(f"{old.name}_fill")
+    shape = tuple(n if k < d else m for k, (n, m) in enumerate(zip(old.shape, new.shape, strict=True)))
+    extents = [arith.simplify(arith.sub(n, old.shape[d])) if k == d else n for k, n in enumerate(shape)]
+    loops = [For(named(f"{old.name}_{k}"), n, ()) for k, n in enumerate(extents)]
+    bound = [arith.add(old.shape[d], Var(s.var)) if k == d else Var(s.var) for k, s in enumerate(loops)]
+    axes = tuple(Axis(f"v{k}", n, "spatial", b) for k, (n, b) in enumerate(zip(shape, bound, strict=True)))
+    at = tuple(Var(a.name) for a in axes)
+    zero = Const(False if old.dtype == "bool" else 0.0 if is_float(old.dtype) else 0, old.dtype)
+    region = Region(old.name, tuple(Range(i, ONE) for i in at))
+    return nested(loops, (Block(block, axes, (), (region,), (Store(old.name, at, zero),)),))[0]
+
+
+def _with_fills(program: Program, here: _Padding, fills: Sequence[Stmt]) -> Program:
+    if not fills:
+        return program
+    top, scope = within_scope(here.path)[0], scope_block(here.path)
+    old = here.program.body if scope is None else scope.body
+    k = next((k for k, s in enumerate(old) if s is top), None)
+    if k is None:
+        raise here.refused("it stands in an init")
+    if scope is None:
+        return replace(program, body=(*program.body[:k], *fills, *program.body[k:]))
+    path = path_to_block(program, scope.name) or ()
+    body = block_at(path).body
+    return put(program, path, replace(block_at(path), body=(*body[:k], *fills, *body[k:])))
+
+
+def _with_sizes(program: Program, here: _Padding, larger: Mapping[str, Buffer]) -> Program:
+    def grown(several: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+        return tuple(larger.get(b.name, b) for b in several)
+
+    scope = scope_block(here.path)
+    if scope is None:
+        return replace(program, allocs=grown(program.allocs))
+    path = path_to_block(program, scope.name) or ()
+    return put(program, path, replace(block_at(path), allocs=grown(block_at(path).allocs)))
