@@ -131,8 +131,7 @@ MAPPED = (
     Mapped(
         "UnsafeHideBufferAccess",
         "unsafe_hide_buffer_access",
-        (_BLOCK,),
-        (Slot(Role.ACCESS_TEXT, "access"), Slot(Role.BUFFERS, "buffers")),
+        (_BLOCK, Slot(Role.ACCESS_TEXT, "access"), Slot(Role.BUFFERS, "buffers")),
     ),
     Mapped("AnnotateBufferAccess", "annotate_buffer_access", (_BLOCK, _EITHER_BUFFER, _ACCESS, _MAP)),
     Mapped(
@@ -141,7 +140,7 @@ MAPPED = (
         (_BLOCK, _MAP),
         (_EITHER_BUFFER, Slot(Role.ACCESS), Slot(Role.PAD, "pad"), Slot(Role.FLAG, "assume_injective", 0)),
     ),
-    Mapped("TransformBlockLayout", "transform_block_layout", (_BLOCK, _MAP)),
+    Mapped("TransformBlockLayout", "transform_block_layout", (_BLOCK,), (_MAP,)),
     Mapped("PadEinsum", "pad_einsum", (_BLOCK,), (Slot(Role.VALUE, "padding"),)),
     Mapped("DecomposePadding", "decompose_padding", (_BLOCK, _LOOP)),
     Mapped("RollingBuffer", "rolling_buffer", (_BLOCK,), (_WRITTEN,)),
