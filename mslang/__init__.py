@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from mslang import interop as interop
     from mslang.api import Source as Source
     from mslang.api import build as build
     from mslang.api import load as load
@@ -41,17 +42,19 @@ _WHERE = {
     "print_program": "mslang.ir.print",
 }
 
+_MODULES = {"te": "mslang.ir.te", "interop": "mslang.interop"}
+
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
-    if name == "te":
-        return import_module("mslang.ir.te")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'mslang' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted((*globals(), *_WHERE, "te"))
+    return sorted((*globals(), *_WHERE, *_MODULES))
 
 
 class _Called(ModuleType):

@@ -121,7 +121,7 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
         if a.buffer in local:
             continue
-        box = _relaxed(_resolved(a.box, buffers.get(a.buffer)), a.loops)
+        box = _relaxed(resolved(a.box, buffers.get(a.buffer)), a.loops)
         known = boxes.setdefault((a.write, a.buffer), [])
         if box not in known:
             known.append(box)
@@ -129,6 +129,16 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
         (write, Region(b, box)) for (write, b), found in boxes.items() for box in _joined(found, buffers.get(b), ranges)
     ]
     return tuple(r for write, r in joined if not write), tuple(r for write, r in joined if write)
+
+
+def touched_by_data(block: Block) -> frozenset[str]:
+    """The buffers that a block touches at places that depend on data, so that its body does not tell where."""
+    scope = _Scope(views={v.buffer.name: v.source for v in block.views})
+    return frozenset(
+        a.buffer
+        for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope))
+        if any(_depends_on_data(r.start) or _depends_on_data(r.extent) for r in a.box)
+    )
 
 
 def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
@@ -175,7 +185,7 @@ def _depends_on_data(e: Expr) -> bool:
     return any(isinstance(x, Load) for x in walk_expr(e))
 
 
-def _resolved(box: Box, buffer: Buffer | None) -> Box:
+def resolved(box: Box, buffer: Buffer | None) -> Box:
     """The box with dimensions that depend on data widened to the whole dimension."""
     if buffer is None or len(buffer.shape) != len(box):
         return box

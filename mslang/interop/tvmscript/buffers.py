@@ -1,0 +1,211 @@
+"""Buffers of TVMScript: parameters, allocations, views."""
+
+from __future__ import annotations
+
+import ast
+
+from mslang.interop.tvmscript.calls import bound, element_type
+from mslang.interop.tvmscript.expressions import Expressions
+from mslang.interop.tvmscript.frame import Frame
+from mslang.interop.tvmscript.names import OUR_SCOPES
+from mslang.interop.tvmscript.scope import Handle, Names, Reads, Scope, Unnamed, Value
+from mslang.interop.tvmscript.source import refuse, text_of
+from mslang.interop.tvmscript.values import Number, as_index, constant, index
+from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
+from mslang.ir.program import Buffer, Region, View
+from mslang.ir.visit import free_vars
+
+ANY_SIZE = DynamicRange(1, 2**31 - 1)
+"""What is known of a size of which nothing is said."""
+
+_FIELDS = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor")
+_ANNOTATED = ("shape", "dtype", "data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
+_HARMLESS = frozenset({"buffer_type", "axis_separators", "layout", "allocated_addr", "byte_offset", "logical_scope"})
+
+
+class Declared:
+    """The sizes and buffers that a function has declared."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.symbols: dict[str, Symbol] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.matched: dict[str, Buffer] = {}
+        """The buffer of each parameter that is a handle."""
+
+    def symbol(self, name: str, dtype: str, at: ast.AST, frame: Frame) -> Symbol:
+        """A size that is known when the kernel is called."""
+        if dtype not in ("i32", "i64", "i16", "i8", "u8", "u16", "u32", "u64"):
+            raise refuse("MS731", at, f"`{name}` is a `{dtype}` that nothing gives a value")
+        own = self.names.declared(name)
+        match frame.sizes.get(name):
+            case (int() as lo, int() as hi, int() as multiple):
+                domain = DynamicRange(lo, hi, multiple)
+            case _:
+                domain = ANY_SIZE
+        self.symbols[own] = Symbol(own, domain)
+        return self.symbols[own]
+
+    def add(self, buffer: Buffer) -> Buffer:
+        """Remember a buffer."""
+        self.buffers[buffer.name] = buffer
+        return buffer
+
+    def parameter(
+        self, read: Expressions, target: ast.Name, call: ast.Call, of: Handle, scope: Scope, frame: Frame
+    ) -> Buffer:
+        """`A = T.match_buffer(a, (16, 16), "float32")` of a parameter."""
+        found = _fields(call, "param", *_FIELDS)
+        made = self.add(_buffer(read, self, target.id, call, found, scope, frame))
+        self.matched[of.name] = made
+        return made
+
+
+def annotated(
+    read: Expressions, declared: Declared, name: str, annotation: ast.expr, scope: Scope, frame: Frame
+) -> Buffer:
+    """A parameter `A: T.Buffer((16, 16), "float32")`."""
+    match annotation:
+        case ast.Call():
+            found = _fields(annotation, *_ANNOTATED)
+        case ast.Subscript(slice=ast.Tuple(elts=[shape, dtype])):
+            found = {"shape": shape, "dtype": dtype}
+        case ast.Subscript(slice=shape):
+            found = {"shape": shape}
+        case _:
+            raise refuse("MS733", annotation, f"`{text_of(annotation)}` says no shape")
+    return declared.add(_buffer(read, declared, name, annotation, found, scope, frame))
+
+
+def allocation(
+    read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame
+) -> Buffer:
+    """`A = T.sblock_alloc_buffer((16, 16), "float32", scope="local")`."""
+    found = _fields(call, *_FIELDS)
+    if "data" in found and not _is_none(found["data"]):
+        raise refuse("MS731", call, f"`{target.id}` is made of a pointer", "programs have no pointers")
+    return declared.add(_buffer(read, declared, target.id, call, found, scope, frame))
+
+
+def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame) -> View:
+    """`A = T.match_buffer(B[i:i + 16, 0:16], (16, 16))`; its strides and offset are those of what it views."""
+    found = _fields(call, "param", *_FIELDS)
+    of = found.get("param", call)
+    source = _source(read.region(of, scope), read.value(of, scope))
+    viewed = declared.buffers[source.buffer]
+    keep: dict[str, ast.expr] = {k: found[k] for k in ("shape", "dtype", "align") if k in found}
+    keep |= {k: found[k] for k in ("strides", "elem_offset") if k in found and _is_fixed(read, found[k], scope)}
+    made = _buffer(read, declared, target.id, call, keep, scope, frame, default=viewed, region=source)
+    return View(declared.add(made), source)
+
+
+def _is_fixed(read: Expressions, e: ast.expr, scope: Scope) -> bool:
+    """Whether strides or an offset are numbers; names there stand for whatever they are."""
+    value = read.value(e, scope)
+    values = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(v, Number) and constant(v) is not None for v in values)
+
+
+def _source(region: Region, value: Value) -> Region:
+    return value.region if isinstance(value, Reads) else region
+
+
+def _fields(call: ast.Call, *names: str) -> dict[str, ast.expr]:
+    """The arguments of a declaration; those that say nothing of what is computed are let be."""
+    for k in call.keywords:
+        if k.arg is not None and k.arg not in names and k.arg not in _HARMLESS:
+            raise refuse("MS733", k, f"`{text_of(call.func)}` has no use for `{k.arg}`")
+    return bound(call, *names, "**")
+
+
+def _is_none(e: ast.expr | None) -> bool:
+    return e is None or (isinstance(e, ast.Constant) and e.value is None)
+
+
+def _buffer(
+    read: Expressions,
+    declared: Declared,
+    name: str,
+    at: ast.expr,
+    found: dict[str, ast.expr],
+    scope: Scope,
+    frame: Frame,
+    default: Buffer | None = None,
+    region: Region | None = None,
+) -> Buffer:
+    given = {k: v for k, v in found.items() if not _is_none(v)}
+    if "shape" in given:
+        shape = _sizes(read, declared, given["shape"], scope, frame)
+    elif region is not None:
+        shape = tuple(r.extent for r in region.ranges)
+    else:
+        raise refuse("MS733", at, f"`{name}` has no shape")
+    for n in shape:
+        if free_vars(n):
+            raise refuse("MS731", at, f"the shape of `{name}` depends on the loops around it")
+    fallback = "f32" if default is None else default.dtype
+    dtype = element_type(read, given["dtype"], scope) if "dtype" in given else fallback
+    strides = _sizes(read, declared, given["strides"], scope, frame) if "strides" in given else ()
+    offset = _offset(read, given.get("elem_offset"), scope)
+    align = constant(read.number(given["align"], scope)) if "align" in given else None
+    return Buffer(
+        declared.names.declared(name),
+        dtype,
+        shape,
+        _scope(read, given.get("scope"), scope, "global" if default is None else default.scope),
+        strides if strides and len(strides) == len(shape) else None,
+        offset,
+        align if isinstance(align, int) and align > 1 and align & (align - 1) == 0 else None,
+    )
+
+
+def _scope(read: Expressions, e: ast.expr | None, scope: Scope, default: str) -> str:
+    if e is None:
+        return default
+    name = read.value(e, scope)
+    if not isinstance(name, str) or (name and name not in OUR_SCOPES):
+        raise refuse("MS734", e, f"there is no scope {text_of(e)} here", f"there are {', '.join(OUR_SCOPES)}")
+    return OUR_SCOPES[name] if name else "global"
+
+
+def _offset(read: Expressions, e: ast.expr | None, scope: Scope) -> Expr | None:
+    """Where a buffer begins. A name that stands for nothing else says that it may begin anywhere."""
+    if e is None:
+        return None
+    found = as_index(read.number(e, scope), e)
+    return None if found == Const(0) or isinstance(found, Symbol) else found
+
+
+def _sizes(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Expr, ...]:
+    """A shape or strides. A text names a size (`"n"`, `"n + 1"`), which it declares if need be."""
+    elements = e.elts if isinstance(e, ast.Tuple | ast.List) else None
+    if elements is None:
+        value = read.value(e, scope)
+        if isinstance(value, tuple):
+            return tuple(as_index(_number(v, e), e) for v in value)
+        elements = [e]
+    return tuple(_size(read, declared, x, scope, frame) for x in elements)
+
+
+def _number(value: Value, at: ast.expr) -> Number:
+    if not isinstance(value, Number):
+        raise refuse("MS733", at, f"`{text_of(at)}` is no size")
+    return value
+
+
+def _size(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> Expr:
+    if isinstance(e, ast.Constant) and isinstance(e.value, str):
+        try:
+            text = ast.parse(e.value, mode="eval").body
+        except SyntaxError:
+            raise refuse("MS733", e, f"{text_of(e)} is no size") from None
+        for x in ast.walk(text):
+            ast.copy_location(x, e)
+            if isinstance(x, ast.Name) and (x.id not in scope.names or isinstance(scope.names[x.id], Unnamed)):
+                scope.bind(x.id, index(declared.symbol(x.id, "i32", e, frame)))
+        e = text
+    value = read.value(e, scope)
+    if isinstance(value, Unnamed) and isinstance(e, ast.Name):
+        scope.bind(e.id, index(declared.symbol(e.id, value.dtype, e, frame), value.dtype))
+        value = scope.names[e.id]
+    return as_index(_number(value, e), e)

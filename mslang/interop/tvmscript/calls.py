@@ -1,0 +1,377 @@
+"""Calls in expressions of TVMScript: operators, functions, casts, literals with a type."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mslang.interop.tvmscript.names import OUR_FUNCTIONS, our_type
+from mslang.interop.tvmscript.scope import Array, Scope, Unnamed, Value
+from mslang.interop.tvmscript.source import refuse, text_of
+from mslang.interop.tvmscript.values import (
+    Number,
+    as_data,
+    binary,
+    condition,
+    constant,
+    data,
+    index,
+    literal,
+    met,
+    with_expr,
+)
+from mslang.ir.arith import Verdict, decide
+from mslang.ir.dtype import is_float, is_integer, is_unsigned
+from mslang.ir.expr import FUNCTIONS, ZERO, Binary, Call, Cast, Const, Select, Unary, dtype_of
+from mslang.ir.reduction import highest, lowest
+
+if TYPE_CHECKING:
+    from mslang.interop.tvmscript.expressions import Expressions
+
+Handler = Callable[["Expressions", ast.Call, Scope], Value]
+
+_OPERATORS: Mapping[str, str] = MappingProxyType(
+    {
+        "min": "min",
+        "max": "max",
+        "Min": "min",
+        "Max": "max",
+        "Add": "+",
+        "Sub": "-",
+        "Mul": "*",
+        "floordiv": "//",
+        "FloorDiv": "//",
+        "indexdiv": "//",
+        "floormod": "%",
+        "FloorMod": "%",
+        "indexmod": "%",
+        "shift_left": "<<",
+        "shift_right": ">>",
+        "bitwise_and": "&",
+        "bitwise_or": "|",
+        "bitwise_xor": "^",
+        "EQ": "==",
+        "NE": "!=",
+        "LT": "<",
+        "LE": "<=",
+        "GT": ">",
+        "GE": ">=",
+        "And": "and",
+        "Or": "or",
+    }
+)
+_TRUNCATED: Mapping[str, str] = MappingProxyType({"truncdiv": "//", "Div": "//", "truncmod": "%", "Mod": "%"})
+_PYTHON = frozenset({"min", "max", "int", "float", "bool", "abs", "len"})
+_LARGEST: Mapping[str, float] = MappingProxyType(
+    {"f16": 65504.0, "bf16": 2.0**127 * (2 - 2**-7), "f32": 2.0**127 * (2 - 2**-23), "f64": 1.7976931348623157e308}
+)
+
+
+def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
+    """`axis.remap` for `T.axis.remap`; None for what is not in TVM's namespace."""
+    match e:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in aliases:
+            return attr
+        case ast.Attribute(value=inner, attr=attr):
+            before = dotted(inner, aliases)
+            return None if before is None else f"{before}.{attr}"
+    return None
+
+
+def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:
+    """The arguments of a call by the names of its parameters; a last name `**` lets any other keyword be."""
+    known = [n for n in names if n != "**"]
+    if len(e.args) > len(known):
+        raise refuse("MS733", e, f"`{text_of(e.func)}` takes {len(known)} arguments, not {len(e.args)}")
+    found = dict(zip(known, e.args, strict=False))
+    for k in e.keywords:
+        if k.arg in found or k.arg is None or (k.arg not in known and "**" not in names):
+            raise refuse("MS733", k, f"`{text_of(e.func)}` has no use for `{text_of(k)}`")
+        if k.arg in known:
+            found[k.arg] = k.value
+    return found
+
+
+def arguments(read: Expressions, e: ast.Call, scope: Scope, *names: str) -> list[Number]:
+    """The arguments of a call, all of which have to be there and be numbers; further keywords may stand after `**`."""
+    found = bound(e, *names)
+    for n in names:
+        if n != "**" and n not in found:
+            raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{n}`")
+    return [read.number(found[n], scope) for n in names if n != "**"]
+
+
+def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """What a call in an expression stands for."""
+    name = dotted(e.func, read.aliases)
+    if name is None:
+        return _foreign(read, e, scope)
+    if name in _OPERATORS:
+        a, b = arguments(read, e, scope, "a", "b")
+        return binary(_OPERATORS[name], a, b, e)
+    if name in _TRUNCATED:
+        return _truncated(read, e, scope, _TRUNCATED[name])
+    dtype = our_type({"boolean": "bool"}.get(name, name))
+    if dtype is not None:
+        return _typed(read, e, scope, dtype)
+    function = OUR_FUNCTIONS.get(name, name)
+    if function in FUNCTIONS:
+        return _function(read, e, scope, function)
+    handler = _HANDLERS.get(name)
+    if handler is None:
+        raise refuse("MS731", e, f"`{text_of(e.func)}` has no counterpart here")
+    return handler(read, e, scope)
+
+
+def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """Python's own functions, and methods of values."""
+    match e.func:
+        case ast.Name(id=name) if name in _PYTHON and not e.keywords:
+            return _python(read, e, scope, name)
+        case ast.Attribute(value=of, attr="astype"):
+            dtype = bound(e, "dtype").get("dtype", e)
+            return cast(read.number(of, scope), element_type(read, dtype, scope), folded=True)
+        case ast.Attribute(value=ast.Name() as of) if isinstance(read.value(of, scope), Array):
+            raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
+    raise refuse(
+        "MS732",
+        e,
+        f"what `{text_of(e.func)}` does is not known without running the file",
+        help="import the text that `.script()` prints",
+    )
+
+
+def _python(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Value:
+    match name, read.values(e.args, scope):
+        case "min" | "max", (Number() as a, Number() as b):
+            return binary(name, a, b, e)
+        case "abs", (Number(),):
+            return _function(read, e, scope, "abs")
+        case "len", (tuple() as xs,):
+            return literal(len(xs))
+        case "float", (str() as text,) if text.lstrip("+-") in ("inf", "nan"):
+            return literal(float(text))
+        case "int" | "float" | "bool", (Number() as n,) if (v := constant(n)) is not None:
+            return literal({"int": int, "float": float, "bool": bool}[name](v))
+    raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
+
+
+def element_type(read: Expressions, e: ast.expr, scope: Scope) -> str:
+    """The element type that a text names."""
+    name = dotted(e, read.aliases) or read.value(e, scope)
+    dtype = our_type(name) if isinstance(name, str) else None
+    if dtype is None:
+        raise refuse("MS734", e, f"there is no element type {text_of(e)} here")
+    return dtype
+
+
+# ------------------------------------------------------------------ casts and literals
+def cast(n: Number, dtype: str, *, folded: bool) -> Number:
+    """A conversion. `folded`: of a literal it is the literal, to the same type nothing at all, as TVM does it."""
+    if n.index and dtype == "i64":
+        return index(n.expr, dtype)
+    if n.index and dtype == "i32" and folded:
+        return index(n.expr, dtype)
+    if folded and (n.dtype == dtype or constant(n) is not None):
+        return Number(as_data(n, dtype), dtype)
+    return Number(Cast(dtype, n.expr if n.index else data(n)), dtype)
+
+
+def _cast(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    found = bound(e, "value", "dtype", "**")
+    return cast(_said(read, e, found, "value", scope), element_type(read, found.get("dtype", e), scope), folded=True)
+
+
+def _cast_node(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    found = bound(e, "dtype", "value", "**")
+    return cast(_said(read, e, found, "value", scope), element_type(read, found.get("dtype", e), scope), folded=False)
+
+
+def _said(read: Expressions, e: ast.Call, found: Mapping[str, ast.expr], name: str, scope: Scope) -> Number:
+    if name not in found:
+        raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{name}`")
+    return read.number(found[name], scope)
+
+
+def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
+    """`T.float32(1.5)`, `T.int32()`, `T.float32("inf")`."""
+    found = bound(e, "expr", "**")
+    if "expr" not in found:
+        return Unnamed(dtype)
+    value = read.value(found["expr"], scope)
+    if isinstance(value, str):
+        if not is_float(dtype) or value.lstrip("+-") not in ("inf", "nan", "infinity"):
+            raise refuse("MS733", e, f"`{text_of(e)}` is no number")
+        return Number(Const(float(value), dtype), dtype)
+    n = read.number(found["expr"], scope)
+    match n.expr:
+        case Const(value=v) if dtype == "bool":
+            return Number(Const(bool(v), dtype), dtype)
+    return cast(n, dtype, folded=True)
+
+
+def _variable(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    return Unnamed(element_type(read, bound(e, "dtype", "name").get("dtype", e), scope))
+
+
+def _limit(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.min_value(dtype)`, `T.max_value(dtype)`: of floating types the finite ones; `T.infinity(dtype)`."""
+    dtype = element_type(read, bound(e, "dtype", "**").get("dtype", e), scope)
+    name = dotted(e.func, read.aliases)
+    if name == "infinity":
+        return Number(Const(math.inf, dtype), dtype)
+    if is_float(dtype):
+        return Number(Const(_LARGEST[dtype] * (1 if name == "max_value" else -1), dtype), dtype)
+    value = (highest if name == "max_value" else lowest)(dtype)
+    return index(Const(value.value), dtype) if dtype in ("i32", "i64") else Number(value, dtype)
+
+
+# ------------------------------------------------------------------ operators that are calls
+def _truncated(read: Expressions, e: ast.Call, scope: Scope, op: str) -> Number:
+    """Division towards zero, where that is floor division."""
+    a, b = arguments(read, e, scope, "a", "b", "**")
+    found = binary(op, a, b, e)
+    assert isinstance(found.expr, Binary)
+    ranges = scope.ranges()
+    natural = found.dtype.startswith("u") or (
+        found.index
+        and decide(Binary(">=", found.expr.left, ZERO), ranges) is Verdict.PROVED
+        and decide(Binary(">", found.expr.right, ZERO), ranges) is Verdict.PROVED
+    )
+    if not natural and not all(isinstance(x, Const) and x.value >= 0 for x in (found.expr.left, found.expr.right)):
+        raise refuse(
+            "MS735",
+            e,
+            f"`{text_of(e)}` rounds towards zero, and nothing proves that its operands are not negative",
+            "division here rounds down, which is the same for operands that are not negative only",
+            "write `//` or `%` if they never are",
+        )
+    return found
+
+
+def _ceildiv(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    a, b = arguments(read, e, scope, "a", "b", "**")
+    return binary("//", binary("-", binary("+", a, b, e), literal(1), e), b, e)
+
+
+def _choice(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    names = ("cond", "t", "f") if dotted(e.func, read.aliases) == "if_then_else" else _SELECT
+    found = bound(e, *names, "dtype", "**")
+    if any(n not in found for n in names):
+        raise refuse("MS733", e, f"`{text_of(e.func)}` needs {', '.join(names)}")
+    c, t, f = (found[n] for n in names)
+    return read.choice(e, c, t, f, scope)
+
+
+_SELECT = ("condition", "true_value", "false_value")
+
+
+def _not(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    (a,) = arguments(read, e, scope, "a", "**")
+    return Number(Unary("not", condition(a, e)), "bool")
+
+
+def _complement(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    (a,) = arguments(read, e, scope, "x", "**")
+    return binary("^", a, literal(-1), e)
+
+
+def _same(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    found = bound(e, "value", "**")
+    return _said(read, e, found, "value", scope)
+
+
+def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.Let(expr, where={x: value})`: the expression with the values put in."""
+    found = bound(e, "expr", "where", "**")
+    where = found.get("where")
+    if "expr" not in found or not isinstance(where, ast.Dict):
+        raise refuse("MS733", e, "`Let` needs an expression and what its names stand for")
+    inner = scope.inner()
+    for k, v in zip(where.keys, where.values, strict=True):
+        if not isinstance(k, ast.Name):
+            raise refuse("MS733", k or e, "only a name can stand for a value")
+        inner.bind(k.id, read.value(v, scope))
+    return read.number(found["expr"], inner)
+
+
+# ------------------------------------------------------------------ functions
+def _function(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Number:
+    arity = FUNCTIONS[name]
+    if len(e.args) != arity:
+        raise refuse("MS733", e, f"`{text_of(e.func)}` takes {arity} arguments, not {len(e.args)}")
+    args = [read.number(x, scope) for x in e.args]
+    like = args[0]
+    for other in args[1:]:
+        like = met(like, other, e)[2]
+    if not is_float(like.dtype) and not (name == "abs" and is_integer(like.dtype) and not is_unsigned(like.dtype)):
+        raise refuse("MS733", e, f"`{text_of(e.func)}` does not work on `{like.dtype}`")
+    return with_expr(like, Call(name, tuple(x.expr if like.index else as_data(x, like.dtype) for x in args), _of(like)))
+
+
+def _of(n: Number) -> str:
+    return dtype_of(n.expr) if n.index else n.dtype
+
+
+def _power(base: float) -> Handler:
+    def made(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+        (x,) = arguments(read, e, scope, "x", "**")
+        return Number(Call("pow", (Const(base, x.dtype), data(x)), x.dtype), x.dtype)
+
+    return made
+
+
+def _is_nan(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    (x,) = arguments(read, e, scope, "x", "**")
+    return Number(Binary("!=", data(x), data(x)), "bool")
+
+
+def _truncate(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    (x,) = arguments(read, e, scope, "x", "**")
+    v, d = data(x), x.dtype
+    if not is_float(d):
+        return x
+    return Number(Select(Binary("<", v, Const(0.0, d)), Call("ceil", (v,), d), Call("floor", (v,), d)), d)
+
+
+def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.call_extern("float32", "erff", x)`: a function of another library, of numbers."""
+    found = bound(ast.copy_location(ast.Call(e.func, [], e.keywords), e), "dtype")
+    typed = e.args if "dtype" in found else e.args[1:]
+    if not typed or not e.args:
+        raise refuse("MS733", e, f"`{text_of(e.func)}` needs a type and a name")
+    args = tuple(data(read.number(x, scope)) for x in typed[1:])
+    dtype = element_type(read, found.get("dtype", e.args[0]), scope)
+    name = read.value(typed[0], scope)
+    if not isinstance(name, str):
+        raise refuse("MS733", typed[0], "the function's name is a text")
+    return Number(Call(name, args, dtype), dtype)
+
+
+def _vector(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "a loop is vectorized here, not an expression")
+
+
+_HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {
+        **dict.fromkeys(("if_then_else", "Select"), _choice),
+        **dict.fromkeys(("cast", "astype"), _cast),
+        **dict.fromkeys(("min_value", "max_value", "infinity"), _limit),
+        **dict.fromkeys(("likely", "meta_var"), _same),
+        **dict.fromkeys(("call_extern", "call_pure_extern"), _extern),
+        **dict.fromkeys(("Ramp", "ramp", "Broadcast", "broadcast", "Shuffle", "vscale"), _vector),
+        **dict.fromkeys(("Not",), _not),
+        "Cast": _cast_node,
+        "var": _variable,
+        "ceildiv": _ceildiv,
+        "bitwise_not": _complement,
+        "Let": _let,
+        "exp2": _power(2.0),
+        "exp10": _power(10.0),
+        "isnan": _is_nan,
+        "trunc": _truncate,
+    }
+)

@@ -1,0 +1,77 @@
+"""Blocks that see nothing but their own axes.
+
+In TensorIR a block's body may name the loops, axes and `let`s around it; here it names its own axes only. What it uses
+of the rest becomes an axis of its own, bound to that.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from mslang.interop.tvmscript.scope import Let, Loop, Outer
+from mslang.interop.tvmscript.source import refuse
+from mslang.ir.arith import bounds, simplify
+from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
+from mslang.ir.program import Axis, Block, Range
+from mslang.ir.symbols import all_exprs
+from mslang.ir.visit import free_vars, map_stmt_exprs, substitute, walk, walk_expr
+
+
+def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str], at: ast.AST) -> Block:
+    """The block with an axis for each variable of `outer` that its inside names.
+
+    Args:
+        block: the block; bindings and predicate may name what is around, and stay as they are.
+        outer: what is around it, by the variable's name.
+        fresh: makes the name of an axis.
+        at: where the block stands, for refusals.
+    """
+    lets = {n: x.value for n, x in outer.items() if isinstance(x, Let)}
+    inside = block
+    while used := _named(inside) & lets.keys():
+        for n in sorted(used):
+            if any(isinstance(x, Load) for x in walk_expr(lets[n])):
+                raise refuse(
+                    "MS731", at, f"the block `{block.name}` uses `{n}`, which is read from a buffer outside of it",
+                    "a block names its own axes only",
+                )  # fmt: skip
+        inside = _put(inside, lets)
+    ranges = {n: Range(x.start, x.extent) for n, x in outer.items() if isinstance(x, Loop)}
+    axes: list[Axis] = []
+    while used := {n for n in _named(inside) if isinstance(outer.get(n), Loop)}:
+        for n in [n for n in outer if n in used]:
+            loop = outer[n]
+            assert isinstance(loop, Loop)
+            name = fresh(n)
+            kind = "opaque" if loop.kind == "reduce" and block.init is not None else loop.kind
+            shifted = loop.start != ZERO
+            binding = Binary("-", Var(n), loop.start) if shifted else Var(n)
+            axes.append(Axis(name, size_bound(loop.extent, ranges, at), kind, binding))
+            inside = _put(inside, {n: Binary("+", Var(name), loop.start) if shifted else Var(name)})
+    return replace(inside, axes=(*block.axes, *axes))
+
+
+def size_bound(extent: Expr, ranges: Mapping[str, Range], at: ast.AST) -> Expr:
+    """An extent over sizes alone: itself, or the most that it can be."""
+    if not free_vars(extent):
+        return extent
+    found = bounds(extent, ranges)
+    if found is None or free_vars(found[1]):
+        raise refuse("MS731", at, "the extent of an axis depends on the loops around it, without a bound")
+    return simplify(found[1])
+
+
+def _put(block: Block, values: Mapping[str, Expr]) -> Block:
+    """The inside of a block with values put in; its own bindings and predicate stay."""
+    made = map_stmt_exprs(block, lambda e: substitute(e, values))
+    assert isinstance(made, Block)
+    return replace(made, axes=block.axes, predicate=block.predicate)
+
+
+def _named(block: Block) -> set[str]:
+    """The variables that the inside of a block names."""
+    bare = replace(block, axes=(), predicate=Const(True, "bool"))
+    return {n for s in walk((bare,)) for e in all_exprs(s) for n in free_vars(e)} - {a.name for a in block.axes}

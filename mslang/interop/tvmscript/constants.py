@@ -1,0 +1,92 @@
+"""What a file's own assignments say without being run: numbers, texts, and lists of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.expressions import Expressions
+from mslang.interop.tvmscript.names import our_type
+from mslang.interop.tvmscript.scope import Scope, Unknown, Unnamed, Value
+from mslang.interop.tvmscript.source import Refusal
+
+_SCRIPTS = frozenset({"tir", "tirx", "s_tir"})
+
+
+def aliases_of(tree: ast.Module) -> frozenset[str]:
+    """The names that a file gives to TVM's namespace of TensorIR; `T` if it imports none."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("tvm"):
+                found |= {a.asname or a.name for a in names if a.name in _SCRIPTS}
+            case ast.Import(names=names):
+                found |= {a.asname for a in names if a.asname and a.name.split(".")[-1] in _SCRIPTS}
+    return frozenset(found | {"T"})
+
+
+def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Expressions) -> dict[str, Value]:
+    """The names known after statements; what is assigned more than once or otherwise is not known."""
+    scope = Scope(names)
+    seen: set[str] = set()
+    for s in statements:
+        match s:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                scope.names[name] = (
+                    Unknown(f"`{name}` is assigned several times") if name in seen else _value(value, scope, read)
+                )
+                seen.add(name)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                values = _value(value, scope, read)
+                for k, t in enumerate(targets):
+                    if isinstance(t, ast.Name):
+                        known = isinstance(values, tuple) and len(values) == len(targets) and t.id not in seen
+                        scope.names[t.id] = (
+                            values[k] if known and isinstance(values, tuple) else Unknown(f"`{t.id}` is computed")
+                        )
+                        seen.add(t.id)
+            case ast.For(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Name(id=name)):
+                scope.names[name] = Unknown(f"`{name}` changes while the file runs")
+    return scope.names
+
+
+def _value(e: ast.expr, scope: Scope, read: Expressions) -> Value:
+    match e:
+        case ast.Call(func=ast.Name(id="TypeVar") | ast.Attribute(attr="TypeVar")):
+            return Unnamed("i32")
+    try:
+        return read.value(e, scope)
+    except Refusal:
+        return Unknown(f"its value `{_short(e)}` is computed when the file runs")
+
+
+def _short(e: ast.expr) -> str:
+    text = ast.unparse(e).replace("\n", " ")
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def parameters(f: ast.FunctionDef, names: Mapping[str, Value]) -> dict[str, Value]:
+    """The names inside a Python function around a program: its parameters are known to its callers only."""
+    args = f.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
+    return {**names, **{a.arg: Unknown(f"`{a.arg}` is a parameter of `{f.name}`") for a in every}}
+
+
+def is_program(f: ast.stmt) -> bool:
+    """Whether a function is marked as `prim_func`."""
+    if not isinstance(f, ast.FunctionDef):
+        return False
+    for d in f.decorator_list:
+        of = d.func if isinstance(d, ast.Call) else d
+        if (isinstance(of, ast.Attribute) and of.attr == "prim_func") or (
+            isinstance(of, ast.Name) and of.id == "prim_func"
+        ):
+            return True
+    return False
+
+
+def size_type(e: ast.expr | None, aliases: frozenset[str]) -> str | None:
+    """The type of a parameter that is a number (`n: T.int32`), or None."""
+    name = None if e is None else dotted(e.func if isinstance(e, ast.Call) else e, aliases)
+    return None if name is None else our_type(name)

@@ -1,0 +1,243 @@
+"""Expressions of TVMScript, from Python's syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mslang.interop.tvmscript.calls import call, dotted
+from mslang.interop.tvmscript.names import their_type
+from mslang.interop.tvmscript.scope import Array, Reads, Scope, Value
+from mslang.interop.tvmscript.source import refuse, text_of
+from mslang.interop.tvmscript.values import (
+    Number,
+    as_index,
+    binary,
+    condition,
+    constant,
+    index,
+    literal,
+    met,
+    with_expr,
+)
+from mslang.ir.expr import Const, Expr, Load, Select, Unary
+from mslang.ir.program import Buffer, Range, Region
+from mslang.ir.region import point, range_between
+
+_BINARY: Mapping[type[ast.operator], str] = MappingProxyType(
+    {
+        ast.Add: "+",
+        ast.Sub: "-",
+        ast.Mult: "*",
+        ast.Div: "/",
+        ast.FloorDiv: "//",
+        ast.Mod: "%",
+        ast.LShift: "<<",
+        ast.RShift: ">>",
+        ast.BitAnd: "&",
+        ast.BitOr: "|",
+        ast.BitXor: "^",
+    }
+)
+_COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
+    {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+)
+
+
+class Expressions:
+    """Reads expressions; `aliases` are the names that stand for TVM's namespace (`T`)."""
+
+    def __init__(self, aliases: frozenset[str]) -> None:
+        self.aliases = aliases
+
+    def value(self, e: ast.expr, scope: Scope) -> Value:
+        """What an expression stands for."""
+        match e:
+            case ast.Constant(value=bool() | int() | float() as v):
+                return literal(v)
+            case ast.Constant(value=str() as text):
+                return text
+            case ast.Constant(value=None):
+                return None
+            case ast.Name():
+                return scope.look(e)
+            case ast.Tuple(elts=xs) | ast.List(elts=xs):
+                return self.values(xs, scope)
+            case ast.Dict(keys=keys, values=values):
+                return self.dictionary(e, keys, values, scope)
+            case ast.UnaryOp(op=op, operand=x):
+                return self.unary(op, x, scope)
+            case ast.BinOp(op=op, left=a, right=b) if type(op) in _BINARY:
+                return binary(_BINARY[type(op)], self.number(a, scope), self.number(b, scope), e)
+            case ast.BoolOp(op=op, values=[first, *others]):
+                result = self.number(first, scope)
+                for x in others:
+                    result = binary("and" if isinstance(op, ast.And) else "or", result, self.number(x, scope), e)
+                return result
+            case ast.Compare():
+                return self.comparison(e, scope)
+            case ast.IfExp(test=c, body=a, orelse=b):
+                return self.choice(e, c, a, b, scope)
+            case ast.Subscript():
+                return self.subscript(e, scope)
+            case ast.Attribute():
+                return self.attribute(e, scope)
+            case ast.Call():
+                return call(self, e, scope)
+        raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", f"it is a Python {type(e).__name__}")
+
+    def values(self, xs: list[ast.expr], scope: Scope) -> tuple[Value, ...]:
+        """What several expressions stand for; `*xs` stands for several."""
+        found: list[Value] = []
+        for x in xs:
+            if isinstance(x, ast.Starred):
+                several = self.value(x.value, scope)
+                if not isinstance(several, tuple):
+                    raise refuse("MS733", x, f"`{text_of(x.value)}` is no list")
+                found.extend(several)
+            else:
+                found.append(self.value(x, scope))
+        return tuple(found)
+
+    def dictionary(
+        self, e: ast.Dict, keys: list[ast.expr | None], values: list[ast.expr], scope: Scope
+    ) -> dict[str, Value]:
+        """A dictionary of annotations."""
+        found: dict[str, Value] = {}
+        for k, v in zip(keys, values, strict=True):
+            if not isinstance(k, ast.Constant) or not isinstance(k.value, str):
+                raise refuse("MS733", k or e, "the key of an annotation is a text")
+            found[k.value] = self.value(v, scope)
+        return found
+
+    def number(self, e: ast.expr, scope: Scope) -> Number:
+        """An expression that has to be a number."""
+        match self.value(e, scope):
+            case Number() as n:
+                return n
+            case Array(buffer=b) if not b.shape:
+                return Number(Load(b.name, (), b.dtype), b.dtype)
+            case Reads():
+                raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "several elements are no number here")
+        raise refuse("MS733", e, f"`{text_of(e)}` is no number")
+
+    def index(self, e: ast.expr, scope: Scope) -> Expr:
+        """An expression that has to be an index."""
+        return as_index(self.number(e, scope), e)
+
+    def unary(self, op: ast.unaryop, x: ast.expr, scope: Scope) -> Number:
+        """`-x`, `+x`, `not x`, `~x`."""
+        match op, x:
+            case ast.USub(), ast.Constant(value=int() | float() as v) if not isinstance(v, bool):
+                return literal(-v)
+            case ast.USub(), _:
+                n = self.number(x, scope)
+                return with_expr(n, Unary("-", n.expr))
+            case ast.UAdd(), _:
+                return self.number(x, scope)
+            case ast.Not(), _:
+                return Number(Unary("not", condition(self.number(x, scope), x)), "bool")
+        n = self.number(x, scope)
+        if n.dtype == "bool":
+            return Number(Unary("not", n.expr), "bool")
+        return binary("^", n, literal(-1), x)
+
+    def comparison(self, e: ast.Compare, scope: Scope) -> Number:
+        """`a < b`, and `a < b < c` as Python means it."""
+        result: Number | None = None
+        left = self.number(e.left, scope)
+        for op, x in zip(e.ops, e.comparators, strict=True):
+            if type(op) not in _COMPARISONS:
+                raise refuse("MS731", e, f"`{text_of(e)}` is no comparison of numbers")
+            right = self.number(x, scope)
+            found = binary(_COMPARISONS[type(op)], left, right, e)
+            result = found if result is None else binary("and", result, found, e)
+            left = right
+        assert result is not None
+        return result
+
+    def choice(self, e: ast.expr, c: ast.expr, a: ast.expr, b: ast.expr, scope: Scope) -> Number:
+        """`select(c, a, b)`."""
+        when = condition(self.number(c, scope), c)
+        then, otherwise, like = met(self.number(a, scope), self.number(b, scope), e)
+        return with_expr(like, Select(when, then, otherwise))
+
+    # ------------------------------------------------------------------ buffers
+    def subscript(self, e: ast.Subscript, scope: Scope) -> Value:
+        """An element or a region of a buffer, or an element of a list."""
+        of = self.value(e.value, scope)
+        if isinstance(of, tuple):
+            k = constant(self.number(e.slice, scope))
+            if not isinstance(k, int) or not -len(of) <= k < len(of):
+                raise refuse("MS733", e, f"`{text_of(e)}` is no element of the list")
+            return of[k]
+        if not isinstance(of, Array):
+            raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
+        if any(isinstance(x, ast.Slice) for x in _parts(e.slice)) or len(_parts(e.slice)) < len(of.buffer.shape):
+            return Reads(self.region(e, scope))
+        b = of.buffer
+        return Number(Load(b.name, self.indices(e, b, scope), b.dtype), b.dtype)
+
+    def indices(self, e: ast.Subscript, b: Buffer, scope: Scope) -> tuple[Expr, ...]:
+        """The indices of one element of a buffer."""
+        found: list[Expr] = []
+        for x in _parts(e.slice):
+            if isinstance(x, ast.Slice):
+                raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "only single elements are read and written")
+            if isinstance(x, ast.Starred):
+                found += [self._as_index(v, x) for v in self.values([x], scope)]
+            else:
+                found.append(self.index(x, scope))
+        if len(found) != len(b.shape):
+            raise refuse("MS733", e, f"`{b.name}` has {len(b.shape)} dimensions, but {len(found)} are indexed")
+        return tuple(found)
+
+    def _as_index(self, v: Value, at: ast.AST) -> Expr:
+        if not isinstance(v, Number):
+            raise refuse("MS733", at, f"`{text_of(at)}` is no index")
+        return as_index(v, at)
+
+    def region(self, e: ast.expr, scope: Scope) -> Region:
+        """A region of a buffer: `A[i, j:j + 4]`; dimensions that are not said, and `A` itself, are whole."""
+        subscript = isinstance(e, ast.Subscript)
+        of = self.value(e.value if isinstance(e, ast.Subscript) else e, scope)
+        if isinstance(of, Reads) and not subscript:
+            return of.region
+        if not isinstance(of, Array):
+            raise refuse("MS733", e, f"`{text_of(e)}` is no region of a buffer")
+        shape = of.buffer.shape
+        parts = _parts(e.slice) if isinstance(e, ast.Subscript) else []
+        if len(parts) > len(shape):
+            raise refuse("MS733", e, f"`{of.buffer.name}` has {len(shape)} dimensions, but {len(parts)} are indexed")
+        said = [self._range(x, n, scope) for x, n in zip(parts, shape, strict=False)]
+        return Region(of.buffer.name, (*said, *(Range(Const(0), n) for n in shape[len(said) :])))
+
+    def _range(self, x: ast.expr, whole: Expr, scope: Scope) -> Range:
+        match x:
+            case ast.Slice(lower=a, upper=b, step=step):
+                if step is not None and constant(self.number(step, scope)) != 1:
+                    raise refuse("MS731", x, "a region has no step")
+                start = Const(0) if a is None else scope.expanded(self.index(a, scope))
+                return range_between(start, whole if b is None else scope.expanded(self.index(b, scope)))
+        return point(scope.expanded(self.index(x, scope)))
+
+    def attribute(self, e: ast.Attribute, scope: Scope) -> Value:
+        """`A.shape`, `A.dtype`, `A.strides`."""
+        if dotted(e, self.aliases) is not None:
+            raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
+        of = self.value(e.value, scope)
+        match of, e.attr:
+            case Array(buffer=b), "shape":
+                return tuple(index(n) for n in b.shape)
+            case Array(buffer=b), "strides" if b.strides is not None:
+                return tuple(index(n) for n in b.strides)
+            case Array(buffer=b), "dtype":
+                return their_type(b.dtype)
+            case Number(dtype=d), "dtype":
+                return their_type(d)
+        raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
+
+
+def _parts(e: ast.expr) -> list[ast.expr]:
+    return e.elts if isinstance(e, ast.Tuple) else [e]

@@ -1,0 +1,230 @@
+"""TVMScript to programs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.diagnostics import Diagnostic, MsError, Span
+from mslang.interop.tvmscript.buffers import annotated
+from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.constants import aliases_of, collect, is_program, parameters, size_type
+from mslang.interop.tvmscript.directions import directed
+from mslang.interop.tvmscript.expressions import Expressions
+from mslang.interop.tvmscript.frame import Frame, notes_of
+from mslang.interop.tvmscript.names import SIZES
+from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
+from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
+from mslang.interop.tvmscript.statements import Statements
+from mslang.interop.tvmscript.values import index
+from mslang.ir.expr import Symbol
+from mslang.ir.program import Buffer, Param, Program
+from mslang.ir.symbols import symbols_of
+from mslang.ir.verify import verify
+from mslang.ir.visit import walk_expr
+
+_DECLARING = frozenset({"match_buffer", "alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
+
+
+class Function(msgspec.Struct, frozen=True):
+    """A program that was read. `blocks` tells what each block is called here, by its name there."""
+
+    program: Program
+    blocks: Mapping[str, str]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a text holds: its functions as far as they could be read, and why the others could not."""
+
+    functions: tuple[Function, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def parse(text: str, path: str | None = None) -> tuple[Program, ...]:
+    """The programs of a text: every `prim_func` in it, those of classes too.
+
+    Args:
+        text: a Python text. It is not run; names from outside of a function stand for what their assignments
+            plainly say (`N = 128`).
+        path: what diagnostics call the text.
+
+    Raises:
+        MsError: MS730 it is no Python; MS736 there is no program in it; MS731 to MS735 what cannot be brought over.
+    """
+    found = read(text, path)
+    if found.diagnostics:
+        raise MsError(*found.diagnostics)
+    return tuple(f.program for f in found.functions)
+
+
+def parse_one(text: str, path: str | None = None) -> Program:
+    """The only program of a text; as `parse`, and MS736 if there are several."""
+    found = parse(text, path)
+    if len(found) != 1:
+        names = ", ".join(p.name for p in found)
+        raise MsError(Diagnostic("MS736", f"there are {len(found)} programs in the text", why=names, path=path))
+    return found[0]
+
+
+def read(text: str, path: str | None = None) -> Reading:
+    """As `parse`, but what can be read is there beside the diagnostics of what cannot."""
+    source = Source(text, path)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as e:
+        return Reading((), (_no_python(e, source),))
+    except (ValueError, MemoryError) as e:
+        return Reading((), (Diagnostic("MS730", "this is no Python", why=str(e), path=path),))
+    expressions = Expressions(aliases_of(tree))
+    functions: list[Function] = []
+    diagnostics: list[Diagnostic] = []
+    taken = Names()
+    for node, names in _programs(tree.body, {}, expressions):
+        made, found = _function(node, names, expressions, source)
+        diagnostics += found
+        if made is not None:
+            functions.append(replace(made, program=replace(made.program, name=taken.declared(made.program.name))))
+    if not functions and not diagnostics:
+        why = "a program is a function marked `@T.prim_func`"
+        diagnostics.append(Diagnostic("MS736", "there is no program in this text", why=why, path=path))
+    return Reading(tuple(functions), tuple(diagnostics))
+
+
+def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
+    at = min(source.offset(e.lineno or 1, 0) + max((e.offset or 1) - 1, 0), len(source.text))
+    return Diagnostic("MS730", "this is no Python", Span(at, at + 1), why=e.msg, path=source.path)
+
+
+def _programs(
+    body: list[ast.stmt], names: Mapping[str, Value], read: Expressions
+) -> Iterator[tuple[ast.FunctionDef, Mapping[str, Value]]]:
+    """The programs in a body, with the names that are known around each."""
+    known = collect(body, names, read)
+    for s in body:
+        match s:
+            case ast.FunctionDef() if is_program(s):
+                yield s, known
+            case ast.FunctionDef(body=inner):
+                yield from _programs(inner, parameters(s, known), read)
+            case ast.ClassDef(body=inner):
+                yield from _programs(inner, known, read)
+            case ast.If(body=inner) | ast.With(body=inner) | ast.For(body=inner) | ast.While(body=inner):
+                yield from _programs(inner, known, read)
+            case ast.Try(body=inner):
+                yield from _programs(inner, known, read)
+
+
+def _function(
+    f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, source: Source
+) -> tuple[Function | None, list[Diagnostic]]:
+    found: list[Diagnostic] = []
+    made = Statements(read, Names(_reserved(f, read.aliases)), lambda r: found.append(source.placed(r)))
+    try:
+        program = _program(f, names, read, made)
+    except Refusal as refusal:
+        found.append(source.placed(refusal))
+        return None, found
+    if not found:
+        at = source.span(f)
+        found += [replace(d, span=at, path=source.path) for d in verify(program)]
+    return (None if found else Function(program, dict(made.block_names))), found
+
+
+def _reserved(f: ast.FunctionDef, aliases: frozenset[str]) -> Iterator[str]:
+    """The names that buffers and blocks of a function will ask for."""
+    for a in f.args.args:
+        yield a.arg
+    for node in ast.walk(f):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)):
+                if dotted(func, aliases) in _DECLARING:
+                    yield name
+            case ast.withitem(context_expr=ast.Call(func=func), optional_vars=ast.Name(id=name)):
+                if dotted(func, aliases) in _DECLARING:
+                    yield name
+            case ast.Call(func=func, args=[ast.Constant(value=str() as name), *_]):
+                if dotted(func, aliases) in ("block", "sblock"):
+                    yield name
+
+
+def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, made: Statements) -> Program:
+    scope, frame = Scope(names), Frame(function=True)
+    _sizes_first(f, scope, made, frame)
+    given = [_parameter(a, scope, frame, read, made) for a in f.args.args]
+    body = made.body(f.body, scope, frame)
+    params: list[Param] = []
+    for a, buffer in zip(f.args.args, given, strict=True):
+        buffer = made.declared.matched.get(a.arg) if buffer is None else buffer
+        if buffer is not None:
+            params.append(Param(buffer))
+        elif isinstance(scope.names.get(a.arg), Handle):
+            raise refuse("MS731", a, f"`{a.arg}` is a pointer that no `match_buffer` makes a buffer of")
+    program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), frame.notes)
+    used = {s.name for s in symbols_of(program)}
+    dynamic = tuple(s for s in made.declared.symbols.values() if s.name in used)
+    program = replace(program, dynamic=dynamic)
+    _check_sizes(f, program, dynamic)
+    return directed(program, frame.directions)
+
+
+def _sizes_first(f: ast.FunctionDef, scope: Scope, made: Statements, frame: Frame) -> None:
+    """Sizes that stand outside of the function (`n = TypeVar("n")`) are declared in it; what the function says of the
+    ranges of its sizes is known before them."""
+    for s in f.body:
+        match s:
+            case ast.Expr(value=ast.Call(func=func) as call) if dotted(func, made.read.aliases) == "func_attr":
+                _attributes_of_sizes(call, scope, made, frame)
+    own = {a.arg for a in f.args.args}
+    for node in ast.walk(f):
+        match node:
+            case ast.Name(id=name) if name not in own and isinstance(v := scope.names.get(name), Unnamed):
+                scope.names[name] = index(made.declared.symbol(name, v.dtype, node, frame), v.dtype)
+
+
+def _attributes_of_sizes(call: ast.Call, scope: Scope, made: Statements, frame: Frame) -> None:
+    match call.args:
+        case [ast.Dict(keys=keys, values=values)]:
+            for k, v in zip(keys, values, strict=True):
+                if isinstance(k, ast.Constant) and k.value == SIZES:
+                    only = ast.copy_location(ast.Dict([k], [v]), call)
+                    frame.function_attributes(notes_of(made.read, only, scope))
+
+
+def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: Statements) -> Buffer | None:
+    """A parameter's buffer; None for a handle, and for a size."""
+    kind = a.annotation
+    if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
+        kind = ast.parse(kind.value, mode="eval").body
+        for x in ast.walk(kind):
+            ast.copy_location(x, a)
+    dtype = size_type(kind, read.aliases)
+    name = dotted(kind.func if isinstance(kind, ast.Call) else kind, read.aliases) if kind is not None else None
+    if dtype is not None:
+        scope.bind(a.arg, index(made.declared.symbol(a.arg, dtype, a, frame), dtype))
+        return None
+    if name == "handle":
+        scope.bind(a.arg, Handle(a.arg))
+        return None
+    of = kind.value if isinstance(kind, ast.Subscript) else kind
+    if name == "Buffer" or (of is not None and dotted(of, read.aliases) == "Buffer"):
+        assert kind is not None
+        buffer = annotated(read, made.declared, a.arg, kind, scope, frame)
+        scope.bind(a.arg, Array(buffer))
+        return buffer
+    said = "nothing" if a.annotation is None else f"`{text_of(a.annotation)}`"
+    raise refuse("MS733", a, f"`{a.arg}` is {said}, not a buffer", help='write `A: T.Buffer((16, 16), "float32")`')
+
+
+def _check_sizes(f: ast.FunctionDef, program: Program, dynamic: tuple[Symbol, ...]) -> None:
+    """Each size is a parameter or stands in the shape of one."""
+    told = {x for q in program.params for e in (*q.buffer.shape, *(q.buffer.strides or ())) for x in walk_expr(e)}
+    own = {a.arg for a in f.args.args}
+    for s in dynamic:
+        if s not in told and s.name not in own:
+            raise refuse(
+                "MS731", f, f"nothing tells `{s.name}` when the kernel is called",
+                "a size is a parameter, or known by the shape of one",
+            )  # fmt: skip

@@ -1,0 +1,157 @@
+"""What names of a function stand for while it is read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mslang.interop.tvmscript.source import refuse
+from mslang.interop.tvmscript.values import Number
+from mslang.ir.expr import Expr
+from mslang.ir.program import Buffer, Range, Region
+from mslang.ir.visit import free_vars, substitute
+
+
+class Array(msgspec.Struct, frozen=True):
+    """A buffer."""
+
+    buffer: Buffer
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """A parameter that `match_buffer` has to make a buffer of."""
+
+    name: str
+
+
+class Unnamed(msgspec.Struct, frozen=True):
+    """A size that the name it is bound to names (`n = T.int32()`)."""
+
+    dtype: str
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """Something that only running the file would tell."""
+
+    why: str
+
+
+class Reads(msgspec.Struct, frozen=True):
+    """A buffer's region as a value (`A[0:4]`)."""
+
+    region: Region
+
+
+Value = Number | Array | Handle | Unnamed | Unknown | Reads | str | None | tuple["Value", ...] | dict[str, "Value"]
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A loop variable or an axis as the blocks inside see it."""
+
+    start: Expr
+    extent: Expr
+    kind: str
+    """The kind of the axis that stands for it in a block."""
+
+
+class Let(msgspec.Struct, frozen=True):
+    """A `let` as the blocks inside see it."""
+
+    value: Expr
+
+
+Outer = Loop | Let
+
+
+class Scope:
+    """The names that are known at a place. A body has a scope of its own; what it binds is gone after it."""
+
+    def __init__(self, names: Mapping[str, Value], outer: Mapping[str, Outer] | None = None) -> None:
+        self.names: dict[str, Value] = dict(names)
+        self.outer: dict[str, Outer] = dict(outer or {})
+        """The variables of the program (not of the text) that are in scope."""
+        self.own: set[str] = set()
+        """The names that this body has bound itself."""
+
+    def inner(self) -> Scope:
+        """The scope of a body inside."""
+        return Scope(self.names, self.outer)
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give a name its meaning in this body."""
+        self.names[name] = value
+        self.own.add(name)
+
+    def look(self, name: ast.Name) -> Value:
+        """The meaning of a name; refuses one that has none."""
+        value = self.names.get(name.id, Unknown(f"nothing in the file says what `{name.id}` is"))
+        if isinstance(value, Unknown):
+            raise refuse(
+                "MS732",
+                name,
+                f"`{name.id}` is not known without running the file",
+                value.why,
+                "write its value in its place, or import the text that `.script()` prints",
+            )
+        return value
+
+    def ranges(self) -> dict[str, Range]:
+        """The ranges of the loops and axes in scope."""
+        return {n: Range(x.start, x.extent) for n, x in self.outer.items() if isinstance(x, Loop)}
+
+    def expanded(self, e: Expr) -> Expr:
+        """An expression without the `let`s in scope."""
+        lets = {n: x.value for n, x in self.outer.items() if isinstance(x, Let)}
+        while free_vars(e) & lets.keys():
+            e = substitute(e, lets)
+        return e
+
+
+class Names:
+    """Hands out names that are free in the program, the first who asks getting the name itself."""
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self.taken: set[str] = set()
+        self.reserved = frozenset(reserved)
+        """Names of buffers and blocks that are still to come: no loop, axis or let takes them."""
+        self.local: set[str] = set()
+        """The names of axes and lets."""
+
+    def declared(self, name: str, other: str | None = None) -> str:
+        """The name of a buffer, block or size: itself, or `other` (then `other_1`, …) if it is taken."""
+        name = plain(name)
+        if name not in self.taken and name not in self.local:
+            found = name
+        else:
+            found = _free(plain(other) if other else name, self.taken | self.local | self.reserved)
+        self.taken.add(found)
+        return found
+
+    def loop(self, name: str) -> str:
+        """The name of a loop."""
+        found = _free(plain(name), self.taken | self.local | self.reserved)
+        self.taken.add(found)
+        return found
+
+    def inside(self, name: str, visible: Iterable[str]) -> str:
+        """The name of an axis or `let`: other blocks may have one of that name."""
+        found = _free(plain(name), self.taken | self.reserved | set(visible))
+        self.local.add(found)
+        return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    if name not in taken:
+        return name
+    k = 1
+    while f"{name}_{k}" in taken:
+        k += 1
+    return f"{name}_{k}"
+
+
+def plain(name: str) -> str:
+    """A name that can be one: without what ends a quoted name, and not a word that means something."""
+    text = name.replace("`", "_").replace("\n", "_").replace("\r", "_")
+    return f"{text or 'b'}_" if text in ("", "_", "inf", "nan") else text

@@ -1,0 +1,66 @@
+"""Places in a Python text, and the refusal that points at one."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mslang.diagnostics import Diagnostic, MsError, Span, problem
+
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+"""Lines as Python counts them."""
+
+
+class Source:
+    """A Python text with its lines, which Python counts in bytes."""
+
+    def __init__(self, text: str, path: str | None = None) -> None:
+        self.text = text
+        self.path = path
+        self._lines = _LINES.findall(text)
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset in characters of a line (from 1) and a column in bytes (from 0)."""
+        if line > len(self._lines):
+            return len(self.text)
+        text = self._lines[line - 1]
+        return self._starts[line - 1] + (
+            column if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
+        )
+
+    def span(self, node: ast.AST) -> Span | None:
+        """Where a node stands."""
+        if not isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.ExceptHandler):
+            return None
+        start = self.offset(node.lineno, node.col_offset)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If):
+            # All of a body under carets helps nobody.
+            return Span(start, self._starts[node.lineno - 1] + len(self._lines[node.lineno - 1].rstrip()))
+        return Span(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset))
+
+    def placed(self, refusal: Refusal) -> Diagnostic:
+        """The diagnostic of a refusal, pointing into this text."""
+        (d,) = refusal.diagnostics
+        return Diagnostic(d.code, d.message, self.span(refusal.node), why=d.why, help=d.help, path=self.path)
+
+
+class Refusal(MsError):
+    """Something at `node` that cannot be brought over."""
+
+    def __init__(self, node: ast.AST, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic)
+        self.node = node
+
+
+def refuse(code: str, node: ast.AST, message: str, why: str | None = None, help: str | None = None) -> Refusal:
+    """The refusal of what stands at `node`."""
+    return Refusal(node, problem(code, message, why=why, help=help))
+
+
+def text_of(node: ast.AST) -> str:
+    """A node as Python writes it, for messages; long ones are cut."""
+    text = ast.unparse(node).replace("\n", " ")
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,277 @@
+"""Statements of TVMScript, from Python's syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mslang.interop.tvmscript.blocks import block, declare_axes
+from mslang.interop.tvmscript.buffers import Declared, allocation, view
+from mslang.interop.tvmscript.calls import bound, dotted
+from mslang.interop.tvmscript.expressions import Expressions
+from mslang.interop.tvmscript.frame import Frame, notes_of
+from mslang.interop.tvmscript.loops import loops
+from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unnamed, Value
+from mslang.interop.tvmscript.source import Refusal, refuse, text_of
+from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index
+from mslang.ir import program as ir
+from mslang.ir.expr import Binary, Call, Load, Var, dtype_of
+from mslang.ir.program import Stmt
+from mslang.ir.visit import loads_of
+
+_IN_PLACE: Mapping[type[ast.operator], str] = MappingProxyType(
+    {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
+)
+_ALLOCATIONS = frozenset({"alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
+_BLOCKS = frozenset({"block", "sblock"})
+_HINTS = frozenset({"assume"})
+"""Promises to the compiler, which say nothing of what is computed."""
+
+
+def _declares_nothing(s: ast.stmt) -> bool:
+    match s:
+        case ast.Expr() | ast.AugAssign() | ast.Assign(targets=[ast.Subscript()]):
+            return True
+    return False
+
+
+class Statements:
+    """Reads the statements of one function."""
+
+    def __init__(self, read: Expressions, names: Names, report: Callable[[Refusal], None]) -> None:
+        self.read = read
+        self.names = names
+        self.report = report
+        self.declared = Declared(names)
+        self.block_names: dict[str, str] = {}
+        """What each block is called here, by what it is called there (the first of that name)."""
+
+    # -------------------------------------------------------------- lists of statements
+    def body(self, statements: list[ast.stmt], scope: Scope, frame: Frame) -> tuple[Stmt, ...]:
+        """The statements of a body. A refusal in one of them is reported, and the others are read all the same,
+        unless it declares what they need."""
+        made: list[Stmt] = []
+        for k, s in enumerate(statements):
+            try:
+                last = not made and frame.function and k == len(statements) - 1
+                root = self._root(s, scope, frame) if last else None
+                found = self.statement(s, scope, frame) if root is None else root
+            except Refusal as refusal:
+                if not _declares_nothing(s):
+                    raise
+                self.report(refusal)
+                continue
+            if isinstance(found, ir.Let):
+                rest = self.body(statements[k + 1 :], scope, frame)
+                return (*made, ir.Let(found.name, found.value, rest))
+            made += found
+        return tuple(made)
+
+    def _root(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | None:
+        """What the explicit root block of a function holds: that is the function's own."""
+        match s:
+            case ast.With(items=[ast.withitem(context_expr=ast.Call() as e)], body=inside) if (
+                dotted(e.func, self.read.aliases) in _BLOCKS
+                and isinstance(name := bound(e, "name", "**").get("name"), ast.Constant)
+                and name.value == "root"
+            ):
+                return self.body(inside, scope, frame)
+        return None
+
+    def statement(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
+        """One statement; a `let` without its body, which is what follows it."""
+        match s:
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                return (self.store(target, self.read.number(value, scope), scope),)
+            case ast.Assign(targets=[target], value=value):
+                return self.assign(target, value, scope, frame)
+            case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if type(op) in _IN_PLACE:
+                old = self.read.number(target, scope)
+                return (self.store(target, binary(_IN_PLACE[type(op)], old, self.read.number(value, scope), s), scope),)
+            case ast.AnnAssign(target=ast.Name() as target, value=value, annotation=kind):
+                return self.annotated(target, kind, value, scope, frame)
+            case ast.For(orelse=[]):
+                return loops(self, s, scope, frame)
+            case ast.While(test=test, body=inside, orelse=[]):
+                when = condition(self.read.number(test, scope), test)
+                return (ir.While(when, self.body(inside, scope.inner(), frame)),)
+            case ast.If(test=test, body=then, orelse=otherwise):
+                when = condition(self.read.number(test, scope), test)
+                first = self.body(then, scope.inner(), frame)
+                return (ir.If(when, first, self.body(otherwise, scope.inner(), frame)),)
+            case ast.With(items=items, body=inside):
+                return self.within(s, items, inside, scope, frame)
+            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Return(value=None | ast.Constant(value=None)):
+                return ()
+            case ast.Expr(value=ast.Call() as call):
+                return self.effect(call, scope, frame)
+        raise refuse("MS731", s, f"`{text_of(s)}` has no counterpart here")
+
+    # -------------------------------------------------------------- stores and lets
+    def store(self, target: ast.Subscript, value: Number, scope: Scope) -> Stmt:
+        """`A[i] = value`; the value is converted to the buffer's type."""
+        of = self.read.value(target.value, scope)
+        if not isinstance(of, Array):
+            raise refuse("MS733", target, f"`{text_of(target.value)}` is no buffer")
+        indices = self.read.indices(target, of.buffer, scope)
+        return ir.Store(of.buffer.name, indices, as_data(value, of.buffer.dtype))
+
+    def assign(self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
+        """A name for a buffer, an axis, a size or a value."""
+        name = dotted(value.func, self.read.aliases) if isinstance(value, ast.Call) else None
+        if isinstance(value, ast.Call) and name is not None:
+            if name.startswith("axis."):
+                declare_axes(self, target, value, scope, frame)
+                return ()
+            if name in _ALLOCATIONS | {"match_buffer"}:
+                if not isinstance(target, ast.Name):
+                    raise refuse("MS733", target, "a buffer has one name")
+                self.buffer(target, value, name, scope, frame)
+                return ()
+        return self.bind(target, self.read.value(value, scope), scope, frame)
+
+    def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
+        """Give a value its name."""
+        match target, value:
+            case ast.Name(id=name), Unnamed(dtype=dtype):
+                scope.bind(name, index(self.declared.symbol(name, dtype, target, frame), dtype))
+                return ()
+            case ast.Name(), Number():
+                return self.let(target, value, scope)
+            case ast.Name(id=name), _:
+                scope.bind(name, value)
+                return ()
+            case ast.Tuple(elts=targets), tuple() if len(targets) == len(value):
+                for t, v in zip(targets, value, strict=True):
+                    if isinstance(v, Number):
+                        raise refuse("MS731", target, "several values at once", help="write one assignment for each")
+                    self.bind(t, v, scope, frame)
+                return ()
+        raise refuse("MS731", target, f"nothing can be assigned to `{text_of(target)}`")
+
+    def let(self, target: ast.Name, value: Number, scope: Scope) -> ir.Let:
+        """`let`: what follows in the same body sees it."""
+        old = scope.names.get(target.id)
+        if (
+            isinstance(old, Number)
+            and isinstance(old.expr, Var)
+            and isinstance(scope.outer.get(old.expr.name), Let)
+            and target.id not in scope.own
+        ):
+            raise refuse(
+                "MS731", target, f"`{target.id}` is assigned again in a body inside",
+                "a `let` never changes", "make it a buffer of one element",
+            )  # fmt: skip
+        name = self.names.inside(target.id, scope.outer)
+        found = value.expr if value.index else data(value)
+        scope.bind(target.id, Number(Var(name, dtype_of(found)), value.dtype, value.index))
+        scope.outer[name] = Let(found)
+        return ir.Let(name, found, ())
+
+    def annotated(
+        self, target: ast.Name, kind: ast.expr, value: ast.expr | None, scope: Scope, frame: Frame
+    ) -> tuple[Stmt, ...] | ir.Let:
+        """`x: T.let = value`, `x: T.float32 = value`, `n: T.int32`."""
+        of = kind.value if isinstance(kind, ast.Subscript) else kind
+        if value is None:
+            dtype = self.read.value(ast.copy_location(ast.Call(of, [], []), kind), scope)
+            return self.bind(target, dtype, scope, frame)
+        return self.assign(target, value, scope, frame)
+
+    def buffer(self, target: ast.Name, call: ast.Call, name: str, scope: Scope, frame: Frame) -> None:
+        """`match_buffer` of a parameter or of a region, or an allocation."""
+        if name != "match_buffer":
+            made = allocation(self.read, self.declared, target, call, scope, frame)
+            frame.allocs.append(made)
+        elif (
+            call.args
+            and isinstance(call.args[0], ast.Name)
+            and isinstance(of := scope.names.get(call.args[0].id), Handle)
+        ):
+            made = self.declared.parameter(self.read, target, call, of, scope, frame)
+        else:
+            found = view(self.read, self.declared, target, call, scope, frame)
+            frame.views.append(found)
+            made = found.buffer
+        scope.bind(target.id, Array(made))
+
+    # -------------------------------------------------------------- with
+    def within(
+        self, s: ast.With, items: list[ast.withitem], inside: list[ast.stmt], scope: Scope, frame: Frame
+    ) -> tuple[Stmt, ...]:
+        """`with T.sblock(…)`, `with T.init()`, `with T.LetStmt(…) as x`."""
+        first, *others = items
+        if others:
+            inside = [ast.copy_location(ast.With(others, inside), s)]
+        call, target = first.context_expr, first.optional_vars
+        name = dotted(call.func, self.read.aliases) if isinstance(call, ast.Call) else None
+        assert isinstance(call, ast.Call) or name is None
+        match name, call:
+            case "block" | "sblock", ast.Call() if target is None:
+                return (block(self, s, call, inside, scope),)
+            case "init", ast.Call() if frame.init is None and not frame.function:
+                frame.init = self.body(inside, scope.inner(), frame)
+                return ()
+            case "LetStmt" | "Let" | "Bind", ast.Call(args=[value, *_]):
+                variable = bound(call, "value", "**", "var").get("var", target)
+                if isinstance(variable, ast.Name):
+                    inner = scope.inner()
+                    found = self.let(variable, self.read.number(value, inner), inner)
+                    return (ir.Let(found.name, found.value, self.body(inside, inner, frame)),)
+            case "decl_buffer" | "alloc_buffer" | "sblock_alloc_buffer", ast.Call() if isinstance(target, ast.Name):
+                inner = scope.inner()
+                self.buffer(target, call, name, inner, frame)
+                return self.body(inside, inner, frame)
+        raise refuse("MS731", call, f"`with {text_of(call)}` has no counterpart here")
+
+    # -------------------------------------------------------------- calls that are statements
+    def effect(self, call: ast.Call, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
+        """`T.reads(…)`, `T.where(…)`, `T.evaluate(…)`, …"""
+        match dotted(call.func, self.read.aliases):
+            case "reads":
+                frame.reads = self.regions(call, scope)
+            case "writes":
+                frame.writes = self.regions(call, scope)
+            case "where":
+                for e in call.args:
+                    found = condition(self.read.number(e, scope), e)
+                    frame.predicate = found if frame.predicate is None else Binary("and", frame.predicate, found)
+            case "block_attr" | "sblock_attr":
+                frame.notes += notes_of(self.read, bound(call, "attrs").get("attrs", call), scope)
+            case "func_attr":
+                frame.function_attributes(notes_of(self.read, bound(call, "attrs").get("attrs", call), scope))
+            case "evaluate":
+                return self.evaluate(bound(call, "value").get("value", call), scope)
+            case "buffer_store":
+                found_args = bound(call, "buffer", "value", "indices", "**")
+                target = ast.Subscript(found_args["buffer"], found_args["indices"], ast.Store())
+                value = self.read.number(found_args["value"], scope)
+                return (self.store(ast.copy_location(target, call), value, scope),)
+            case str() as name if name.startswith("axis."):
+                declare_axes(self, ast.copy_location(ast.Name("v", ast.Store()), call), call, scope, frame)
+            case _:
+                return self.evaluate(call, scope)
+        return ()
+
+    def evaluate(self, e: ast.expr, scope: Scope) -> tuple[Stmt, ...] | ir.Let:
+        """A call for its effect. What has none is only kept for what it reads."""
+        if isinstance(e, ast.Call) and dotted(e.func, self.read.aliases) in _HINTS:
+            return ()
+        n = self.read.number(e, scope)
+        if isinstance(n.expr, Call) and not n.index:
+            return (ir.Evaluate(n.expr),)
+        if constant(n) is not None or not any(isinstance(x, Load) for x in loads_of(n.expr)):
+            return ()
+        return self.let(ast.copy_location(ast.Name("unused", ast.Store()), e), n, scope)
+
+    def regions(self, call: ast.Call, scope: Scope) -> tuple[ir.Region, ...]:
+        """The regions of `T.reads` and `T.writes`, in a list or not."""
+        if call.keywords:
+            raise refuse("MS733", call, f"`{text_of(call.func)}` takes regions only")
+        match call.args:
+            case [ast.List(elts=given) | ast.Tuple(elts=given)]:
+                pass
+            case given:
+                pass
+        return tuple(self.read.region(e, scope) for e in given)
