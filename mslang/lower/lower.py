@@ -7,12 +7,14 @@ from mslang.ir.dtype import parts
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
+from mslang.lower.align import align
 from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
 from mslang.lower.init import hoist
 from mslang.lower.kernel import Kernel
 from mslang.lower.place import place
 from mslang.target.description import Target
+from mslang.transform.alignment import alignments
 
 
 def lower(program: Program, target: Target) -> Kernel:
@@ -24,7 +26,8 @@ def lower(program: Program, target: Target) -> Kernel:
     _check_decided(program)
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-    return Kernel(program.name, program.params, resolve(hoist(place(flatten(program)))), dynamic)
+    body = align(place(flatten(program)), alignments(program))
+    return Kernel(program.name, program.params, resolve(hoist(body)), dynamic)
 
 
 def _check_types(program: Program) -> None:

@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.ops.table import PRIMITIVES
+from mslang.transform.alignment import storage_align
 from mslang.transform.annotate import annotate, unannotate
+from mslang.transform.block_layout import reorder_block_iter_var, transform_block_layout
 from mslang.transform.blockize import blockize
+from mslang.transform.cache_index import cache_index
 from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
 from mslang.transform.fission import fission, merge
+from mslang.transform.epilogue import fuse_reduction_epilogue
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
 from mslang.transform.kinds import bind, parallel, unroll, vectorize
+from mslang.transform.layout import transform_layout
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
@@ -47,7 +52,13 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "blockize": blockize,
         "decompose_reduction": decompose_reduction,
         "rfactor": rfactor,
+        "fuse_reduction_epilogue": fuse_reduction_epilogue,
         "set_scope": set_scope,
+        "cache_index": cache_index,
+        "storage_align": storage_align,
+        "transform_layout": transform_layout,
+        "transform_block_layout": transform_block_layout,
+        "reorder_block_iter_var": reorder_block_iter_var,
         "reindex_cache_write": reindex_cache_write,
         "reindex_cache_read": reindex_cache_read,
         "reindex": reindex,
