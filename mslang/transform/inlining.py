@@ -68,8 +68,8 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     """
     primitive = "compute_inline"
     path = block_path(program, block, primitive)
-    formula = _formula(program, path, primitive)
-    _require_inner(program, path, formula.buffer, primitive)
+    formula = complete_formula(program, path, primitive)
+    require_inner(program, path, formula.buffer, primitive)
     inlined = block_at(path)
     users = consumers(program, path)
     if not users:
@@ -106,7 +106,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     for user in users:
         after = path_to_block(done, user.name) or ()
         require_final(program, producers(program, path), loops_above(after), user.name, primitive)
-        _require_covered(done, after, primitive)
+        require_covered(done, after, primitive)
     into = tuple(BlockRef(b.name) for b in users)
     return Outcome(
         done,
@@ -149,10 +149,10 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     """
     primitive = "reverse_compute_inline"
     path = block_path(program, block, primitive)
-    formula = _formula(program, path, primitive)
+    formula = complete_formula(program, path, primitive)
     maker, buffer = _maker(program, path, primitive)
-    made = _formula(program, maker, primitive)
-    _require_inner(program, maker, buffer, primitive)
+    made = complete_formula(program, maker, primitive)
+    require_inner(program, maker, buffer, primitive)
     require_order(program, path, primitive)
     _require_folds(path, maker, primitive)
     folded, axes = block_at(path), axis_ranges(block_at(maker))
@@ -166,7 +166,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
             f"block `{block_at(maker).name}` stores, cannot be inverted",
             why="each element must come from one value of the axes, by one affine map",
         )
-    if not _made_for_all(maker, made, arith.relax(loads[0], axis_ranges(folded))):
+    if not made_for_all(maker, made, arith.relax(loads[0], axis_ranges(folded))):
         raise refuse(
             "MS332",
             primitive,
@@ -175,7 +175,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         )
     values = {n: arith.simplify(e, axes) for n, e in at_element(inverted, made.indices).items()}
     conditions = (
-        *_limits(folded, values, loads[0], made.indices, axes),
+        *limits(folded, values, loads[0], made.indices, axes),
         *(substitute(c, values) for c in portable_predicate(path) or ()),
     )
     value = map_expr(
@@ -190,7 +190,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
 
 
 # ------------------------------------------------------------------ conditions
-def _formula(program: Program, path: Path, primitive: str) -> Store:
+def complete_formula(program: Program, path: Path, primitive: str) -> Store:
     """The formula of the block at the end of a path, which must be complete."""
     block = block_at(path)
     if block.init is not None:
@@ -209,7 +209,8 @@ def _formula(program: Program, path: Path, primitive: str) -> Store:
     return formula
 
 
-def _require_inner(program: Program, path: Path, buffer: str, primitive: str) -> None:
+def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> None:
+    """What the block at the end of a path writes must be needed in its scope only (MS343), and not viewed (MS352)."""
     if is_output(program, path):
         raise refuse(
             "MS343", primitive, f"block `{block_at(path).name}` is an output block", why=f"`{buffer}` is needed outside"
@@ -218,7 +219,8 @@ def _require_inner(program: Program, path: Path, buffer: str, primitive: str) ->
         raise refuse("MS352", primitive, f"there is a view of `{buffer}`", why="what it stands for would be gone")
 
 
-def _require_covered(program: Program, path: Path, primitive: str) -> None:
+def require_covered(program: Program, path: Path, primitive: str) -> None:
+    """What the block at the end of a path reads must surely be written before (MS332)."""
     reason = why_not_covered(program, path)
     if reason is not None:
         raise refuse(
@@ -249,7 +251,7 @@ def _maker(program: Program, path: Path, primitive: str) -> tuple[Path, str]:
     return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
 
 
-def _made_for_all(maker: Path, made: Store, read: Box) -> bool:
+def made_for_all(maker: Path, made: Store, read: Box) -> bool:
     """Does a block surely store each element of a box, of which parts may lie outside of the buffer?"""
     stored = Region(made.buffer, tuple(Range(i, ONE) for i in made.indices))
     written = produced_box(maker, stored, ())
@@ -286,7 +288,7 @@ def _require_folds(path: Path, maker: Path, primitive: str) -> None:
         )
 
 
-def _limits(
+def limits(
     block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], stored: Sequence[Expr], axes: Mapping[str, Range]
 ) -> tuple[Expr, ...]:
     """What must hold of the producer's axes for an element to be one that the block loads."""
@@ -321,9 +323,9 @@ def _folded(
     after = path_to_block(done, fused.name) or ()
     require_order(done, after, primitive)
     require_final(done, producers(done, after), loops_above(after), fused.name, primitive)
-    _require_covered(done, after, primitive)
+    require_covered(done, after, primitive)
     for user in consumers(done, after):
-        _require_covered(done, path_to_block(done, user.name) or (), primitive)
+        require_covered(done, path_to_block(done, user.name) or (), primitive)
     into = (BlockRef(fused.name),)
     return Outcome(
         done,

@@ -1,0 +1,223 @@
+"""Reducers: how values are combined, as data, and which of them an update is.
+
+A reducer of `n` buffers combines what there is so far, the variables `so_far(0)`, `so_far(1)`, …, with what is new,
+`new(0)`, …; one expression a buffer. What is combined in any order from the identity on gives the same, if the
+reducer is not `ordered`; one that is may be taken apart, but what it combines must keep its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import product
+
+import msgspec
+
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
+from mslang.ir.program import Block, Let, Stmt, Store
+from mslang.ir.reduction import highest, lowest, update_of
+from mslang.ir.visit import loads_of, map_expr, substitute, walk
+
+
+class Extreme(StrEnum):
+    """An end of what a type can hold."""
+
+    LOWEST = "lowest"
+    HIGHEST = "highest"
+
+
+class Reducer(msgspec.Struct, frozen=True):
+    """A way to combine values.
+
+    `identity` gives, for each buffer, what leaves the others as they are; `combine` is over `so_far(k)` and `new(k)`.
+    An `ordered` one is associative but does not commute (the first of equals wins). Constants keep their types.
+    """
+
+    name: str
+    identity: tuple[int | float | Extreme, ...]
+    combine: tuple[Expr, ...]
+    ordered: bool = False
+
+
+class Match(msgspec.Struct, frozen=True):
+    """What some updates are: a reducer, and what they combine in."""
+
+    reducer: Reducer
+    values: tuple[Expr, ...]
+
+
+def so_far(k: int) -> Var:
+    """What buffer `k` holds before."""
+    return Var(f"x{k}")
+
+
+def new(k: int) -> Var:
+    """What is combined with what buffer `k` holds."""
+    return Var(f"y{k}")
+
+
+def identity_of(reducer: Reducer, k: int, dtype: str) -> Const:
+    """The identity of buffer `k` as a literal."""
+    match reducer.identity[k]:
+        case Extreme.LOWEST:
+            return lowest(dtype)
+        case Extreme.HIGHEST:
+            return highest(dtype)
+        case number:
+            return Const(float(number) if is_float(dtype) else int(number), dtype)
+
+
+def combined(reducer: Reducer, before: Sequence[Expr], values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """What a reducer makes of what there is and what is new."""
+    given = {so_far(k).name: e for k, e in enumerate(before)} | {new(k).name: e for k, e in enumerate(values)}
+
+    def put(e: Expr) -> Expr | None:
+        match e:
+            case Var(name=n):
+                return given.get(n)
+            case Call(name=n, args=xs):
+                return Call(n, xs, dtype_of(xs[0]))
+        return None
+
+    return tuple(map_expr(e, put) for e in reducer.combine)
+
+
+# ------------------------------------------------------------------ the known ones
+def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
+    """The best value and where it is; of equals the first, the last, the one of the least or of the greatest index."""
+    x, y, i, j = so_far(1), new(1), so_far(0), new(0)
+    pick = {">": "max", "<": "min"}[better]
+    same = Binary("==", x, y)
+    keeps: tuple[tuple[str, Expr, Expr | None, bool], ...] = (
+        ("first", Binary(f"{better}=", x, y), Binary(better, y, x), True),
+        ("last", Binary(better, x, y), Binary(f"{better}=", y, x), True),
+        ("least index", _or(Binary(better, x, y), _and(same, Binary("<", i, j))), None, False),
+        ("greatest index", _or(Binary(better, x, y), _and(same, Binary(">", i, j))), None, False),
+    )
+    values = (
+        Select(Binary(f"{better}=", x, y), x, y),
+        Select(Binary(better, x, y), x, y),
+        Select(Binary(better, y, x), y, x),
+        Select(Binary(f"{better}=", y, x), y, x),
+        Binary(pick, x, y),
+    )
+    for (which, keep, replace, ordered), value in product(keeps, values):
+        wheres = [Select(keep, i, j)] + ([] if replace is None else [Select(replace, j, i)])
+        for where in wheres:
+            yield Reducer(f"{name}, the {which} of equals", (-1, extreme), (where, value), ordered)
+    for which, index in (("least index", "<"), ("greatest index", ">")):
+        take = _or(Binary(better, y, x), _and(same, Binary(index, j, i)))
+        for value in values:
+            yield Reducer(f"{name}, the {which} of equals", (-1, extreme), (Select(take, j, i), value))
+
+
+def _or(a: Expr, b: Expr) -> Expr:
+    return Binary("or", a, b)
+
+
+def _and(a: Expr, b: Expr) -> Expr:
+    return Binary("and", a, b)
+
+
+def _plain(name: str, op: str, identity: int | Extreme, buffers: int = 1) -> Reducer:
+    combine = tuple(Binary(op, so_far(k), new(k)) for k in range(buffers))
+    return Reducer(name, (identity,) * buffers, combine)
+
+
+BUILTIN: tuple[Reducer, ...] = (
+    _plain("sum", "+", 0),
+    _plain("product", "*", 1),
+    _plain("min", "min", Extreme.HIGHEST),
+    _plain("max", "max", Extreme.LOWEST),
+    _plain("two sums", "+", 0, 2),
+    *_argument("argmax", ">", Extreme.LOWEST),
+    *_argument("argmin", "<", Extreme.HIGHEST),
+)
+"""The reducers that are always known."""
+
+
+# ------------------------------------------------------------------ matching
+def match_reducer(updates: Sequence[Store], reducers: Sequence[Reducer] = BUILTIN) -> Match | None:
+    """The first reducer of which some stores, meant to happen at once, are the update; None if there is none.
+
+    Operands of operators that commute may stand in any order, and comparisons either way round. What is combined in
+    must not read the buffers that are updated.
+    """
+    written = {s.buffer for s in updates}
+    loads = {so_far(k).name: Load(s.buffer, s.indices, _stored(s)) for k, s in enumerate(updates)}
+    for reducer in reducers:
+        if len(reducer.combine) != len(updates):
+            continue
+        for found in _unify_all(reducer.combine, tuple(s.value for s in updates), loads):
+            values = tuple(found.get(new(k).name) for k in range(len(updates)))
+            given = tuple(v for v in values if v is not None)
+            if len(given) == len(values) and not any(x.buffer in written for v in given for x in loads_of(v)):
+                return Match(reducer, given)
+    return None
+
+
+def combines_in_any_order(block: Block, reducers: Sequence[Reducer] = BUILTIN) -> bool:
+    """May what a block stores be combined in any order? So it may where each buffer is updated by sums, products,
+    minima or maxima alone, or all stores together are the update of a reducer that keeps no order."""
+    written = {r.buffer for r in block.writes}
+    stores = [s for s in walk(block.body) if isinstance(s, Store) and s.buffer in written]
+    how = {(s.buffer, u.op) if u is not None else None for s in stores for u in (update_of(s),)}
+    crossing = any(x.buffer in written and x.buffer != s.buffer for s in stores for x in loads_of(s.value))
+    if None not in how and len(how) == len({s.buffer for s in stores}) and not crossing:
+        return True
+    found = match_reducer(at_once(block.body), reducers)
+    return found is not None and not found.reducer.ordered
+
+
+def at_once(body: tuple[Stmt, ...]) -> tuple[Store, ...]:
+    """The stores after some `let`s, which are put in: what they store is computed before any of them."""
+    lets: dict[str, Expr] = {}
+    while len(body) == 1 and isinstance(body[0], Let):
+        lets[body[0].name] = substitute(body[0].value, lets)
+        body = body[0].body
+    return tuple(Store(s.buffer, s.indices, substitute(s.value, lets)) for s in body if isinstance(s, Store))
+
+
+def _stored(s: Store) -> str:
+    return dtype_of(s.value)
+
+
+_COMMUTES = frozenset({"+", "*", "min", "max", "and", "or", "==", "!=", "&", "|", "^"})
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _unify_all(
+    patterns: Sequence[Expr], exprs: Sequence[Expr], bound: Mapping[str, Expr]
+) -> Iterator[Mapping[str, Expr]]:
+    """The ways in which expressions are instances of patterns, given what some variables of these stand for."""
+    if not patterns:
+        yield bound
+        return
+    for first in _unify(patterns[0], exprs[0], bound):
+        yield from _unify_all(patterns[1:], exprs[1:], first)
+
+
+def _unify(pattern: Expr, e: Expr, bound: Mapping[str, Expr]) -> Iterator[Mapping[str, Expr]]:
+    match pattern, e:
+        case Var(name=n), _:
+            if n not in bound:
+                yield {**bound, n: e}
+            elif bound[n] == e:
+                yield bound
+        case Const(value=a), Const(value=b):
+            if a == b:
+                yield bound
+        case Binary(op=op, left=left, right=right), Binary(op=other, left=a, right=b):
+            if op == other:
+                yield from _unify_all((left, right), (a, b), bound)
+            if _MIRRORED.get(op, op if op in _COMMUTES else "") == other:
+                yield from _unify_all((left, right), (b, a), bound)
+        case Unary(op=op, operand=x), Unary(op=other, operand=y) if op == other:
+            yield from _unify(x, y, bound)
+        case Cast(dtype=d, operand=x), Cast(dtype=other, operand=y) if d == other:
+            yield from _unify(x, y, bound)
+        case Select(condition=c, then=t, otherwise=o), Select(condition=d, then=u, otherwise=p):
+            yield from _unify_all((c, t, o), (d, u, p), bound)
+        case Call(name=n, args=xs), Call(name=other, args=ys) if n == other and len(xs) == len(ys):
+            yield from _unify_all(xs, ys, bound)
