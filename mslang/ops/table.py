@@ -80,7 +80,6 @@ PRIMITIVES = (
         Param("condition", Kind.CONDITION),
         gives=(Kind.LOOP, Kind.LOOP),
         consumes=("loop",),
-        planned=True,
     ),
     _primitive("parallel", "loop kinds", _LOOP),
     _primitive("vectorize", "loop kinds", _LOOP),

@@ -7,7 +7,7 @@ before) is copied too, so that each part can be scheduled for itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ def parted(program: Program, path: Path, parts: Sequence[Part], primitive: str) 
         ScheduleError: MS310, a loop that runs at once would share something with other iterations.
     """
     old = loop_at(path)
-    divided = _divided(path)
+    divided = divided_by(path, (old.var,))
     own = private_buffers(program, path)
     taken = taken_names(program) | {s.var for p in parts for s in p.loops}
     stmts: list[Stmt] = []
@@ -60,7 +60,7 @@ def parted(program: Program, path: Path, parts: Sequence[Part], primitive: str) 
     for k, p in enumerate(parts):
         ranges = ranges_above(path) | {s.var: loop_range(s) for s in p.loops}
         body = substitute_loops(old.body, {old.var: p.value}, ranges)
-        body = _going_on(program, body, divided, ranges) if k else body
+        body = going_on(program, body, divided, ranges) if k else body
         if p.suffix:
             copy = cloned(body, own, p.suffix, taken)
             body, buffers = copy.body, [*buffers, *copy.buffers]
@@ -148,19 +148,18 @@ def with_buffers(program: Program, path: Path, buffers: Sequence[Buffer]) -> Pro
 
 
 # ------------------------------------------------------------------ reductions that are cut
-def _divided(path: Path) -> frozenset[str]:
-    """The blocks whose reduction the loop at the end of a path is a part of."""
-    var = loop_at(path).var
+def divided_by(path: Path, variables: Collection[str]) -> frozenset[str]:
+    """The blocks under the loop at the end of a path whose reduction runs along some of the loops around them."""
     return frozenset(
         block_at(q).name
         for q in leaf_paths(path)
         if block_at(q).init is not None
-        and any(a.kind == "reduce" and reaches(var, a.binding, q) for a in block_at(q).axes)
+        and any(a.kind == "reduce" and reaches(v, a.binding, q) for a in block_at(q).axes for v in variables)
     )
 
 
-def _going_on(
-    program: Program, body: tuple[Stmt, ...], divided: frozenset[str], ranges: dict[str, Range]
+def going_on(
+    program: Program, body: tuple[Stmt, ...], divided: frozenset[str], ranges: Mapping[str, Range]
 ) -> tuple[Stmt, ...]:
     """Statements in which the blocks `divided` go on with a reduction that others began: they say that they read what
     they update, and have no init where it surely never runs."""
@@ -169,7 +168,7 @@ def _going_on(
         match s:
             case For():
                 inside = {**ranges, s.var: loop_range(s)}
-                out.append(replace(s, body=_going_on(program, s.body, divided, inside)))
+                out.append(replace(s, body=going_on(program, s.body, divided, inside)))
             case Block(name=n) if n in divided:
                 update = replace(s, init=None)
                 reads = tuple(r for r in infer_regions(update, all_buffers(program))[0] if r not in s.reads)
@@ -180,5 +179,5 @@ def _going_on(
     return tuple(out)
 
 
-def _above_zero(binding: Expr, ranges: dict[str, Range]) -> bool:
+def _above_zero(binding: Expr, ranges: Mapping[str, Range]) -> bool:
     return arith.proved(Binary("<=", ONE, binding), ranges)

@@ -13,8 +13,8 @@ from mslang.transform.blockize import blockize
 from mslang.transform.cache_index import cache_index
 from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
-from mslang.transform.fission import fission, merge
 from mslang.transform.epilogue import fuse_reduction_epilogue
+from mslang.transform.fission import fission, merge
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
 from mslang.transform.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.layout import transform_layout
@@ -26,6 +26,7 @@ from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.rfactor import rfactor
+from mslang.transform.specialize import specialize
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
     {s.name: not_yet(s.name) for s in PRIMITIVES if s.planned}
@@ -37,6 +38,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "loop_partition": loop_partition,
         "fission": fission,
         "merge": merge,
+        "specialize": specialize,
         "parallel": parallel,
         "vectorize": vectorize,
         "unroll": unroll,
