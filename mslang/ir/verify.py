@@ -40,7 +40,7 @@ from mslang.ir.program import (
     View,
     While,
 )
-from mslang.ir.region import infer_regions
+from mslang.ir.region import infer_regions, touched_by_data
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -306,10 +306,13 @@ class _Statements:
         """Each access is to a buffer whose region is declared, and none is provably outside of it."""
         ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
         reads, writes = infer_regions(b, self.buffers)
+        unknown = touched_by_data(b)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
-                elif all(covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same):
+                elif r.buffer not in unknown and all(
+                    covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same
+                ):
                     yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")

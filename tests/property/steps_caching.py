@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
@@ -63,13 +65,77 @@ def _reindex_cache(write: bool) -> Maker:
     return maker
 
 
+def _cache_index(steps: Steps, p: Program) -> Step | None:
+    """Of a block that has an index which is more than an axis."""
+    found = [
+        b.name
+        for b in blocks_of(p.body)
+        if any(isinstance(d.start, Binary) for r in b.reads if r not in b.writes for d in r.ranges)
+    ]
+    if not found:
+        return None
+    block, scope = BlockRef(steps.rng.choice(found)), steps.rng.choice(["global", "local"])
+    return "cache_index", (block, scope), {"threshold": steps.rng.choice([0, 0, 1, 2])}
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "cache_inplace": _cache_inplace,
+        "cache_index": _cache_index,
         "reindex": _reindex,
         "reindex_cache_read": _reindex_cache(False),
         "reindex_cache_write": _reindex_cache(True),
     }
 )
 
-FAMILY = Family(steps=STEPS, weights=MappingProxyType(dict.fromkeys(STEPS, 2)))
+
+# ------------------------------------------------------------------ programs
+def _updates(rng: random.Random) -> Program:
+    """A buffer made, changed in place once or twice, and read."""
+    b = ProgramBuilder("updates")
+    n, m = rng.choice([4, 6, 8]), rng.choice([3, 4])
+    a, w, o = b.input("A", (n, m)), b.input("W", (m,)), b.output("O", (n, m))
+    given = rng.random() < 0.3
+    t = b.inout("T", (n, m)) if given else b.alloc("T", (n, m))
+    if not given:
+        with b.block("make", spatial("i", n), spatial("j", m)) as (i, j):
+            t[i, j] = a[i, j] + 1.0
+    for k in range(rng.randint(1, 2)):
+        match rng.choice(["add", "part", "sum"]):
+            case "add":
+                with b.block(f"change{k}", spatial("i", n), spatial("j", m)) as (i, j):
+                    t[i, j] = t[i, j] + w[j]
+            case "part":
+                with b.block(f"change{k}", spatial("i", n // 2), spatial("j", m)) as (i, j):
+                    t[i * 2, j] = maximum(t[i * 2, j], w[j])
+            case _:
+                with b.block(f"change{k}", spatial("i", n), spatial("j", m), reduce("k", m), init=()) as (i, j, r):
+                    t[i, j] += a[i, r]
+    with b.block("use", spatial("i", n), spatial("j", m)) as (i, j):
+        o[i, j] = t[i, j] - a[i, j]
+    return b.finish()
+
+
+def _lookups(rng: random.Random) -> Program:
+    """Loads at places that take some computing: scaled, wrapped, or looked up."""
+    b = ProgramBuilder("lookups")
+    n, m = rng.choice([6, 8, 12]), rng.choice([3, 4, 5])
+    a, o = b.input("A", (n, m)), b.output("O", (n, m))
+    t = b.alloc("T", (n, m))
+    with b.block("first", spatial("i", n), spatial("j", m)) as (i, j):
+        t[i, j] = a[i, j] * 2.0
+    up = rng.choice([1, 2, 3])
+    with b.block("scale", spatial("i", n), spatial("j", m)) as (i, j):
+        match rng.choice(["scaled", "wrapped", "both", "turned"]):
+            case "scaled":
+                o[i, j] = t[(i * up + 1) // (up + 1), j] + a[i, (j * up + 1) // (up + 1)]
+            case "wrapped":
+                o[i, j] = t[(i + 2) % n, j] + t[(i + 2) % n, (j + 1) % m]
+            case "both":
+                o[i, j] = t[(i * m + j) // m, (i * m + j) % m] - a[(i * m + j) // m, j]
+            case _:
+                o[i, j] = t[n - 1 - i, m - 1 - j] + a[n - 1 - i, j]
+    return b.finish()
+
+
+FAMILY = Family(steps=STEPS, weights=MappingProxyType(dict.fromkeys(STEPS, 2)), programs=(_updates, _updates, _lookups))
