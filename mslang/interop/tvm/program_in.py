@@ -31,6 +31,9 @@ from mslang.ir.program import (
 from mslang.ir.verify import RESERVED, verify
 from mslang.ir.visit import fresh, walk
 
+DIRECTIONS = "mslang.directions"
+"""The attribute of a function that holds its parameters' directions, where they are not told by its body."""
+
 
 def programs(text: str | bytes) -> dict[str, Program]:
     """The programs of a graph, by the names that TVM's module gives its functions.
@@ -102,13 +105,24 @@ class Reader:
             body = self.body(g.field(block, "body"))
         else:
             body = self.body(g.field(function, "body"))
+        said = self._directions(function)
+        told = said if len(said) == len(params) else [direction(b.name, body) for b in params]
         return Program(
             self.name,
-            tuple(Param(b, _direction(b.name, body)) for b in params),
+            tuple(Param(b, d) for b, d in zip(params, told, strict=True)),
             body,
             allocs,
             annotations=notes,
         )
+
+    def _directions(self, function: Node) -> list[str]:
+        """The parameters' directions, where our own writer has said them."""
+        g = self.graph
+        attrs = g.at(function, "attrs") if g.has(function, "attrs") else None
+        if attrs is None or "__dict__" not in attrs.fields:
+            return []
+        found = next((v for k, v in g.pairs(attrs.fields["__dict__"]) if g.text(k) == DIRECTIONS), None)
+        return [] if found is None else [g.text(x) for x in g.items(found)]
 
     def _is_buffer(self, ref: object) -> bool:
         node = self.graph.node(ref)
@@ -333,7 +347,7 @@ class Reader:
         raise unsupported(f"an annotation that holds a {node.type}")
 
 
-def _direction(buffer: str, body: tuple[Stmt, ...]) -> str:
+def direction(buffer: str, body: tuple[Stmt, ...]) -> str:
     """What a parameter is: read only; written before anything reads it; or both."""
     written = False
     for s in walk(body, into_blocks=False):

@@ -6,6 +6,8 @@ from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
 from mslang.interop.tvm.graph import GraphWriter
+from mslang.interop.tvm.names import block_out
+from mslang.interop.tvm.program_in import DIRECTIONS, direction
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Const, dtype_of
 from mslang.ir.program import (
@@ -56,8 +58,11 @@ class _Writer:
         if p.dynamic:
             raise unsupported("a size known only at the call, in what is written for TVM,")
         params = [self._buffer(q.buffer) for q in p.params]
-        root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=p.annotations))
+        root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=p.annotations), "root")
+        directions = [q.direction for q in p.params]
         attrs = [("global_symbol", g.string(function)), ("s_tir", self._true()), ("tirx.noalias", self._true())]
+        if directions != [direction(q.buffer.name, p.body) for q in p.params]:
+            attrs.append((DIRECTIONS, g.array([g.string(d) for d in directions])))
         ty = g.add("ir.Type", {"span": 0})
         main = g.add(
             "tirx.PrimFunc",
@@ -150,7 +155,7 @@ class _Writer:
             case For():
                 return [self._loop(s)]
             case Block():
-                return [self._realize(s)]
+                return [self._realize(s, block_out(s.name))]
             case If(condition=c, then=then, otherwise=otherwise):
                 fields = {
                     "span": 0,
@@ -201,7 +206,7 @@ class _Writer:
     def _axis(self, a: Axis) -> int:
         return self._iter(self._range(Range(ZERO, a.extent)), self.expressions.bind(a.name), _AXES[a.kind])
 
-    def _realize(self, s: Block) -> int:
+    def _realize(self, s: Block, name: str) -> int:
         g, e = self.graph, self.expressions
         bindings = [e.index(a.binding) for a in s.axes]
         predicate = e.condition(substitute(s.predicate, {a.name: a.binding for a in s.axes}))
@@ -218,7 +223,7 @@ class _Writer:
                 "iter_vars": g.array(axes),
                 "reads": g.array([self._region(r) for r in s.reads]),
                 "writes": g.array([self._region(r) for r in s.writes]),
-                "name_hint": g.string(s.name),
+                "name_hint": g.string(name),
                 "alloc_buffers": g.array(allocs),
                 "match_buffers": g.array(views),
                 "annotations": self._annotations(s.annotations),

@@ -30,8 +30,9 @@ from mslang.interop.tvm.instructions import (
 )
 from mslang.interop.tvm.state import ROOT, State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
-from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of
+from mslang.ir.arith import simplify
+from mslang.ir.program import Block, For, Program
+from mslang.ir.visit import blocks_of, walk
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import sampling
 from mslang.schedule.arguments import bind
@@ -55,6 +56,10 @@ class Imported(msgspec.Struct, frozen=True):
 def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None, seed: int = 0) -> Imported:
     """The pinned trace of ours that a trace of TVM's stands for on a program.
 
+    Where it does the same as in TVM, sampled sizes stay decisions, pinned to the values that TVM's trace has. TVM
+    looks at these values when it decides what is legal and how large a moved block's loops are, and ours never does:
+    where the outcome would differ, they are written as the numbers that they are.
+
     Args:
         program: what TVM's trace was recorded for.
         trace: TVM's trace.
@@ -65,12 +70,42 @@ def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None
         MsError: MS742 an instruction that mslang has not; MS743 it does not fit the program; or what the primitive
             says that refuses, with the instruction named.
     """
-    return _Import(program, trace, seed).run(target)
+    plain = _attempt(program, trace, seed, target, literal=True)
+    open_ = _attempt(program, trace, seed, target, literal=False)
+    match open_, plain:
+        case Imported(), Imported() if _extents(open_.program) != _extents(plain.program):
+            return _closed(plain, "its loops would run further")
+        case Imported(), _:
+            return open_
+        case MsError(), Imported():
+            return _closed(plain, open_.diagnostic.message)
+    assert isinstance(open_, MsError)
+    raise plain if isinstance(plain, MsError) else open_
+
+
+def _attempt(program: Program, trace: TvmTrace, seed: int, target: str | None, *, literal: bool) -> Imported | MsError:
+    try:
+        return _Import(program, trace, seed, literal).run(target)
+    except MsError as error:
+        return error
+
+
+def _closed(found: Imported, why: str) -> Imported:
+    note = Diagnostic("MS744", "the sizes sampled are written as numbers", severity=Severity.WARNING, why=why)
+    return msgspec.structs.replace(found, notes=(*found.notes, note))
+
+
+def _extents(program: Program) -> tuple[object, ...]:
+    """The iterations of every loop, and the place of every block."""
+    return tuple(
+        simplify(s.extent) if isinstance(s, For) else s.name for s in walk(program.body) if isinstance(s, For | Block)
+    )
 
 
 class _Import:
-    def __init__(self, program: Program, trace: TvmTrace, seed: int) -> None:
+    def __init__(self, program: Program, trace: TvmTrace, seed: int, literal: bool) -> None:
         self.source = trace
+        self.literal = literal
         self.drawing = Drawing(seed)
         self.session = Session(program, self.drawing)
         self.state = State(self.session)
@@ -178,6 +213,8 @@ class _Import:
         raise misfit(f"`{inst.kind}` is not given what it takes")
 
     def _drawn(self, op: str, name: str, given: object, *args: object) -> tuple[object, ...]:
+        if self.literal and given is not None and op != "compute_location":
+            return given if isinstance(given, tuple) else (given,)
         address, k = name, 0
         while address in self.addresses or self.session.named(address) is not None:
             k += 1
