@@ -22,7 +22,8 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def _declared(b: Buffer) -> str:
-    scope = "" if b.scope == "global" else f" @ {b.scope}"
+    strides = "" if b.strides is None else f"(strides = [{', '.join(map(print_expr, b.strides))}])"
+    scope = "" if b.scope == "global" and not strides else f" @ {b.scope}{strides}"
     return f"{b.name}: {b.dtype}[{', '.join(map(print_expr, b.shape))}]{scope}"
 
 

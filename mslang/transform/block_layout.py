@@ -12,9 +12,9 @@ from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, View
 from mslang.ir.visit import free_vars, fresh, map_region, substitute
+from mslang.transform.filling import trivial_nest
 from mslang.transform.index_maps import NoImage, image, why_not_fitting
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
-from mslang.transform.filling import trivial_nest
 from mslang.transform.position import block_at, block_path, taken_names
 from mslang.transform.rewrite import put, substitute_loops, tidy
 from mslang.transform.scoped import Scope, map_accesses

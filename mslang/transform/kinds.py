@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
+from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, free_vars, walk
+from mslang.ir.visit import Path, free_vars, walk, walk_expr
 from mslang.transform.carried import leaf_paths, why_not_data_parallel, why_not_independent
 from mslang.transform.legality import why_not_reduction
 from mslang.transform.outcome import LoopRef, Outcome, refuse
@@ -150,6 +151,9 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
         - an axis that there is not
         - a loop that has another kind already (asked again for the same, nothing changes)
         - a loop around or inside another of the same axis, around a `blockIdx` loop, or inside a vectorized one
+        - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
+        - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
+          for all sizes: one launch has as many threads everywhere
         - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
         - a block below whose bindings are not affine, or a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
@@ -176,12 +180,51 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
                 help="bind each loop of a nest to an axis of its own, blocks outside of threads",
             )
     _require_no_kind(old, "bind", (axis, *(() if axis in _BLOCK_AXES else sorted(_BLOCK_AXES))))
+    _require_launchable(path, axis)
     if not (axis.startswith("threadIdx") and _reduces(program, path)):
         _require_independent(program, path, "bind")
     return Outcome(put(program, path, replace(old, kind=axis)))
 
 
 _BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
+
+
+def _require_launchable(path: Path, axis: str) -> None:
+    """What a launch of a kernel fixes must be known, and one, for all of it."""
+    loop = loop_at(path)
+    outer = free_vars(loop.extent) | free_vars(loop.start)
+    if outer:
+        raise refuse(
+            "MS395",
+            "bind",
+            f"the bounds of loop `{loop.var}` depend on `{min(outer)}`",
+            why="a launch has the same blocks and threads for all of its iterations",
+            help="`split` the loop by a number, and bind that part",
+        )
+    sizes = [x for x in walk_expr(loop.extent) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)]
+    if sizes and axis not in _BLOCK_AXES:
+        raise refuse(
+            "MS395",
+            "bind",
+            f"the extent of loop `{loop.var}` depends on `{sizes[0].text}`, a size known only at the call",
+            why=f"the extent of {axis} is fixed when the kernel is compiled",
+            help="`split` the loop by a number, bind that part, and the rest to blockIdx",
+        )
+    top = next((s for s in _around(path) if s.kind in THREAD_AXES), loop)
+    bound = [s for s in walk((top,)) if isinstance(s, For) and s is not loop and s.kind.startswith("threadIdx")]
+    if axis.startswith("threadIdx"):
+        bound = [replace(loop, kind=axis), *bound]
+    first: dict[str, For] = {}
+    for s in bound:
+        other = first.setdefault(s.kind, s)
+        if arith.decide(Binary("==", s.extent, other.extent)) is arith.Verdict.REFUTED:
+            raise refuse(
+                "MS395",
+                "bind",
+                f"loops `{other.var}` and `{s.var}` of {s.kind} would belong to one launch, with different extents",
+                why=f"one has {print_expr(other.extent)} iterations, the other {print_expr(s.extent)}",
+                help="`split` the longer by the extent of the shorter, and bind that part",
+            )
 
 
 def _reduces(program: Program, path: Path) -> bool:
