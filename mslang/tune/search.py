@@ -40,10 +40,10 @@ AHEAD = 2
 """Candidates compiled ahead of the one that runs, for each worker."""
 
 REMEASURED = 3
-"""So many of the fastest are measured again at the end, on dense inputs too."""
+"""So many of the fastest at least are measured again at the end, on dense inputs too."""
 
 TRIED_AGAIN = 12
-"""So many of the fastest at most, where some do not stand the second measurement."""
+"""So many of the fastest at most, where some do not stand the second measurement, or do not come near the first."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -251,17 +251,19 @@ class Search:
     def _confirm(self, reason: str) -> bool:
         """Measure the fastest again, one after another with nothing beside them, and verify them on dense inputs.
 
-        One that does not stand it is no longer the best, and the next takes its place. Returns whether one did.
+        One that does not stand it is no longer the best, and the next takes its place; nor is one that was only lucky
+        the first time: it goes on until none that is left looks faster. Returns whether one stood it.
         """
         finalists = self._database.top(k=TRIED_AGAIN, run=self._run)
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         confirmed: list[Record] = []
         for record in finalists:
+            fastest = min((r.seconds or 0.0 for r in confirmed), default=0.0)
+            if len(confirmed) >= REMEASURED and fastest <= (record.seconds or 0.0):
+                break
             again = self._measured_again(record)
             if again.seconds is not None:
                 confirmed.append(again)
-            if len(confirmed) == REMEASURED:
-                break
         self._best = min(confirmed, key=lambda r: r.seconds or 0.0, default=None)
         return bool(confirmed)
 
