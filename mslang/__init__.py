@@ -29,11 +29,24 @@ if TYPE_CHECKING:
     from mslang.schedule.trace import Trace as Trace
     from mslang.sema.program import parse_program as parse_program
     from mslang.target.detect import host as host
+    from mslang.transform.outcome import BlockRef as BlockRef
+    from mslang.transform.outcome import BufferRef as BufferRef
+    from mslang.transform.outcome import LoopRef as LoopRef
+    from mslang.transform.outcome import Outcome as Outcome
+    from mslang.transform.outcome import refuse as refuse
+    from mslang.transform.outcome import then as then
+    from mslang.transform.primitive import Primitive as Primitive
+    from mslang.transform.primitive import primitive as primitive
+    from mslang.transform.registries import REGISTRY as REGISTRY
+    from mslang.transform.registries import Registry as Registry
     from mslang.tune.database import Database as Database
 
 _WHERE = {
     **dict.fromkeys(("Source", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
+    **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),
+    **dict.fromkeys(("Primitive", "primitive"), "mslang.transform.primitive"),
+    **dict.fromkeys(("REGISTRY", "Registry"), "mslang.transform.registries"),
     "Schedule": "mslang.schedule.schedule",
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",

@@ -18,6 +18,7 @@ from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import Target
 from mslang.target.detect import host
+from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
     from mslang.runtime.kernel import LoadedKernel
@@ -30,13 +31,14 @@ NO_SIZES: Mapping[str, int] = {}
 class Source:
     """A `.ms` file or text: its programs and spaces by name, its diagnostics."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, registry: Registry = REGISTRY) -> None:
         self.module = module
+        self.registry = registry
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Everything found without running anything."""
-        return findings(self.module)
+        return findings(self.module, self.registry)
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -61,31 +63,34 @@ class Source:
 
     def space(self, name: str, *, target: Target | None = None, sizes: Mapping[str, int] = NO_SIZES) -> Space:
         """The space that a schedule or space spans; `machine` is `target` (default: this machine)."""
-        return space_of(self.module, name, world=World(machine=target or host()), sizes=sizes)
+        world = World(machine=target or host(), registry=self.registry)
+        return space_of(self.module, name, world=world, sizes=sizes)
 
     def __repr__(self) -> str:
         return f"<{self.module.path}: {', '.join((*self.programs, *self.spaces)) or 'empty'}>"
 
 
-def load(path: str | os.PathLike[str]) -> Source:
+def load(path: str | os.PathLike[str], *, registry: Registry = REGISTRY) -> Source:
     """The file's programs and schedules. Raises MsError with all its errors if there are any.
+
+    `registry` says which primitives its schedules may use: `ms.REGISTRY.with_(mine)` adds one without installing it.
 
     >>> import mslang as ms
     >>> gemm = ms.load("gemm.ms").program(M=64)  # doctest: +SKIP
     """
-    return _clean(load_module(os.fspath(path)))
+    return _clean(load_module(os.fspath(path)), registry)
 
 
-def parse(text: str, path: str = "text.ms") -> Source:
+def parse(text: str, path: str = "text.ms", *, registry: Registry = REGISTRY) -> Source:
     """The same for a text; `use "./other.ms"` is looked up beside `path`."""
-    return _clean(load_module(path, text))
+    return _clean(load_module(path, text), registry)
 
 
-def _clean(module: Module) -> Source:
-    errors = [d for d in findings(module) if d.severity is Severity.ERROR]
+def _clean(module: Module, registry: Registry) -> Source:
+    errors = [d for d in findings(module, registry) if d.severity is Severity.ERROR]
     if errors:
         raise MsError(*errors)
-    return Source(module)
+    return Source(module, registry)
 
 
 def program(source: Callable[[], Program | None]) -> Program:

@@ -39,6 +39,7 @@ def make_server() -> MslangServer:
         (types.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
         (types.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
         (types.TEXT_DOCUMENT_DID_SAVE, _saved, None),
+        (types.INITIALIZE, _initialize, None),
         (types.INITIALIZED, _initialized, None),
         (types.SHUTDOWN, _shutdown, None),
         (
@@ -100,6 +101,17 @@ def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> 
 
 
 # ------------------------------------------------------------------ life
+def _initialize(server: MslangServer, params: types.InitializeParams) -> None:
+    server.allow(_allowed(params.initialization_options))
+
+
+def _allowed(options: object) -> frozenset[str]:
+    """The packages of the option `primitives.allowed`, which the workspace's owner has written."""
+    primitives = options.get("primitives") if isinstance(options, dict) else None
+    allowed = primitives.get("allowed") if isinstance(primitives, dict) else None
+    return frozenset(str(p) for p in allowed) if isinstance(allowed, list) else frozenset()
+
+
 def _initialized(server: MslangServer, params: types.InitializedParams) -> None:
     server.warm_up()
 

@@ -50,7 +50,8 @@ class MslangServer(LanguageServer):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
-        self.snapshot = Snapshot()
+        self.packages: frozenset[str] = frozenset()
+        self.snapshot = Snapshot(packages=self.packages)
         self._versions: dict[str, int] = {}
         self._trials: dict[tuple[str, str], tuple[int, tuple[Diagnostic, ...]]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
@@ -85,6 +86,11 @@ class MslangServer(LanguageServer):
         """The path and the offset that a request is about."""
         path = self.path_of(params.text_document.uri)
         return path, self.positions(path).offset(params.position)
+
+    def allow(self, packages: frozenset[str]) -> None:
+        """Let the primitives of these installed packages be loaded; of others nothing is imported."""
+        self.packages = packages
+        self.snapshot = Snapshot(self.snapshot.texts, packages=packages)
 
     # ------------------------------------------------------------------ changes
     def changed(self, uri: str) -> None:
@@ -193,7 +199,7 @@ class MslangServer(LanguageServer):
                 continue
             found: tuple[Diagnostic, ...] = ()
             try:
-                found = await self._runner.run(tasks.run_trial, dict(snapshot.texts), path, name)
+                found = await self._runner.run(tasks.run_trial, dict(snapshot.texts), self.packages, path, name)
             except WorkerFailed as error:
                 self.log(f"trial runs of `{name}`: {error}")
             self._trials[path, name] = key, found
@@ -216,7 +222,8 @@ class MslangServer(LanguageServer):
             WorkerFailed: the process gave no answer.
             TimeoutError: there was none in `seconds`.
         """
-        job = self._previews.run(tasks.show, dict(self.snapshot.texts), path, offset, seed, dict(pins))
+        texts = dict(self.snapshot.texts)
+        job = self._previews.run(tasks.show, texts, self.packages, path, offset, seed, dict(pins))
         # A run that is waited for no longer goes on: its result is remembered for the next question.
         return await asyncio.wait_for(asyncio.shield(job), seconds)
 

@@ -11,18 +11,25 @@ from mslang.ide.trial import trial
 from mslang.schedule.trace import Value
 
 
-def show(texts: Mapping[str, str], path: str, offset: int, seed: int, pins: Mapping[str, Value]) -> ProgramAt | None:
+def show(
+    texts: Mapping[str, str],
+    packages: frozenset[str],
+    path: str,
+    offset: int,
+    seed: int,
+    pins: Mapping[str, Value],
+) -> ProgramAt | None:
     """The program at an offset; None if the file is gone."""
     try:
-        return program_at(Snapshot(texts), path, offset, seed, pins)
+        return program_at(Snapshot(texts, packages=packages), path, offset, seed, pins)
     except MsError:
         return None
 
 
-def run_trial(texts: Mapping[str, str], path: str, name: str) -> tuple[Diagnostic, ...]:
+def run_trial(texts: Mapping[str, str], packages: frozenset[str], path: str, name: str) -> tuple[Diagnostic, ...]:
     """What trial runs of a schedule find."""
     try:
-        return trial(Snapshot(texts), path, name)
+        return trial(Snapshot(texts, packages=packages), path, name)
     except MsError:
         return ()
 

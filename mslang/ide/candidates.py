@@ -9,9 +9,9 @@ import msgspec
 
 from mslang.ops.infos import info_of
 from mslang.ops.signature import Signature
-from mslang.ops.table import OPERATIONS
 from mslang.sema.expressions import BUILTINS
 from mslang.sema.module import Module, Whole, exported, member
+from mslang.transform.registries import registry_of
 
 
 class Sort(StrEnum):
@@ -97,7 +97,8 @@ def documentation(module: Module, key: str) -> str:
 
     role, _, name = key.partition(":")
     if role == "operation":
-        return f"```mslang\n{OPERATIONS[name].text}\n```\n\n{operation_doc(name)}"
+        registry = registry_of(module)
+        return f"```mslang\n{registry.signature(name).text}\n```\n\n{operation_doc(name, registry)}"
     thing = module.find(name)
     if thing is None:
         return ""

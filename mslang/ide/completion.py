@@ -15,7 +15,7 @@ from mslang.ide.used import used_names
 from mslang.ir.dtype import SCALARS
 from mslang.ir.program import AXIS_KINDS, LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Kind, Signature
-from mslang.ops.table import OPERATIONS
+from mslang.ops.table import SAMPLERS
 from mslang.ops.words import ACCESSES, ELEMENT_TYPES, TAILS
 from mslang.schedule.check.expressions import methods_of
 from mslang.schedule.check.kinds import Binding, Static, accepts, describe
@@ -26,6 +26,7 @@ from mslang.sema.native import TARGET_KINDS
 from mslang.sema.targets import field_names
 from mslang.syntax import tree
 from mslang.syntax.query import expected_at, keywords_at
+from mslang.transform.registries import registry_of
 
 __all__ = ["Candidate", "Sort", "completions", "documentation"]
 
@@ -88,7 +89,7 @@ def _candidates(cursor: Cursor, snapshot: Snapshot) -> Iterable[Candidate]:
         case "DOT" | "DANGLING_DOT":
             return _members(cursor)
         case "TILDE":
-            return (operation(s, method=False) for s in OPERATIONS.values() if s.group is Group.SAMPLER)
+            return (operation(s, method=False) for s in SAMPLERS)
         case "COLON":
             return _types(cursor, item)
         case kind if kind in _NAMING and not _names_target(cursor):
@@ -169,7 +170,7 @@ def _members(cursor: Cursor) -> Iterator[Candidate]:
     yield from words(value.axes or (), Sort.AXIS, "axis")
     if value.kind is Kind.ANY:
         yield from _module_members(cursor)
-    yield from (operation(s, method=True) for s in methods_of(value.kind))
+    yield from (operation(s, method=True) for s in methods_of(value.kind, registry_of(cursor.module)))
     if value.kind in (Kind.LOOP, Kind.BLOCK):
         yield from _callables(cursor.module, value)
 
@@ -354,7 +355,7 @@ def _schedule_names(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candi
             yield Candidate(name, _sort(binding), describe(binding.value), first=binding.span is not None)
     yield from things(cursor.module)
     if not isinstance(item, tree.Test):
-        yield from (operation(s, method=False) for s in OPERATIONS.values() if _free(s))
+        yield from (operation(s, method=False) for s in registry_of(cursor.module).operations.values() if _free(s))
     found = program_of(cursor.module, item) if item is not None else None
     if found is not None and not names:
         assert isinstance(found.item, tree.Program)

@@ -11,14 +11,18 @@ from mslang.schedule.check import Checked, check_item
 from mslang.sema.module import Found, Module, Thing, Whole
 from mslang.sema.refer import dotted_names
 from mslang.syntax import tree
+from mslang.transform.registries import Registry, registry_of
 
 
-def findings(module: Module) -> tuple[Diagnostic, ...]:
-    """Everything found without running anything, in the order of the text."""
+def findings(module: Module, registry: Registry | None = None) -> tuple[Diagnostic, ...]:
+    """Everything found without running anything, in the order of the text.
+
+    `registry` says which primitives there are (None: those that the module may use).
+    """
     found = list(module.diagnostics)
     names = module.names
     for placed in module.file.items:
-        found += [d.placed(module.path, placed.start) for d in _of_item(module, placed, names).diagnostics]
+        found += [d.placed(module.path, placed.start) for d in _of_item(module, placed, names, registry).diagnostics]
     return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
 
 
@@ -30,16 +34,19 @@ def checked(module: Module, placed: tree.PlacedItem) -> Checked:
 _CHECKED = tree.Schedule | tree.Rule | tree.Fn | tree.Space | tree.Test
 
 
-def _of_item(module: Module, placed: tree.PlacedItem, names: tuple[str, ...]) -> Checked:
+def _of_item(
+    module: Module, placed: tree.PlacedItem, names: tuple[str, ...], registry: Registry | None = None
+) -> Checked:
     if not isinstance(placed.item, _CHECKED):
         return Checked()
     # An item is checked again only if its text changed, or that of an item it names, or which names there are.
-    key = (placed.parsed.text, names, tuple(_dependencies(module, placed)))
-    return _checked(Keyed(key, (module, placed.item)))
+    registry = registry_of(module) if registry is None else registry
+    key = (placed.parsed.text, names, tuple(_dependencies(module, placed)), registry)
+    return _checked(Keyed(key, (module, placed.item, registry)))
 
 
 @lru_cache(maxsize=1024)
-def _checked(work: Keyed[tuple[Module, tree.AnyItem]]) -> Checked:
+def _checked(work: Keyed[tuple[Module, tree.AnyItem, Registry]]) -> Checked:
     return check_item(*work.value)
 
 

@@ -15,11 +15,11 @@ from mslang.ide.snapshot import Snapshot
 from mslang.ir.program import Program
 from mslang.ops.infos import info_of
 from mslang.ops.signature import Group, Kind
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import describe
 from mslang.sema.program import consts_of, elaborated
 from mslang.syntax import tree
 from mslang.syntax.query import node_path
+from mslang.transform.registries import registry_of
 
 
 class Hover(msgspec.Struct, frozen=True):
@@ -85,7 +85,8 @@ def _first_paragraph(page: str) -> str:
 
 def _operation(target: Target) -> str:
     """An operation where it is called."""
-    signature = OPERATIONS.get(target.text)
+    registry = registry_of(target.module)
+    signature = registry.find(target.text)
     bound = target.mention is not None and target.mention.bound is not None
     if signature is None or target.name is not None or bound:
         return ""
@@ -93,7 +94,7 @@ def _operation(target: Target) -> str:
     called = any(isinstance(n, tree.Call) for n in path)
     if not called and signature.group is not Group.SAMPLER:
         return ""
-    page = operation_page(target.text)
+    page = operation_page(target.text, registry)
     return "" if page is None else page.text.partition("\n\n")[2]
 
 

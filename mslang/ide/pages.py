@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import inspect
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from mslang.ops.signature import Group
+
+if TYPE_CHECKING:
+    from mslang.transform.registries import Registry
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -36,23 +42,25 @@ def code_page(code: str) -> Page | None:
     return Page(code, text.splitlines()[0].removeprefix("# ").partition(": ")[2], text)
 
 
-def operation_page(name: str) -> Page | None:
+def operation_page(name: str, registry: Registry | None = None) -> Page | None:
     """The page of a primitive, sampler or getter: its signature, then the text where it is implemented."""
-    from mslang.ops.table import OPERATIONS
+    from mslang.transform.registries import REGISTRY
 
-    signature = OPERATIONS.get(name)
+    registry = REGISTRY if registry is None else registry
+    signature = registry.find(name)
     if signature is None:
         return None
-    text = operation_doc(name)
+    text = operation_doc(name, registry)
     return Page(name, text.partition("\n")[0], f"# {name}\n\n`{signature.text}`\n\n{text}")
 
 
-def operation_doc(name: str) -> str:
+def operation_doc(name: str, registry: Registry) -> str:
     """The docstring of an operation, as written where it is implemented ("" if it has none)."""
     from mslang.schedule.schedule import Schedule
     from mslang.transform.getters import GETTERS
-    from mslang.transform.registry import IMPLEMENTATIONS
 
+    if registry.signature(name).group is Group.PRIMITIVE:
+        return registry.doc(name)
     # A sampler is implemented where the Python API has it.
-    implementation = IMPLEMENTATIONS.get(name) or GETTERS.get(name) or getattr(Schedule, name, None)
+    implementation = GETTERS.get(name) or getattr(Schedule, name, None)
     return inspect.getdoc(implementation) or "" if implementation is not None else ""

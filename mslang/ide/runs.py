@@ -27,6 +27,7 @@ from mslang.schedule.strategies import machine_of, program_of, run_item
 from mslang.schedule.trace import Label, Trace, Value
 from mslang.sema.module import Found
 from mslang.transform.outcome import Handle as Ref
+from mslang.transform.registries import registry_of
 
 NO_PINS: Mapping[str, Value] = MappingProxyType({})
 
@@ -108,12 +109,17 @@ def _run(work: Keyed[tuple[Found, int, Mapping[str, Value]]]) -> Run:
     machine = machine_of(found)
     recordings: list[_Recording] = []
 
+    registry = registry_of(found.module)
+
+    def world(recording: _Recording) -> World:
+        return World(machine=machine, on_step=recording.step, registry=registry)
+
     def recipe(session: Session) -> str | None:
         recording = _Recording(session)
         recordings.append(recording)
-        return run_item(session, ItemValue(found, found.item.name.text), World(machine=machine, on_step=recording.step))
+        return run_item(session, ItemValue(found, found.item.name.text), world(recording))
 
-    space = Space(program_of(found), recipe, name=found.item.name.text)
+    space = Space(program_of(found), recipe, name=found.item.name.text, registry=registry)
     try:
         candidate = space.sample(seed, pins)
     except MsError as error:

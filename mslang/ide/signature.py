@@ -12,6 +12,7 @@ from mslang.ops.infos import info
 from mslang.ops.signature import Group, Param, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.syntax.lexer import Token
+from mslang.transform.registries import registry_of
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -47,6 +48,8 @@ def called(cursor: Cursor) -> Called | None:
     if signature is None:
         known = info(cursor.module, name) if name.isidentifier() else None
         signature = None if known is None else known.signature
+    if signature is None and cursor.module.find(name) is None:
+        signature = registry_of(cursor.module).find(name)
     declares = any(t.kind in ("FN", "RULE", "SCHEDULE") for t in cursor.before[max(opening - 2, 0) : opening])
     if signature is None or declares:
         return None

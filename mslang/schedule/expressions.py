@@ -10,7 +10,7 @@ from mslang.ir.expr import Symbol
 from mslang.ir.expr import Var as IrVar
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import LOOP_KINDS, SCOPES
-from mslang.ops.signature import Group
+from mslang.ops.signature import Group, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule import values
@@ -305,8 +305,15 @@ def _call(it: Interpreter, e: tree.Call, frame: Frame, names: Names) -> object:
     raise failure("MS203", e, "only a name can be called")
 
 
+def _own(it: Interpreter, name: str, frame: Frame) -> Signature | None:
+    """A user's own primitive of a name; what the text itself calls so comes first."""
+    if lookup(it, name, frame, words=False) is not None or it.builtin(name) is not None:
+        return None
+    return it.session.registry.own_named(name)
+
+
 def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, frame: Frame, names: Names) -> object:
-    operation = OPERATIONS.get(name)
+    operation = OPERATIONS.get(name) or _own(it, name, frame)
     if operation is not None and operation.group is Group.SAMPLER:
         raise failure("MS207", e, f"`{name}` draws a decision", help=f"write `let x ~ {name}(…)`")
     if receiver and it.has_methods(receiver[0]):
@@ -322,7 +329,11 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
     if value is None and operation is not None:
         return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
     if value is None:
-        near = nearest(name, (*OPERATIONS, *frame.names, *(frame.place.module.names if frame.place.module else ())))
+        reason = it.session.registry.problem(name)
+        if reason is not None:
+            raise frame.blame(ScheduleError(reason), e.span)
+        known = it.session.registry.operations
+        near = nearest(name, (*known, *frame.names, *(frame.place.module.names if frame.place.module else ())))
         help = f"did you mean `{near}`?" if near else None
         if receiver:
             raise failure("MS202", e, f"{describe(receiver[0])} has no operation `{name}`", help=help)

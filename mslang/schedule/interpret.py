@@ -11,7 +11,6 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import statements, values
 from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Address, Frame, Place
@@ -27,6 +26,7 @@ from mslang.sema.targets import describe as describe_target
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
 from mslang.transform.outcome import BlockRef
+from mslang.transform.registries import REGISTRY, Registry
 
 Judge = Callable[["Interpreter", tree.Check | tree.Snapshot, Frame], None]
 """What `check` and `snapshot` do."""
@@ -58,7 +58,8 @@ class World(msgspec.Struct, frozen=True):
     """What items may use beside the session: the machine, native names (before the library's), the program's sizes.
 
     `functions` come before the language's own, `method` serves calls on values of `receivers`, `judge` does `check`
-    and `snapshot`; tests give them. `on_step` is called after every statement, for editors.
+    and `snapshot`; tests give them. `on_step` is called after every statement, for editors. `registry` says which
+    primitives there are.
     """
 
     machine: Target = GENERIC
@@ -69,6 +70,7 @@ class World(msgspec.Struct, frozen=True):
     method: Method | None = None
     judge: Judge = _no_tests
     on_step: Callable[[Step], None] | None = None
+    registry: Registry = REGISTRY
 
 
 PLAIN = World()
@@ -248,7 +250,7 @@ class Interpreter:
     ) -> object:
         """Apply a primitive, or ask a getter."""
         result = self.session.call(name, args, kwargs, names=names, site=site)
-        signature = OPERATIONS[name]
+        signature = self.session.registry.signature(name)
         if signature.group is not Group.PRIMITIVE or signature.many:
             return result
         assert isinstance(result, tuple)

@@ -13,7 +13,6 @@ from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import map_expr
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import Bound, unwritten
 from mslang.schedule.decisions import Decider, Drawing, PinError
 from mslang.schedule.frames import Place
@@ -58,7 +57,7 @@ def run_trace(program: Program, trace: Trace, decider: Decider) -> Session:
     Raises:
         ScheduleError: an instruction does not apply; the diagnostic's note says which.
     """
-    session = Session(program, decider)
+    session = Session(program, decider, trace.registry)
     values = trace.decisions
     for k, instruction in enumerate(trace.instructions):
         try:
@@ -81,7 +80,7 @@ def step(session: Session, instruction: Instruction, values: Mapping[str, Value]
         session.require(_current(session, instruction.argument("condition")), why if isinstance(why, str) else None)
         return
     bound = bound_of(session, instruction)
-    samples = OPERATIONS[instruction.op].group is Group.SAMPLER
+    samples = session.registry.signature(instruction.op).group is Group.SAMPLER
     if samples is not (instruction.address is not None) or (samples and len(instruction.results) != 1):
         raise ScheduleError(problem("MS263", f"`{instruction.op}` and the address do not go together"))
     if instruction.address is None:
@@ -102,9 +101,13 @@ def bound_of(session: Session, instruction: Instruction) -> Bound:
     Raises:
         ScheduleError: MS263, there is no such operation, or it takes something else.
     """
-    if instruction.op not in OPERATIONS:
-        raise ScheduleError(problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`"))
-    kinds = {p.name: p.kind for p in OPERATIONS[instruction.op].params}
+    signature = session.registry.find(instruction.op)
+    if signature is None:
+        raise ScheduleError(
+            session.registry.problem(instruction.op)
+            or problem("MS263", f"the trace holds an unknown operation, `{instruction.op}`")
+        )
+    kinds = {p.name: p.kind for p in signature.params}
     if [n for n, _ in instruction.arguments] != list(kinds):
         raise ScheduleError(
             problem(
@@ -161,4 +164,4 @@ def space_of_text(text: str, program: Program, world: World = PLAIN, module: Mod
         Interpreter(session, world).run_text(item, place)
         return item.name.text
 
-    return Space(program, recipe, name=item.name.text, target=target)
+    return Space(program, recipe, name=item.name.text, target=target, registry=world.registry)

@@ -12,7 +12,6 @@ from mslang.ir.expr import Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import values
 from mslang.schedule.arguments import bind
 from mslang.schedule.decisions import Alternatives, Drawing
@@ -22,6 +21,7 @@ from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
 from mslang.schedule.values import HOLE, Location
 from mslang.target.description import Target
+from mslang.transform.registries import REGISTRY, Registry
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -117,6 +117,7 @@ class Schedule:
         target: the target or its name, which pinned schedules write after `on`.
         seed: decisions are drawn from it and from their addresses.
         pins: decisions that are given, by address.
+        registry: which primitives there are.
     """
 
     def __init__(
@@ -125,10 +126,11 @@ class Schedule:
         target: Target | str | None = None,
         seed: int = 0,
         pins: Mapping[str, Value] | None = None,
+        registry: Registry = REGISTRY,
     ) -> None:
         self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
-        self.session = Session(program, self._drawing)
+        self.session = Session(program, self._drawing, registry)
 
     # ------------------------------------------------------------------ state
     @property
@@ -299,7 +301,9 @@ class Schedule:
         self, op: str, *args: object, name: str, address: str | None = None, decision: object = None, **kwargs: object
     ) -> object:
         """Draw by any distribution of the language; `name` is the binder, its address unless one is given."""
-        bound = bind(OPERATIONS[op], [_unwrap(a) for a in args], {k: _unwrap(v) for k, v in kwargs.items()})
+        bound = bind(
+            self.session.registry.signature(op), [_unwrap(a) for a in args], {k: _unwrap(v) for k, v in kwargs.items()}
+        )
         given = _unwrap(decision)
         return _wrap(self.session.sample(op, bound, address=address or name, name=name, given=given))  # type: ignore[arg-type]
 
@@ -354,10 +358,11 @@ class Schedule:
         Raises:
             ScheduleError: the primitive refuses; the program is as it was.
         """
-        if op not in OPERATIONS or OPERATIONS[op].group is not Group.PRIMITIVE:
+        signature = self.session.registry.signature(op)
+        if signature.group is not Group.PRIMITIVE:
             raise ScheduleError(problem("MS201", f"there is no primitive `{op}`"))
         given = [_unwrap(a) for a in args]
-        bound = bind(OPERATIONS[op], given, {k: _unwrap(v) for k, v in kwargs.items()})
+        bound = bind(signature, given, {k: _unwrap(v) for k, v in kwargs.items()})
         return self.session.apply(op, bound, names=names, site=Site(f"{op}(…)"))
 
     def split(

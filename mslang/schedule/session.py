@@ -22,9 +22,8 @@ from mslang.ir.expr import (
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import memo, sampling
-from mslang.schedule.arguments import Bound, bind, lowered, written
+from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
@@ -35,7 +34,7 @@ from mslang.transform.axes import axis_loop, axis_loops
 from mslang.transform.getters import GETTERS
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
@@ -45,7 +44,8 @@ Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 class Session:
     """The state of a running schedule. Every method either succeeds or leaves the state as it was."""
 
-    def __init__(self, program: Program, decider: Decider) -> None:
+    def __init__(self, program: Program, decider: Decider, registry: Registry = REGISTRY) -> None:
+        self.registry = registry
         self.origin = program
         self.program = program
         self.decider = decider
@@ -154,7 +154,7 @@ class Session:
         site: Site | None = None,
     ) -> object:
         """Apply a primitive or ask a getter by name, arguments as written."""
-        signature = OPERATIONS[op]
+        signature = self.registry.signature(op)
         bound = bind(signature, args, kwargs)
         if signature.group is Group.GETTER:
             return self.get(op, bound)
@@ -162,7 +162,7 @@ class Session:
 
     def get(self, op: str, bound: Bound) -> object:
         """The answer of a getter, references as handles."""
-        signature = OPERATIONS[op]
+        signature = self.registry.signature(op)
         receiver = lowered(op, signature.params[0], bound[signature.params[0].name], self.handles.resolve)
         assert isinstance(receiver, LoopRef | BlockRef | BufferRef)
         answer = GETTERS[op](self.program, receiver)
@@ -193,7 +193,8 @@ class Session:
         Raises:
             ScheduleError: the primitive refuses, or an argument is not what it takes.
         """
-        signature = OPERATIONS[op]
+        signature = self.registry.signature(op)
+        bound = resolved(signature, bound)
         args = {
             p.name: lowered(op, p, bound[p.name], self.handles.resolve)
             for p in signature.params
@@ -216,10 +217,10 @@ class Session:
             if where.label == "root":
                 return Outcome(self.program)
             op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
-            return memo.outcome(IMPLEMENTATIONS[op], self.program, {"block": args["block"]})
+            return memo.outcome(self.registry.implementation(op), self.program, {"block": args["block"]})
         if where is not None and where.loop is not None:
             args = {**args, "loop": self.handles.resolve(where.loop)}
-        return memo.outcome(IMPLEMENTATIONS[op], self.program, args)
+        return memo.outcome(self.registry.implementation(op), self.program, args)
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""
@@ -267,7 +268,7 @@ class Session:
             name: what the trace calls the result; made unique.
             given: the value that the text pins it to.
         """
-        signature = OPERATIONS[op]
+        signature = self.registry.signature(op)
         args = {
             p.name: bound[p.name]
             if op in ("choose", "permute") and p.name == "values"
@@ -437,4 +438,6 @@ class Session:
 
     def trace(self, *, target: str | None = None, source: str | None = None) -> Trace:
         """The trace so far."""
-        return Trace(self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source)
+        return Trace(
+            self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source, self.registry
+        )

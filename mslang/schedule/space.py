@@ -21,6 +21,7 @@ from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, sketch_of
 from mslang.schedule.trace import Label, Trace, Value
+from mslang.transform.registries import REGISTRY, Registry
 
 Recipe = Callable[[Session], str | None]
 """What to do to a program: runs statements on a session, and gives the text that refers to what ran (a schedule
@@ -88,12 +89,20 @@ class Space:
     """
 
     def __init__(
-        self, program: Program, recipe: Recipe, *, name: str = "space", target: str | None = None, item: bool = True
+        self,
+        program: Program,
+        recipe: Recipe,
+        *,
+        name: str = "space",
+        target: str | None = None,
+        item: bool = True,
+        registry: Registry = REGISTRY,
     ) -> None:
         self.program = program
         self.name = name
         self.target = target
         self._item = item
+        self._registry = registry
         self._recipe = recipe
         self._root = _Node()
         self.replays = 0
@@ -252,7 +261,7 @@ class Space:
 
     def _grow(self, decider: Decider) -> _Leaf:
         """Replay once and graft what was met onto the tree."""
-        session = Session(self.program, decider)
+        session = Session(self.program, decider, self._registry)
         self.replays += 1
         failure: MsError | None = None
         source: str | None = None

@@ -11,7 +11,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.expr import Expr
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
+from mslang.ops.table import SAMPLERS
 from mslang.schedule.arguments import bind
 from mslang.schedule.decisions import Alternatives
 from mslang.schedule.expressions import arguments, elements, evaluate, unpack
@@ -128,14 +128,15 @@ def _sample(it: Interpreter, s: tree.Sample, frame: Frame) -> None:
     if not isinstance(call, tree.Call) or not isinstance(call.callee, tree.Ref | tree.Member):
         raise failure("MS202", call, "after `~` stands a distribution", help="e.g. `perfect_tile(mm.i, n = 4)`")
     op = call.callee.name.text
-    if op not in OPERATIONS or OPERATIONS[op].group is not Group.SAMPLER:
-        names = ", ".join(o.name for o in OPERATIONS.values() if o.group is Group.SAMPLER)
+    signature = it.session.registry.find(op)
+    if signature is None or signature.group is not Group.SAMPLER:
+        names = ", ".join(o.name for o in SAMPLERS)
         raise failure("MS202", call.callee, f"`{op}` is no distribution", help=f"the distributions are {names}")
     args, kwargs = arguments(it, call.args, frame)
     if isinstance(call.callee, tree.Member):
         args.insert(0, evaluate(it, call.callee.base, frame))
     address = s.address.value if s.address is not None else frame.address.of(s.name.text)
-    bound = bind(OPERATIONS[op], args, kwargs)
+    bound = bind(signature, args, kwargs)
     given = None if s.value is None else pin_value(s.value, lambda n: _loop_name(it, n, frame))
     frame.names[s.name.text] = it.session.sample(op, bound, address=address, name=s.name.text, given=given)
 

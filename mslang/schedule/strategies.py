@@ -25,6 +25,7 @@ from mslang.sema.program import instantiate
 from mslang.sema.targets import describe as describe_target
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
+from mslang.transform.registries import registry_of
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
@@ -62,13 +63,13 @@ def space_of_value(
     found = value.found
     program = program_of(found, sizes) if program is None else program
     machine = machine_of(found, world.machine if world is not None else None)
-    world = World() if world is None else world
+    world = World(registry=registry_of(found.module)) if world is None else world
     world = replace(world, machine=machine, sizes={**sizes_of(found, program), **sizes, **world.sizes})
 
     def recipe(session: Session) -> str | None:
         return run_item(session, value, world)
 
-    return Space(program, recipe, name=value.text, target=_target_text(found))
+    return Space(program, recipe, name=value.text, target=_target_text(found), registry=world.registry)
 
 
 def run_item(session: Session, value: ItemValue, world: World) -> str | None:

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ir.visit import walk_expr
 from mslang.schedule.distribution import Number
+from mslang.transform.registries import REGISTRY, Registry
 
 Label = str | bool | int | float | tuple[int, ...]
 """The outcome of a structural decision: a case, a location, a literal, the order of a permutation."""
@@ -34,7 +36,7 @@ class Operand(msgspec.Struct, frozen=True):
     index: int | None = None
 
 
-Argument = None | bool | int | float | str | Expr | Operand | IndexMap | tuple["Argument", ...]
+Argument = None | bool | int | float | str | Expr | Operand | IndexMap | Intrin | tuple["Argument", ...]
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ class Trace(msgspec.Struct, frozen=True):
     """Instructions in order and the value of each decision by address, in the order they were made.
 
     `program` and `target` are the names of what it was made for; `source` is the schedule or space, as its text
-    refers to it, whose decisions these are (None: there is only the trace itself).
+    refers to it, whose decisions these are (None: there is only the trace itself). `registry` knows its operations.
     """
 
     program: str
@@ -67,6 +69,7 @@ class Trace(msgspec.Struct, frozen=True):
     values: tuple[tuple[str, Value], ...] = ()
     target: str | None = None
     source: str | None = None
+    registry: Registry = REGISTRY
 
     @property
     def decisions(self) -> dict[str, Value]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import (
@@ -24,7 +25,10 @@ from mslang.ir.expr import (
     Var,
 )
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
+from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.transform.registries import REGISTRY, Registry
 
 FORMAT = 1
 _DOMAINS: Mapping[str, type[Domain]] = {
@@ -54,7 +58,7 @@ def to_json(trace: Trace) -> str:
     ).decode()
 
 
-def from_json(text: str | bytes) -> Trace:
+def from_json(text: str | bytes, registry: Registry = REGISTRY) -> Trace:
     """The trace that `to_json` wrote.
 
     Raises:
@@ -70,6 +74,7 @@ def from_json(text: str | bytes) -> Trace:
             tuple((a, _value(v)) for a, v in data["decisions"].items()),
             _text_or_none(data["target"]),
             _text_or_none(data["source"]),
+            registry,
         )
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as failure:
         raise _unreadable(f"{type(failure).__name__}: {failure}") from failure
@@ -111,6 +116,8 @@ def _out(value: Argument) -> object:
             return {k: v for k, v in place.items() if v is not None}
         case IndexMap(params=params, results=results):
             return {"map": params, "to": [_expr(e) for e in results]}
+        case Intrin(address=address):
+            return {"intrin": address} if address.startswith("std.") else {"intrin": address, "text": value.text}
         case Expr():
             return {"size": _expr(value)}
         case tuple():
@@ -128,6 +135,10 @@ def _in(value: object) -> Argument:
             return Operand(base)
         case {"map": list() as params, "to": list() as results}:
             return IndexMap(tuple(params), tuple(_unexpr(e) for e in results))
+        case {"intrin": str() as address, "text": str() as text}:
+            return replace(parse_intrin(text), address=address)
+        case {"intrin": str() as address}:
+            return library_intrin(address)
         case {"size": size}:
             return _unexpr(size)
         case list():

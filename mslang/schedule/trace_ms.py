@@ -5,8 +5,8 @@ from __future__ import annotations
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
 from mslang.syntax.format import format_text
@@ -48,11 +48,12 @@ def flat(trace: Trace, name: str) -> str:
 class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._values = trace.decisions
+        self._signature = trace.registry.signature
         self._names = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
         self._lists = {
             i.results[0]
             for i in trace.instructions
-            if len(i.results) == 1 and i.address is None and OPERATIONS[i.op].many
+            if len(i.results) == 1 and i.address is None and self._signature(i.op).many
         }
 
     def statement(self, instruction: Instruction) -> str:
@@ -83,7 +84,7 @@ class _Writer:
         return self._values[address]
 
     def _call(self, instruction: Instruction) -> str:
-        params = OPERATIONS[instruction.op].params
+        params = self._signature(instruction.op).params
         given = {p.name: (p, v) for p, (_, v) in zip(params, instruction.arguments, strict=True)}
         first = given[params[0].name][1]
         receiver = ""
@@ -127,6 +128,8 @@ class _Writer:
                 return value if kind in _BARE else quote(value)
             case Expr():
                 return size_text(value, self._symbol)
+            case Intrin(address=address):
+                return address or quote(value.text)
             case IndexMap(params=params, results=results):
                 body = ", ".join(size_text(e, self._symbol) for e in results)
                 return f"fn ({', '.join(name_text(p) for p in params)}) -> [{body}]"

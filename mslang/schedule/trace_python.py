@@ -6,7 +6,7 @@ import keyword
 
 from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
-from mslang.ops.table import OPERATIONS
+from mslang.ir.intrin import Intrin
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace
 
 
@@ -21,6 +21,7 @@ def to_python(trace: Trace, name: str) -> str:
 class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._values = trace.decisions
+        self._signature = trace.registry.signature
         self._variables: dict[str, str] = {}
         self._samples = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
 
@@ -49,7 +50,7 @@ class _Writer:
         return list(value) if isinstance(value, tuple) else value
 
     def _call(self, instruction: Instruction, *more: str) -> str:
-        params = OPERATIONS[instruction.op].params
+        params = self._signature(instruction.op).params
         parts: list[str] = []
         for p, (_, value) in zip(params, instruction.arguments, strict=True):
             if p.variadic:
@@ -79,6 +80,8 @@ class _Writer:
                 return head if index is None else f"s.loops({head})[{index}]"
             case Expr():
                 return self._size(value)
+            case Intrin(address=address):
+                return repr(address if address.startswith("std.") else value.text)
             case IndexMap(params=params, results=results):
                 return f"s.index_map(lambda {', '.join(params)}: [{', '.join(self._size(e) for e in results)}])"
             case tuple():

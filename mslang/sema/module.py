@@ -69,6 +69,8 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
     """Modules named in full in the text (`std.tiling.multi_level`), by their dotted name."""
     lost: frozenset[str] = frozenset()
     """Names that a faulty `use` should have brought; uses of them are not reported again."""
+    packages: frozenset[str] | None = None
+    """The installed packages whose primitives its schedules may use (None: all)."""
 
     def _of(self, kind: type[_Item]) -> Mapping[str, _Item]:
         return MappingProxyType({n: p.item for n, p in self.items.items() if isinstance(p.item, kind)})

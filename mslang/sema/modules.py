@@ -28,13 +28,16 @@ def read_disk(path: str) -> str | None:
         return None
 
 
-def load(path: str, text: str | None = None, reader: Reader = read_disk) -> Module:
+def load(
+    path: str, text: str | None = None, reader: Reader = read_disk, packages: frozenset[str] | None = None
+) -> Module:
     """The module of a file, with all that it uses.
 
     Args:
         path: the file.
         text: its text, if it is not to be read.
         reader: gives the text of files, the editor's unsaved ones first.
+        packages: the installed packages whose primitives may be used (None: all).
 
     Raises:
         MsError: the file itself cannot be read; every other fault is among the module's diagnostics.
@@ -50,14 +53,15 @@ def load(path: str, text: str | None = None, reader: Reader = read_disk) -> Modu
                 help="check its name and that it may be read",
             )
         )
-    return _Loader(reader).module(path, text)
+    return _Loader(reader, packages).module(path, text)
 
 
 class _Loader:
     """Loads one module with its imports; each file once."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, packages: frozenset[str] | None) -> None:
         self._reader = reader
+        self._packages = packages
         self._done: dict[str, Module] = {}
         self._open: list[str] = []
         self._circles: set[str] = set()
@@ -95,6 +99,7 @@ class _Loader:
             tuple(problems),
             MappingProxyType(library),
             lost,
+            self._packages,
         )
         self._open.pop()
         self._done[key] = made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -58,3 +58,20 @@ def refuse(
 ) -> ScheduleError:
     """The error of a primitive that does not apply: `raise refuse("MS4xx", "split", "…", why=…, help=…)`."""
     return ScheduleError(problem(code, f"{primitive}: {message}", why=why, help=help))
+
+
+def then(first: Outcome, second: Outcome, handles: Sequence[Handle] = ()) -> Outcome:
+    """Two primitives as one: the program of the second, which was applied to that of the first, and where handles
+    went by both. `handles` are what the whole returns, as they are called at the end."""
+
+    def onward(to: Handle | Gone) -> Handle | Gone:
+        if not isinstance(to, Gone):
+            return second.forward.get(to, to)
+        into: list[Handle] = []
+        for each in to.into:
+            moved = second.forward.get(each, each)
+            into += moved.into if isinstance(moved, Gone) else (moved,)
+        return Gone(to.by, tuple(dict.fromkeys(into)))
+
+    forward = {**second.forward, **{old: onward(to) for old, to in first.forward.items()}}
+    return Outcome(second.program, tuple(handles), forward)

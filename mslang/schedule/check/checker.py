@@ -28,6 +28,7 @@ from mslang.schedule.check.scope import builtin_names, params_of, program_names
 from mslang.sema.module import Found, Module
 from mslang.sema.report import fault, warning
 from mslang.syntax import tree
+from mslang.transform.registries import REGISTRY, Registry
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -60,9 +61,9 @@ class Checked(msgspec.Struct, frozen=True):
         return found
 
 
-def check_item(module: Module, item: tree.AnyItem) -> Checked:
+def check_item(module: Module, item: tree.AnyItem, registry: Registry = REGISTRY) -> Checked:
     """Check a schedule, rule, fn, space or test; other items give nothing."""
-    checker = _Checker(module)
+    checker = _Checker(module, registry)
     match item:
         case tree.Schedule():
             checker.schedule(item)
@@ -90,13 +91,13 @@ def check_item(module: Module, item: tree.AnyItem) -> Checked:
 class _Checker:
     """One item's check: diagnostics, mentions and places pile up while the environment is threaded through."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, registry: Registry) -> None:
         self.module = module
         self.diagnostics: list[Diagnostic] = []
         self.mentions: list[Mention] = []
         self.places: list[tuple[int, Environment]] = []
         self.addresses: dict[str, Span] = {}
-        self.expressions = Expressions(module, self.diagnostics.append, self._mention)
+        self.expressions = Expressions(module, self.diagnostics.append, self._mention, registry)
 
     def result(self) -> Checked:
         """What was found, each diagnostic once."""

@@ -34,6 +34,7 @@ from mslang.sema.module import Found, Module
 from mslang.sema.native import Native
 from mslang.sema.report import fault, nearest, unknown
 from mslang.syntax import tree
+from mslang.transform.registries import REGISTRY, Registry
 
 Mentioned = Callable[[Span, str, Static, Span | None], None]
 
@@ -43,8 +44,11 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or"})
 class Expressions:
     """The expression part of one item's check. What calls consume is collected for the statement to bury."""
 
-    def __init__(self, module: Module, report: Callable[[Diagnostic], None], mention: Mentioned) -> None:
+    def __init__(
+        self, module: Module, report: Callable[[Diagnostic], None], mention: Mentioned, registry: Registry = REGISTRY
+    ) -> None:
         self._module = module
+        self._registry = registry
         self._reporter = report
         self._mention = mention
         self._quiet = 0
@@ -133,8 +137,8 @@ class Expressions:
             return ANY
         thing = self._module.find(name.text)
         if thing is None:
-            known = (*names, *self._module.names, *OPERATIONS)
-            self._report(unknown("MS201", name, "name", name.text, known))
+            if self._registry.find(name.text) is None:
+                self._unknown(name, names)
             return ANY
         value = item_value(thing.item) if isinstance(thing, Found) else _native_value(thing)
         self._mention(name.span, name.text, value, None)
@@ -153,7 +157,7 @@ class Expressions:
         match base.kind:
             case Kind.BLOCK:
                 if base.axes is not None and name not in base.axes:
-                    known = (*base.axes, *_methods(Kind.BLOCK))
+                    known = (*base.axes, *(s.name for s in methods_of(Kind.BLOCK, self._registry)))
                     self._report(
                         unknown(
                             "MS204", e.name, "axis", name, known, help=f"the axes are {', '.join(base.axes) or 'none'}"
@@ -280,10 +284,16 @@ class Expressions:
         self.value(e.callee, names)
         return ANY
 
+    def _operation_named(self, name: str, names: Environment) -> Signature | None:
+        """An operation of a name; what the text itself calls so comes before a user's own primitive."""
+        if name in OPERATIONS:
+            return OPERATIONS[name]
+        return None if name in names or self._module.find(name) is not None else self._registry.find(name)
+
     def _function(
         self, name: tree.Name, receiver: tuple[tree.Expr, Static] | None, e: tree.Call, names: Environment
     ) -> Static | tuple[Static, ...]:
-        signature = OPERATIONS.get(name.text)
+        signature = self._operation_named(name.text, names)
         given = ([(None, receiver[0], receiver[1])] if receiver else []) + self._arguments(e, names)
         if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
             # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); of ANY nothing can be said.
@@ -300,13 +310,18 @@ class Expressions:
             self._mention(name.span, name.text, _native_value(thing) if isinstance(thing, Native) else ANY, None)
             own = LIBRARY.get(thing.address) if isinstance(thing, Native) else None
             return ANY if own is None or not own.results else of_kind(own.results[0])
-        if receiver is not None:
+        if receiver is not None and self._registry.problem(name.text) is None:
             kind = receiver[1]
-            known = _methods(kind.kind)
+            known = tuple(s.name for s in methods_of(kind.kind, self._registry))
             self._report(unknown("MS202", name, f"operation of {describe(kind)}", name.text, known))
             return ANY
-        self._report(unknown("MS201", name, "name", name.text, (*names, *self._module.names, *OPERATIONS)))
+        self._unknown(name, names)
         return ANY
+
+    def _unknown(self, name: tree.Name, names: Environment) -> None:
+        reason = self._registry.problem(name.text)
+        known = (*names, *self._module.names, *self._registry.operations) if reason is None else ()
+        self._report(unknown("MS201", name, "name", name.text, known) if reason is None else reason.at(name.span))
 
     def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
         match value.item:
@@ -480,15 +495,10 @@ def _native_value(thing: object) -> Static:
     return ANY
 
 
-def _methods(kind: Kind) -> tuple[str, ...]:
+def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
     """The operations that a value of a kind has."""
     wanted = {kind, Kind.LOOP_OR_BLOCK} if kind in (Kind.LOOP, Kind.BLOCK) else {kind}
-    return tuple(s.name for s in OPERATIONS.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
-
-
-def methods_of(kind: Kind) -> tuple[Signature, ...]:
-    """The signatures of the operations that a value of a kind has."""
-    return tuple(OPERATIONS[n] for n in _methods(kind))
+    return tuple(s for s in registry.operations.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
 
 
 def _dotted(e: tree.Expr) -> str | None:

@@ -38,7 +38,11 @@ export async function deactivate(): Promise<void> {
 async function start(): Promise<void> {
   const command = vscode.workspace.getConfiguration("mslang").get<string[]>("server.command", ["mslang", "lsp"]);
   const server: ServerOptions = { command: command[0], args: command.slice(1), transport: TransportKind.stdio };
-  const options: LanguageClientOptions = { documentSelector: [{ language: "mslang" }] };
+  const allowed = vscode.workspace.getConfiguration("mslang").get<string[]>("primitives.allowed", []);
+  const options: LanguageClientOptions = {
+    documentSelector: [{ language: "mslang" }],
+    initializationOptions: { primitives: { allowed } },
+  };
   client = new LanguageClient("mslang", "mslang", server, options);
   try {
     await client.start();
