@@ -12,6 +12,7 @@ from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
 from mslang.lower.init import hoist
 from mslang.lower.kernel import Kernel
+from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.target.description import Target
 from mslang.transform.alignment import alignments
@@ -27,7 +28,7 @@ def lower(program: Program, target: Target) -> Kernel:
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
     body = align(place(flatten(program)), alignments(program))
-    return Kernel(program.name, program.params, resolve(hoist(body)), dynamic)
+    return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic)
 
 
 def _check_types(program: Program) -> None:

@@ -91,7 +91,6 @@ PRIMITIVES = (
         _LOOP,
         Param("stages", Kind.INT, keyword=True),
         Param("copy", Kind.STR, None, keyword=True),
-        planned=True,
     ),
     _primitive("annotate", "annotations", _EITHER, Param("key", Kind.STR), Param("value", Kind.VALUE, True)),
     _primitive("unannotate", "annotations", _EITHER, Param("key", Kind.STR)),
@@ -151,7 +150,7 @@ PRIMITIVES = (
     _primitive("decompose_reduction", "reductions", _BLOCK, Param("loop", Kind.LOOP), gives=(Kind.BLOCK,)),
     _primitive("rfactor", "reductions", _LOOP, Param("axis", Kind.INT, 0), gives=(Kind.BLOCK,)),
     _primitive("blockize", "blocks", Param("target", Kind.LOOP_OR_BLOCKS), gives=(Kind.BLOCK,)),
-    _primitive("tensorize", "blocks", _EITHER, Param("intrin", Kind.INTRIN), planned=True),
+    _primitive("tensorize", "blocks", _EITHER, Param("intrin", Kind.INTRIN)),
     _primitive("reorder_block_iter_var", "blocks", _BLOCK, Param("order", Kind.VALUES)),
     _primitive("transform_block_layout", "blocks", _BLOCK, _MAP),
     _primitive(

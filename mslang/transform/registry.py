@@ -22,11 +22,13 @@ from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
 from mslang.transform.partition import loop_partition
+from mslang.transform.pipelining import pipeline
 from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.rfactor import rfactor
 from mslang.transform.specialize import specialize
+from mslang.transform.tensorize import tensorize
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
     {s.name: not_yet(s.name) for s in PRIMITIVES if s.planned}
@@ -39,6 +41,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "fission": fission,
         "merge": merge,
         "specialize": specialize,
+        "pipeline": pipeline,
         "parallel": parallel,
         "vectorize": vectorize,
         "unroll": unroll,
@@ -52,6 +55,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "compute_inline": compute_inline,
         "reverse_compute_inline": reverse_compute_inline,
         "blockize": blockize,
+        "tensorize": tensorize,
         "decompose_reduction": decompose_reduction,
         "rfactor": rfactor,
         "fuse_reduction_epilogue": fuse_reduction_epilogue,
