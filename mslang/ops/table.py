@@ -124,7 +124,6 @@ PRIMITIVES = (
         _BUFFER,
         _SCOPE,
         gives=(Kind.BLOCK,),
-        planned=True,
     ),
     _primitive(
         "write_at",
@@ -134,7 +133,6 @@ PRIMITIVES = (
         _BUFFER,
         _SCOPE,
         gives=(Kind.BLOCK,),
-        planned=True,
     ),
     _primitive("compute_at", "compute location", _BLOCK, Param("loop", Kind.LOCATION), _INDEX),
     _primitive("reverse_compute_at", "compute location", _BLOCK, Param("loop", Kind.LOCATION), _INDEX),

@@ -28,6 +28,7 @@ from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.rfactor import rfactor
 from mslang.transform.specialize import specialize
+from mslang.transform.staging_at import read_at, write_at
 from mslang.transform.tensorize import tensorize
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
@@ -60,6 +61,8 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "rfactor": rfactor,
         "fuse_reduction_epilogue": fuse_reduction_epilogue,
         "set_scope": set_scope,
+        "write_at": write_at,
+        "read_at": read_at,
         "cache_index": cache_index,
         "storage_align": storage_align,
         "transform_layout": transform_layout,

@@ -5,61 +5,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-from msgspec.structs import replace
-
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.index_map import IndexMap
-from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Region, Stmt, Store
+from mslang.ir.program import Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.visit import (
     Path,
-    all_buffers,
-    conjunction,
-    conjuncts,
+    bodies,
     free_vars,
-    fresh,
     loads_of,
-    map_expr,
-    map_stmt_exprs,
     path_to_block,
     stmt_exprs,
     substitute,
     walk_expr,
 )
-from mslang.transform.cover import Box, consumed_box, produced_box
+from mslang.transform.axis_stage import Stage, Used, staged
 from mslang.transform.dependence import buffers_read, buffers_written, readers
-from mslang.transform.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.legality import why_not_stage_pipeline
-from mslang.transform.nest import nest
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import (
     axis_ranges,
     block_at,
-    ranges_above,
     scope_body,
     scope_path,
-    taken_names,
     within_scope,
 )
-from mslang.transform.rewrite import map_bodies, put
 from mslang.transform.staging import (
-    Copy,
     after_writer,
     only_writer,
-    require_filled,
     require_plain,
-    require_users_covered,
     staged_name,
     subject,
-    with_alloc,
-    with_block,
 )
 
 
 def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str | None = None) -> Outcome:
-    """Stage a buffer in the layout of the axes by which a block indexes it: `A[i * 2 + j]` becomes `A_reindex_1[i, j]`.
+    """Stage a buffer in the layout of the axes by which a block indexes it.
+
+    So `A[i * 2 + j]` becomes `A_reindex_1[i, j]`.
 
     The new buffer has one dimension for each axis that the indices mention, in the order of the axes. A block
     `A_reindex` with these axes copies to it (`access = read`) or from it (`access = write`), and is returned; it stands
@@ -102,19 +86,20 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
             )
     layout = tuple(Var(n) for n in used.axes)
     extents = {a.name: a.extent for a in block_at(path).axes}
-    stage = _Stage(
+    stage = Stage(
         f"{old.name}_reindex",
         old.scope,
         layout,
         tuple(extents[n] for n in used.axes),
         path[: len(scope_path(path)) + 1],
     )
-    return _staged(program, path, old, used, stage, writing, primitive)
+    return staged(program, path, old, used, stage, writing, primitive)
 
 
 def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str, map: IndexMap) -> Outcome:
-    """Copy what a block reads of a buffer into a new buffer in a layout of one's own: `map` gives the indices of the new
-    buffer by the block's axes.
+    """Copy what a block reads of a buffer into a new buffer in a layout of one's own.
+
+    `map` gives the indices of the new buffer by the block's axes.
 
     The copy is a block `A_shared` whose axes are those that the indices mention, and is returned. It stands after the
     writer of the buffer, in the innermost loop that the writer shares with the block; without a writer at the start
@@ -149,13 +134,14 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
     writing = () if source is None else path_to_block(program, source.name) or ()
     first = (*scope_path(path), scope_body(program, path)[0])
     anchor = after_writer(writing, [path]) if writing else first
-    stage = _Stage(staged_name(old, scope), scope, layout, shape, anchor, behind=bool(writing))
-    return _staged(program, path, old, used, stage, False, primitive)
+    stage = Stage(staged_name(old, scope), scope, layout, shape, anchor, behind=bool(writing))
+    return staged(program, path, old, used, stage, False, primitive)
 
 
 def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str, map: IndexMap) -> Outcome:
-    """Let a block compute into a new buffer in a layout of one's own, and copy that to the old one; `map` gives the
-    indices of the new buffer by the block's axes.
+    """Let a block compute into a new buffer in a layout of one's own, and copy that to the old one.
+
+    `map` gives the indices of the new buffer by the block's axes.
 
     The copy is a block `C_local` whose axes are those that the indices mention, and is returned. It stands after the
     block, in the innermost loop that the block shares with a reader of the buffer, else after all of its loops.
@@ -192,31 +178,12 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
         for b in readers(program, scope_body(program, path), old.name)
         if b is not block_at(path)
     ]
-    stage = _Stage(staged_name(old, scope), scope, layout, shape, after_writer(path, around))
-    return _staged(program, path, old, used, stage, True, primitive)
+    stage = Stage(staged_name(old, scope), scope, layout, shape, after_writer(path, around))
+    return staged(program, path, old, used, stage, True, primitive)
 
 
 # ------------------------------------------------------------------ what the block touches
-class _Used(msgspec.Struct, frozen=True):
-    """Where a block touches a buffer: the one list of indices, and the axes that it mentions, in their order."""
-
-    indices: tuple[Expr, ...]
-    axes: tuple[str, ...]
-
-
-class _Stage(msgspec.Struct, frozen=True):
-    """The new buffer's and block's name, its scope, its indices by the axes of the block, its shape; and the statement
-    at which the copy stands: before it to read (`behind`: after it), after it to write."""
-
-    name: str
-    scope: str
-    layout: tuple[Expr, ...]
-    shape: tuple[Expr, ...]
-    anchor: Path
-    behind: bool = False
-
-
-def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: str) -> _Used:
+def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: str) -> Used:
     block = block_at(path)
     found = buffers_written(block) if writing else buffers_read(block)
     if old.name not in found:
@@ -253,7 +220,7 @@ def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: 
         raise _no_single(block, old, f"`{strange[0]}` in its indices is no axis of the block", primitive)
     indices = tuple(_simplified(e, axes) for e in places[0])
     mentioned = {v for e in indices for v in free_vars(e)}
-    used = _Used(indices, tuple(n for n in axes if n in mentioned))
+    used = Used(indices, tuple(n for n in axes if n in mentioned))
     if writing and not _apart(used.indices, {n: axes[n] for n in used.axes}):
         raise refuse(
             "MS361",
@@ -292,13 +259,8 @@ def _places(body: tuple[Stmt, ...], buffer: str, lets: Mapping[str, Expr]) -> It
                 yield tuple(substitute(i, lets) for i in s.indices)
             case Let(name=n, value=v):
                 inner = {**lets, n: substitute(v, lets)}
-        yield from _places(_inside(s), buffer, inner)
-
-
-def _inside(s: Stmt) -> tuple[Stmt, ...]:
-    found: list[Stmt] = []
-    map_bodies(s, lambda body: (found.extend(body), body)[1])
-    return tuple(found)
+        for part in bodies(s):
+            yield from _places(part, buffer, inner)
 
 
 def _apart(indices: Sequence[Expr], axes: Mapping[str, Range]) -> bool:
@@ -309,7 +271,7 @@ def _apart(indices: Sequence[Expr], axes: Mapping[str, Range]) -> bool:
     return isinstance(found, arith.IterMap) and found.level != "affine"
 
 
-def _layout(block: Block, used: _Used, map: IndexMap, primitive: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def _layout(block: Block, used: Used, map: IndexMap, primitive: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The indices of the new buffer by the block's axes, and its shape (MS361: the map does not fit)."""
     axes = axis_ranges(block)
     if len(map.params) != len(axes):
@@ -352,150 +314,6 @@ def _require_stages(program: Program, path: Path, primitive: str) -> None:
         raise refuse(
             "MS362", primitive, f"block `{block_at(path).name}` stands in a scope that is no stage pipeline", why=reason
         )
-
-
-# ------------------------------------------------------------------ staging
-def _staged(
-    program: Program, path: Path, old: Buffer, used: _Used, stage: _Stage, writing: bool, primitive: str
-) -> Outcome:
-    block, anchor = block_at(path), stage.anchor
-    above = anchor[:-1]
-    kept: tuple[Expr, ...] = ()
-    if writing:
-        box, kept = _instances(path, used, above, primitive)
-    else:
-        everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
-        box = consumed_box(path, everywhere, above)
-    copy = _copy(program, block, old, used, stage, box, kept, ranges_above(anchor), writing)
-    behind = writing or stage.behind
-    done = put(program, anchor, *((anchor[-1], copy.stmt) if behind else (copy.stmt, anchor[-1])))
-    done = with_block(done, block.name, lambda s: _sent(s, old.name, copy.buffer.name, stage.layout))
-    done = with_alloc(done, path, copy.buffer)
-    if writing:
-        maker, user = block.name, copy.block
-    else:
-        maker, user = copy.block, block.name
-        require_filled(done, copy.block, old, primitive)
-    reader = block_at(path_to_block(done, user) or ())
-    require_users_covered(done, maker, copy.buffer, [reader], primitive)
-    return Outcome(done, (BlockRef(copy.block),))
-
-
-def _instances(path: Path, used: _Used, above: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
-    """The values of the axes for which a block surely runs in one iteration of the loops of `above`, but for what its
-    own conditions leave out."""
-    block = block_at(path)
-    reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
-    if reduced:
-        raise refuse(
-            "MS346",
-            primitive,
-            f"loop `{reduced[0]}` still reduces in block `{block.name}`",
-            why="the copy would be of partial results",
-        )
-    kept = portable_predicate(path)
-    if kept is None or any(not free_vars(c) <= set(used.axes) for c in kept):
-        raise refuse(
-            "MS347",
-            primitive,
-            f"the predicate of block `{block.name}` cannot be said of the axes by which it writes",
-            why="the copy must touch what the block writes, no more",
-        )
-    guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
-    everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
-    box = produced_box((*path[:-1], replace(block, predicate=guards)), everywhere, above)
-    if box is None:
-        raise refuse(
-            "MS348",
-            primitive,
-            f"it is not known for which values of its axes block `{block.name}` runs",
-            why="the copy must touch what the block writes, no more",
-        )
-    return box, kept
-
-
-def _copy(
-    program: Program,
-    block: Block,
-    old: Buffer,
-    used: _Used,
-    stage: _Stage,
-    box: Box,
-    kept: tuple[Expr, ...],
-    ranges: Mapping[str, Range],
-    writing: bool,
-) -> Copy:
-    taken = taken_names(program)
-    name = fresh(stage.name, taken)
-    taken.add(name)
-    new = Buffer(fresh(name, taken), old.dtype, stage.shape, stage.scope)
-    taken.add(new.name)
-    others = {*all_buffers(program), name, new.name, *(s.name for s in program.dynamic if isinstance(s, Symbol))}
-    names = {n: fresh(n, others) for n in used.axes}
-    values = {n: Var(m) for n, m in names.items()}
-    there = tuple(substitute(e, values) for e in used.indices)
-    here = tuple(substitute(e, values) for e in stage.layout)
-    extents = {a.name: a.extent for a in block.axes}
-    axes = tuple(Axis(names[n], extents[n], "spatial", ZERO) for n in used.axes)
-    own = {a.name: Range(ZERO, a.extent) for a in axes}
-    if writing:
-        store = Store(old.name, there, Load(new.name, here, old.dtype))
-        source, target = Region(new.name, _points(here)), Region(old.name, _points(there))
-    else:
-        store = Store(new.name, here, _guarded(Load(old.name, there, old.dtype), old, own))
-        source, target = Region(old.name, _points(there)), Region(new.name, _points(here))
-    copy = Block(name, axes, (source,), (target,), (store,))
-    spans = dict(zip((a.name for a in axes), box, strict=True))
-    conditions = tuple(substitute(c, values) for c in kept)
-    return Copy(new, name, nest(copy, spans, conditions, ranges, taken).stmt)
-
-
-def _points(indices: tuple[Expr, ...]) -> Box:
-    return tuple(Range(i, ONE) for i in indices)
-
-
-def _guarded(load: Load, old: Buffer, axes: Mapping[str, Range]) -> Expr:
-    """A load that is 0 outside of the buffer."""
-    conditions = [
-        c
-        for i, n in zip(load.indices, old.shape, strict=True)
-        for c in (Binary("<=", ZERO, i), Binary("<", i, n))
-        if not arith.proved(c, axes)
-    ]
-    inside = conjunction(tuple(conditions))
-    if inside == TRUE:
-        return load
-    return Select(inside, load, zero(old.dtype))
-
-
-def zero(dtype: str) -> Const:
-    """The 0 of an element type."""
-    if dtype == "bool":
-        return Const(False, dtype)
-    return Const(0.0 if dtype.startswith(("f", "bf")) else 0, dtype)
-
-
-def _sent(s: Stmt, old: str, new: str, layout: tuple[Expr, ...]) -> Stmt:
-    """A block that touches the buffer `new` at `layout` where it touched `old`."""
-
-    def loads(e: Expr) -> Expr:
-        return map_expr(e, lambda x: Load(new, layout, x.dtype) if isinstance(x, Load) and x.buffer == old else None)
-
-    def stores(s: Stmt) -> Stmt:
-        s = Store(new, layout, s.value) if isinstance(s, Store) and s.buffer == old else s
-        return map_bodies(s, lambda body: tuple(stores(x) for x in body))
-
-    def region(r: Region) -> Region:
-        return Region(new, _points(layout)) if r.buffer == old else r
-
-    changed = stores(map_stmt_exprs(s, loads))
-    if not isinstance(changed, Block):
-        return changed
-    return replace(
-        changed,
-        reads=tuple(dict.fromkeys(region(r) for r in changed.reads)),
-        writes=tuple(dict.fromkeys(region(r) for r in changed.writes)),
-    )
 
 
 __all__ = ["reindex", "reindex_cache_read", "reindex_cache_write"]

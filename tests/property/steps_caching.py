@@ -10,8 +10,9 @@ from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of, free_vars
-from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
+from mslang.transform.position import loops_above
 from tests.property.steps import Family, Maker, Step, Steps
 
 
@@ -78,10 +79,22 @@ def _cache_index(steps: Steps, p: Program) -> Step | None:
     return "cache_index", (block, scope), {"threshold": steps.rng.choice([0, 0, 1, 2])}
 
 
+def _at(name: str, write: bool) -> Maker:
+    def maker(steps: Steps, p: Program) -> Step:
+        block = steps.block(p)
+        above = loops_above(path_to_block(p, block.name) or ())
+        loop = LoopRef(steps.rng.choice(above).var) if above else steps.loop(p)
+        return name, (block, loop, steps.touched(p, block, write), steps.rng.choice(["global", "local"])), {}
+
+    return maker
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "cache_inplace": _cache_inplace,
         "cache_index": _cache_index,
+        "read_at": _at("read_at", False),
+        "write_at": _at("write_at", True),
         "reindex": _reindex,
         "reindex_cache_read": _reindex_cache(False),
         "reindex_cache_write": _reindex_cache(True),
