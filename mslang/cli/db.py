@@ -6,20 +6,24 @@ import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import emit, natural, positive, seconds_text, table
+from mslang.cli.common import UsageError, counted, emit, natural, note, positive, seconds_text, table
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Outcome, Record
 
+if TYPE_CHECKING:
+    from mslang.interop.tvm.store import Moved
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What to look at, and where."""
-    verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export", required=True)
+    verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export|import", required=True)
     show = verbs.add_parser("show", help="one record", description="One record.")
     show.add_argument("id", type=natural, metavar="ID", help="a record's number")
     top = verbs.add_parser("top", help="the fastest", description="The fastest records, of each candidate the last.")
@@ -31,9 +35,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUTCOME",
         help=f"only records that ended so: {', '.join(sorted(TRIED))}",
     )
+    export.add_argument(
+        "--format", choices=["jsonl", "tvm"], default="jsonl", help="JSON lines (default), or a database of TVM's"
+    )
+    export.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="where a database of TVM's is written")
+    bring = verbs.add_parser(
+        "import",
+        help="records of TVM's",
+        description="Records of TVM's; their times are marked.",
+    )
+    bring.add_argument("source", type=Path, metavar="DIR", help="the folder of a database of TVM's, or a file in it")
     for verb in (top, export):
         verb.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
-    for verb in (verbs.add_parser("ls", help="programs and runs", description="Programs and runs."), show, top, export):
+    ls = verbs.add_parser("ls", help="programs and runs", description="Programs and runs.")
+    for verb in (ls, show, top, export, bring):
         verb.add_argument(
             "--db",
             type=Path,
@@ -48,6 +63,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was asked for."""
+    if args.what == "import":
+        return _import(args)
     with Database(args.db, read_only=True) as database:
         match args.what:
             case "ls":
@@ -58,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
                 records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k)]
                 records.sort(key=lambda r: r.seconds or 0.0)
                 return _print_records(records[: args.k], args.json)
+            case _ if args.format == "tvm":
+                return _export_to_tvm(database, args)
             case _:
                 return _export(database, args)
 
@@ -116,6 +135,35 @@ def _export(database: Database, args: argparse.Namespace) -> int:
     if bad:
         print_diagnostics(bad, stream=sys.stderr)
     return DONE
+
+
+def _import(args: argparse.Namespace) -> int:
+    from mslang.interop.tvm.records import read_database
+    from mslang.interop.tvm.store import import_into
+
+    folder = args.source if args.source.is_dir() else args.source.parent
+    source = read_database(folder)
+    with Database(args.db) as database:
+        done = import_into(database, source, str(folder))
+    return _moved(done, "brought into", args.db, args.json)
+
+
+def _export_to_tvm(database: Database, args: argparse.Namespace) -> int:
+    from mslang.interop.tvm.store import export_from
+
+    if args.folder is None:
+        raise UsageError("no folder is given", help="mslang db export --format tvm DIR")
+    done = export_from(database, args.folder, _hashes(database, args.program), {"kind": "llvm", "keys": ["cpu"]})
+    return _moved(done, "written to", args.folder, args.json)
+
+
+def _moved(done: Moved, how: str, where: Path, as_json: bool) -> int:
+    print_diagnostics(done.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
+    if as_json:
+        emit({"kind": "moved", "records": done.count, "where": str(where)})
+    else:
+        note(f"{counted(done.count, 'record')} {how} {where}")
+    return FINDINGS if done.diagnostics else DONE
 
 
 def _print_records(records: Iterable[Record], as_json: bool) -> int:

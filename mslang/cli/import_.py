@@ -6,12 +6,26 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import UsageError, bounded_depth, check_writable, emit, note, read_text, write_text
+from mslang.cli.common import (
+    UsageError,
+    add_sizes,
+    bounded_depth,
+    check_writable,
+    emit,
+    note,
+    read_text,
+    split_item,
+    write_text,
+)
 from mslang.cli.main import DONE, FINDINGS
 from mslang.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -29,6 +43,10 @@ Importer = Callable[[Path, str, argparse.Namespace], Brought]
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The file, and where the text goes."""
     parser.add_argument("file", metavar="FILE", help=f"a file that ends with {', '.join(IMPORTERS)}")
+    parser.add_argument(
+        "--for", dest="subject", metavar="FILE:PROGRAM", help="the program that a bare trace of TVM's is for"
+    )
+    add_sizes(parser)
     parser.add_argument("-o", "--output", metavar="OUT.ms", help="write there (default: standard output)")
 
 
@@ -71,5 +89,36 @@ def _tvmscript(path: Path, text: str, _: argparse.Namespace) -> Brought:
     return Brought(tuple((f.program.name, print_program(f.program)) for f in found.functions), found.diagnostics)
 
 
-IMPORTERS: Mapping[str, Importer] = {".py": _tvmscript}
+def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:
+    from mslang.interop.tvm.bring import bring
+
+    found = bring(path, text, lambda: _program_named(args))
+    return Brought(_with_use(args, found.items), found.diagnostics)
+
+
+def _program_named(args: argparse.Namespace) -> Program | None:
+    """The program of `--for FILE:PROGRAM`."""
+    from mslang.cli.items import load_clean, program_of
+
+    if args.subject is None:
+        return None
+    file, name = split_item(args.subject)
+    return program_of(load_clean(file), name, dict(args.sizes))
+
+
+def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The items of a file of its own name the program that they are for by a `use`."""
+    import os
+
+    if args.subject is None or args.output is None:
+        return items
+    file, name = split_item(args.subject)
+    output = Path(args.output)
+    if name is None or file.resolve() == output.resolve():
+        return items
+    there = os.path.relpath(file.resolve(), output.resolve().parent)
+    return (("use", f'use "./{there}".{{{name}}}\n'), *items)
+
+
+IMPORTERS: Mapping[str, Importer] = {".json": _tvm_json, ".py": _tvmscript}
 """The importer for each ending of a file's name."""

@@ -26,6 +26,8 @@ class Outcome(StrEnum):
     """Verified, but faster than this machine can be: its time is not believed."""
     DUPLICATE = "duplicate"
     """The same program as an earlier candidate; not measured again."""
+    ELSEWHERE = "measured elsewhere"
+    """Brought from another tool: its time is not this machine's, and is compared with none."""
 
 
 TRIED = frozenset(

@@ -1,0 +1,128 @@
+"""What `mslang import` makes of a JSON file of TVM's: programs, pinned schedules, or both, as `.ms` text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.interop.tvm import records
+from mslang.interop.tvm.program_in import programs
+from mslang.interop.tvm.trace_in import import_trace
+from mslang.interop.tvm.trace_json import from_data
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.ir.visit import fresh
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """Items as text, each with its name, and what could not be read."""
+
+    items: tuple[tuple[str, str], ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def kind_of(text: str) -> str:
+    """What a JSON file of TVM's holds: "trace", "workloads", "records" or "graph".
+
+    Raises:
+        MsError: MS749, none of these.
+    """
+    for candidate in (text, text.lstrip().partition("\n")[0]):
+        try:
+            data = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        match data:
+            case {"nodes": list()}:
+                return "graph"
+            case [str() | int(), str()]:
+                return "workloads"
+            case [int(), list()]:
+                return "records"
+            case [list(), list()]:
+                return "trace"
+    raise MsError(
+        problem(
+            "MS749",
+            "this is no JSON file of TVM's that is known",
+            why="it is no trace, no program, and neither file of a tuning database",
+            help=f"a trace is `[instructions, decisions]`; a database is {records.WORKLOADS} and {records.RECORDS}",
+        )
+    )
+
+
+def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Brought:
+    """The items of a file.
+
+    Args:
+        path: the file.
+        text: what it holds.
+        program: gives the program that a bare trace is for, if one was named.
+
+    Raises:
+        MsError: it cannot be read.
+    """
+    match kind_of(text):
+        case "graph":
+            return Brought(tuple((n, print_program(p)) for n, p in programs(text).items()))
+        case "workloads":
+            found, bad = records.read_workloads(text.encode(), str(path))
+            named = _named([w.program for w in found])
+            return Brought(tuple((p.name, print_program(p)) for p in named), tuple(bad))
+        case "records":
+            return _tuned(path, text)
+    subject = program()
+    if subject is None:
+        raise MsError(
+            problem(
+                "MS749",
+                "a trace alone does not say which program it is for",
+                help="name it: `mslang import trace.json --for FILE:PROGRAM`",
+            )
+        )
+    done = import_trace(subject, from_data(json.loads(text)))
+    name = fresh(f"{path.stem}".replace("-", "_"), {subject.name})
+    return Brought(((name, done.trace.as_ms(name)),), done.notes)
+
+
+def _named(found: list[Program]) -> list[Program]:
+    """Programs with names of their own: TVM calls nearly all of them `main`."""
+    taken: set[str] = set()
+    result = []
+    for p in found:
+        name = fresh(p.name, taken)
+        taken.add(name)
+        result.append(msgspec.structs.replace(p, name=name))
+    return result
+
+
+def _tuned(path: Path, text: str) -> Brought:
+    """Each program of the workload file beside a record file, and the fastest schedule found for it."""
+    beside = path.with_name(path.name.replace(records.RECORDS, records.WORKLOADS))
+    if beside == path or not beside.is_file():
+        raise MsError(
+            problem("MS747", f"there is no {records.WORKLOADS} beside {path}", why="records name their program by line")
+        )
+    found = records.database(beside.read_bytes(), text.encode(), str(path.parent))
+    bad = list(found.diagnostics)
+    items: list[tuple[str, str]] = []
+    tuned = found.tuned()
+    for program, (_, trials) in zip(_named([t.workload.program for t in tuned]), tuned, strict=True):
+        items.append((program.name, print_program(program)))
+        for record in (r for r in trials if r.seconds is not None):
+            try:
+                done = import_trace(program, record.trace)
+            except MsError as error:
+                bad.append(error.diagnostic)
+                continue
+            name = f"{program.name}_best"
+            seconds = record.seconds or 0.0
+            doc = f"## {seconds * 1e6:.4g} µs when TVM measured it, on another day and perhaps another machine.\n"
+            items.append((name, doc + done.trace.as_ms(name)))
+            bad += done.notes
+            break
+    return Brought(tuple(items), tuple(bad))

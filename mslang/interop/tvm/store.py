@@ -1,0 +1,160 @@
+"""TVM's records in our record store, and ours in TVM's.
+
+A time that was measured elsewhere is none of this machine's: such a record ends as `measured elsewhere`, so that no
+search and no `top` takes it for a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mslang import __version__
+from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.interop.tvm.records import TvmDatabase, TvmRecord, write_database
+from mslang.interop.tvm.trace_in import Imported, import_trace
+from mslang.interop.tvm.trace_out import export_trace
+from mslang.ir.equal import structural_hash
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.runtime.timing import Timing
+from mslang.schedule.replay import space_of_text
+from mslang.sema.program import parse_program
+from mslang.tune.database import Database, Run, Workload
+from mslang.tune.record import Outcome, Record, Result
+
+ORIGIN = "tvm"
+"""What records brought from TVM have as device, compiler and run."""
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """How many records were brought over, and which were not, and why."""
+
+    count: int
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+# ------------------------------------------------------------------ in
+def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
+    """Put the records of a database of TVM's into ours.
+
+    Args:
+        store: where they go.
+        source: the database.
+        name: where it was read from, which the run says.
+    """
+    count = 0
+    bad = list(source.diagnostics)
+    known = {r.id for r in store.runs()}
+    for workload, records in source.tuned():
+        program = msgspec.structs.replace(workload.program, name=_name(workload.program, workload.line))
+        hash = structural_hash(program)
+        store.add_workload(Workload(hash, program.name, print_program(program)))
+        run = f"{ORIGIN}-{hashlib.sha256(f'{name} {hash}'.encode()).hexdigest()[:12]}"
+        if run not in known:
+            store.add_run(Run(run, name, ORIGIN, hash, ORIGIN, 0, ""))
+            known.add(run)
+        there = {r.candidate for r in store.records(run=run) if isinstance(r, Record)}
+        for trial, record in enumerate(records):
+            try:
+                imported = import_trace(program, record.trace)
+            except MsError as error:
+                bad.append(_left_out(f"a record of `{program.name}`", error))
+                continue
+            made = _record(program, hash, record, imported, run, trial)
+            if made.candidate not in there:
+                store.add(made)
+                there.add(made.candidate)
+                count += 1
+    return Moved(count, tuple(bad))
+
+
+def _name(program: Program, line: int) -> str:
+    return program.name if program.name != "main" else f"workload_{line}"
+
+
+def _left_out(what: str, error: MsError) -> Diagnostic:
+    first = error.diagnostic
+    return Diagnostic(
+        first.code,
+        f"{what} is left out: {first.message}",
+        severity=Severity.WARNING,
+        why=first.why,
+        help=first.help,
+    )
+
+
+def _record(program: Program, hash: str, record: TvmRecord, imported: Imported, run: str, trial: int) -> Record:
+    good = tuple(t for t in record.times if t < 1e10)
+    text = imported.trace.as_ms(f"{program.name}_tvm")
+    return Record(
+        workload=hash,
+        program=program.name,
+        target=f"{ORIGIN}.{record.kind}",
+        device=ORIGIN,
+        compiler=ORIGIN,
+        candidate=structural_hash(imported.program),
+        schedule=text,
+        trace=text,
+        decisions=msgspec.json.encode(imported.trace.decisions).decode(),
+        result=Result(
+            Outcome.ELSEWHERE,
+            "measured by TVM, on another day and perhaps another machine" if good else "it failed in TVM",
+            Timing(good, 1) if good else None,
+        ),
+        run=run,
+        trial=trial,
+        seed=0,
+        version=__version__,
+        sources=ORIGIN,
+    )
+
+
+# ------------------------------------------------------------------ out
+def export_from(store: Database, folder: Path, workloads: list[str | None], target: object) -> Moved:
+    """Write records as a database of TVM's.
+
+    Args:
+        store: where they are.
+        folder: where the two files go.
+        workloads: the structural hashes of the programs wanted; [None] stands for all.
+        target: what TVM's records say as their target, as TVM's JSON has it.
+    """
+    wanted = None if workloads == [None] else set(workloads)
+    bad: list[Diagnostic] = []
+    tuned: list[tuple[Program, list[TvmRecord]]] = []
+    for workload, _, _ in store.workloads():
+        if wanted is not None and workload.hash not in wanted:
+            continue
+        try:
+            program = parse_program(workload.text)
+            records = list(_exported(store, workload.hash, program, target, bad))
+        except MsError as error:
+            bad.append(_left_out(f"`{workload.name}`", error))
+            continue
+        if records:
+            tuned.append((program, records))
+    write_database(folder, tuned)
+    return Moved(sum(len(r) for _, r in tuned), tuple(bad))
+
+
+def _exported(
+    store: Database, hash: str, program: Program, target: object, bad: list[Diagnostic]
+) -> Iterator[TvmRecord]:
+    for record in store.records(workload=hash):
+        if isinstance(record, Diagnostic):
+            bad.append(record)
+            continue
+        timing = record.result.timing
+        if record.result.outcome not in (Outcome.MEASURED, Outcome.ELSEWHERE) or timing is None:
+            continue
+        try:
+            trace = space_of_text(record.trace, program).sample(0).trace
+            exported = export_trace(program, trace)
+        except MsError as error:
+            bad.append(_left_out(f"record {record.id} of `{record.program}`", error))
+            continue
+        yield TvmRecord(0, exported.trace, timing.samples, target)
