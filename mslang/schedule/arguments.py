@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param, Required, Signature
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
 from mslang.schedule.values import HOLE, Hole, Location, describe, lift
+from mslang.sema.intrin import intrin_from, named_intrin
 from mslang.transform.outcome import Handle as Ref
 
 Bound = dict[str, object]
@@ -80,6 +82,23 @@ def _misuse(signature: Signature, message: str) -> ScheduleError:
     return ScheduleError(problem("MS205", f"`{signature.name}` {message}", help=f"it is `{signature.text}`"))
 
 
+def resolved(signature: Signature, bound: Bound) -> Bound:
+    """Arguments with the intrinsics that are named, or given as text, looked up.
+
+    Raises:
+        MsError: there is no such intrinsic, or it has faults.
+    """
+    out = dict(bound)
+    for p in signature.params:
+        if p.kind is Kind.INTRIN:
+            match out[p.name]:
+                case ItemValue(found=found, text=text):
+                    out[p.name] = intrin_from(found, text)
+                case str() as text:
+                    out[p.name] = named_intrin(text)
+    return out
+
+
 def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Ref]) -> object:
     """An argument as a primitive takes it: handles as references, sizes as expressions.
 
@@ -107,8 +126,8 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return tuple(None if isinstance(x, Hole) or x is None else _size(op, param, x) for x in value)
         case IndexMap() if kind is Kind.INDEX_MAP:
             return value
-        case ItemValue(text=text) if kind is Kind.INTRIN:
-            return text
+        case Intrin() if kind is Kind.INTRIN:
+            return value
         case tuple() if kind in (Kind.VALUES, Kind.VALUE):
             return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
         case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
@@ -155,7 +174,7 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
             return None
         case ItemValue(text=text):
             return text
-        case None | bool() | int() | float() | str() | Expr() | IndexMap():
+        case None | bool() | int() | float() | str() | Expr() | IndexMap() | Intrin():
             return value
         case tuple():
             return tuple(written(x, operand) for x in value)

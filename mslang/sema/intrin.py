@@ -1,0 +1,187 @@
+"""Intrinsics from their items, from the text of one item, and from the library by name."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import PurePath
+
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
+from mslang.ir.intrin import PLACEHOLDER, Guard, Intrin
+from mslang.ir.program import Program
+from mslang.resources import stdlib_folder
+from mslang.sema.module import Found
+from mslang.sema.program import Consts, as_program, consts_of, elaborate, elaborated
+from mslang.sema.refer import dotted_name
+from mslang.sema.report import fault
+from mslang.syntax import tree
+
+BACKENDS = ("cuda", "llvm", "c")
+"""Back ends that an implementation may be the text of."""
+
+
+def intrin_from(found: Found, name: str) -> Intrin:
+    """The intrinsic that an item of a module is.
+
+    Args:
+        found: the item.
+        name: how the text that uses it names it.
+
+    Raises:
+        MsError: the item has faults.
+    """
+    item = found.item
+    if not isinstance(item, tree.Intrin):
+        raise MsError(problem("MS128", f"`{name}` is no intrinsic"))
+    syntax = tuple(d for d in found.placed.parsed.diagnostics if d.severity is Severity.ERROR)
+    if syntax:
+        raise MsError(*(d.placed(found.module.path, found.placed.start) for d in syntax))
+    try:
+        made = _made(item, consts_of(found.module, item), exact=False)
+    except MsError as error:
+        raise MsError(*(d.placed(found.module.path, found.placed.start) for d in error.diagnostics)) from None
+    return Intrin(made.name, made.desc, made.guard, made.program, made.texts, _address(found, name))
+
+
+def _address(found: Found, name: str) -> str:
+    """`std.cpu.dot.u8s8` for what is in the library, else the name as it is used."""
+    path = PurePath(found.module.path)
+    library = stdlib_folder()
+    if path.is_relative_to(library) and isinstance(found.item, tree.Intrin):
+        return ".".join(("std", *path.relative_to(library).with_suffix("").parts, found.item.name.text))
+    return name
+
+
+def parse_intrin(text: str) -> Intrin:
+    """The intrinsic that the text of one `intrin` item describes; consts cannot be named in it.
+
+    Raises:
+        MsError: the text is no such item, or has faults.
+    """
+    from mslang.syntax.parse import parse_item
+
+    parsed = parse_item(text)
+    if parsed.diagnostics:
+        raise MsError(*parsed.diagnostics)
+    if not isinstance(parsed.item, tree.Intrin):
+        raise MsError(fault("MS128", Span(0, len(text)), "one `intrin` item is needed here"))
+    return _made(parsed.item, (), exact=False)
+
+
+@lru_cache(maxsize=128)
+def library_intrin(address: str) -> Intrin:
+    """The intrinsic of the library that is called `std.….name`.
+
+    Raises:
+        MsError: MS101, there is none.
+    """
+    from mslang.sema.modules import load
+
+    path, _, name = address.removeprefix("std.").rpartition(".")
+    missing = MsError(
+        problem("MS101", f"there is no intrinsic `{address}`", help="name it in full, as `std.cuda.wmma.load_a`")
+    )
+    if not address.startswith("std.") or not path:
+        raise missing
+    file = stdlib_folder().joinpath(*path.split(".")).with_suffix(".ms")
+    if not file.is_file():
+        raise missing
+    found = load(str(file)).find(name)
+    if not isinstance(found, Found) or not isinstance(found.item, tree.Intrin):
+        raise missing
+    return intrin_from(found, name)
+
+
+def named_intrin(text: str) -> Intrin:
+    """The intrinsic that a text stands for: an item, or a name of the library.
+
+    Raises:
+        MsError: it stands for none.
+    """
+    return library_intrin(text) if text.startswith("std.") else parse_intrin(text)
+
+
+def _made(item: tree.Intrin, consts: Consts, *, exact: bool) -> Intrin:
+    desc = _program(item, None, consts, exact)
+    bodies = [i.body for i in item.impls if i.body is not None]
+    program = _program(item, bodies[0], consts, exact) if bodies else None
+    texts = tuple((i.backend.text, i.text.value) for i in item.impls if i.backend is not None and i.text is not None)
+    faults = tuple(d for d in intrin_faults(item) if d.severity is Severity.ERROR)
+    if faults:
+        raise MsError(*faults)
+    return Intrin(item.name.text, desc, guard_of(item.target), program, texts)
+
+
+def _program(item: tree.Intrin, body: tree.Body | None, consts: Consts, exact: bool) -> Program:
+    made = elaborate(as_program(item, body), exact=True) if exact else elaborated(as_program(item, body), (), consts)
+    if made.errors or not made.complete:
+        raise MsError(*(made.errors or (fault("MS128", item.name, f"`{item.name.text}` is faulty"),)))
+    return made.program
+
+
+# ------------------------------------------------------------------ what may be said
+def guard_of(target: tree.Expr | None) -> Guard | None:
+    """`on cpu(avx512vnni)`, `on cuda(sm >= 70)` as data; None if the text says nothing that can be read."""
+    if target is None:
+        return None
+    if not isinstance(target, tree.Call):
+        name = dotted_name(target)
+        return None if name is None else Guard(name)
+    name = dotted_name(target.callee)
+    conditions = tuple(_condition(a) for a in target.args)
+    return None if name is None or None in conditions else Guard(name, tuple(c for c in conditions if c is not None))
+
+
+def _condition(a: tree.Arg) -> str | None:
+    match a:
+        case tree.Arg(value=tree.String(value=text), name=None):
+            return text
+        case tree.Arg(value=tree.Ref(name=name), name=None):
+            return name.text
+        case tree.Arg(
+            value=tree.Binary(
+                op="==" | "!=" | "<" | "<=" | ">" | ">=" as op, left=tree.Ref(name=name), right=tree.Number(value=n)
+            ),
+            name=None,
+        ):
+            return f"{name.text} {op} {n}"
+    return None
+
+
+def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
+    """What is wrong with an intrinsic's guard and texts, apart from its programs."""
+    found: list[Diagnostic] = []
+    if isinstance(item.target, tree.Call):
+        for a in item.target.args:
+            if _condition(a) is None:
+                found.append(
+                    fault(
+                        "MS160",
+                        a,
+                        "a target's condition is a feature or a comparison of a field with a number",
+                        help="as in `on cpu(avx512vnni)` and `on cuda(sm >= 70)`",
+                    )
+                )
+    params = {p.name.text: p for p in item.params}
+    for impl in item.impls:
+        if impl.text is None:
+            continue
+        for m in PLACEHOLDER.finditer(impl.text.value):
+            name, stride, dimension = m.groups()
+            if name == "entry" and stride is None:
+                continue
+            if name not in params:
+                found.append(
+                    fault(
+                        "MS161",
+                        impl.text,
+                        f"the text names an operand `{name}` that there is none of",
+                        help=f"the operands are: {', '.join(params)}",
+                    )
+                )
+                continue
+            shape = params[name].type.shape or ()
+            if stride is not None and int(dimension or 0) >= max(1, len(shape)):
+                found.append(
+                    fault("MS161", impl.text, f"`{m[0]}`: `{name}` has {len(shape)} dimensions, counted from 0")
+                )
+    return tuple(found)
