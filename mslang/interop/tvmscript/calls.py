@@ -24,7 +24,7 @@ from mslang.interop.tvmscript.values import (
     with_expr,
 )
 from mslang.ir.arith import Verdict, decide
-from mslang.ir.dtype import is_float, is_integer, is_unsigned
+from mslang.ir.dtype import is_float, is_integer
 from mslang.ir.expr import FUNCTIONS, ZERO, Binary, Call, Cast, Const, Select, Unary, dtype_of
 from mslang.ir.reduction import highest, lowest
 
@@ -210,6 +210,8 @@ def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
     match n.expr:
         case Const(value=v) if dtype == "bool":
             return Number(Const(bool(v), dtype), dtype)
+        case Const() if dtype == "i32":
+            return Number(as_data(n, dtype), dtype)
     return cast(n, dtype, folded=True)
 
 
@@ -307,7 +309,7 @@ def _function(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Number
     like = args[0]
     for other in args[1:]:
         like = met(like, other, e)[2]
-    if not is_float(like.dtype) and not (name == "abs" and is_integer(like.dtype) and not is_unsigned(like.dtype)):
+    if not is_float(like.dtype) and not (name == "abs" and is_integer(like.dtype)):
         raise refuse("MS733", e, f"`{text_of(e.func)}` does not work on `{like.dtype}`")
     return with_expr(like, Call(name, tuple(x.expr if like.index else as_data(x, like.dtype) for x in args), _of(like)))
 

@@ -27,6 +27,7 @@ from mslang.ir.expr import (
     Symbol,
     Unary,
     Var,
+    dtype_of,
 )
 from mslang.ir.program import AttrValue, Range, Region
 from mslang.ir.region import stop_of
@@ -124,7 +125,7 @@ def _expr(e: Expr, names: Names) -> tuple[str, int]:
         case Unary(op="not", operand=x):
             return f"not {_at_least(_expr(x, names), _NOT)}", _NOT
         case Unary(operand=Const(value=v, dtype=d)) if d == INDEX:
-            return f"-T.int32({v})" if -(2**31) <= v < 2**31 else f"-T.int64({v})", _UNARY
+            return f"-T.int64({v})", _UNARY
         case Unary(operand=x):
             return f"-{_at_least(_expr(x, names), _ATOM)}", _UNARY
         case Binary(op=op, left=a, right=b) if op in _CALLED:
@@ -146,7 +147,9 @@ def _at_least(written: tuple[str, int], level: int) -> str:
 def _call(name: str, args: tuple[Expr, ...], dtype: str, names: Names) -> str:
     if FUNCTIONS.get(name) == len(args):
         return f"T.{THEIR_FUNCTIONS.get(name, name)}({listed(args, names)})"
-    given = (text(their_type(dtype)), text(name), *(expression(x, names) for x in args))
+    # An index is 32 bits wide there unless it is said otherwise.
+    wide = (f"T.int64({expression(x, names)})" if dtype_of(x) == INDEX else expression(x, names) for x in args)
+    given = (text(their_type(dtype)), text(name), *wide)
     return f"T.call_extern({', '.join(given)})"
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from mslang.interop.tvmscript.source import refuse
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
-from mslang.ir.expr import BITS, COMPARISONS, LOGICAL, SHIFTS, Binary, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.expr import BITS, COMPARISONS, LOGICAL, SHIFTS, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -79,6 +79,9 @@ def _typed(e: Expr, dtype: str) -> Expr | None:
         case Unary(op="-", operand=x) if is_integer(dtype):
             inner = _typed(x, dtype)
             return None if inner is None else Unary("-", inner)
+        case Call(name=name, args=args) if is_integer(dtype):
+            given = tuple(_typed(x, dtype) for x in args)
+            return None if None in given else Call(name, tuple(x for x in given if x is not None), dtype)
         case Select(condition=c, then=t, otherwise=o) if is_integer(dtype):
             then, otherwise = _typed(t, dtype), _typed(o, dtype)
             return None if then is None or otherwise is None else Select(c, then, otherwise)
@@ -95,6 +98,8 @@ def as_index(n: Number, at: ast.AST) -> Expr:
     match n:
         case Number(index=True) | Number(dtype="i64"):
             return n.expr
+        case Number(expr=Const(value=v), dtype="i32"):
+            return Const(v)
         case Number(expr=Cast(dtype="i32", operand=x)) if _is_index(x):
             return x
     if not is_integer(n.dtype):
@@ -138,9 +143,18 @@ def promoted(a: str, b: str, at: ast.AST) -> str:
 def met(a: Number, b: Number, at: ast.AST) -> tuple[Expr, Expr, Number]:
     """Two numbers in one type, and a number that has that type (to be given another expression)."""
     dtype = promoted(a.dtype, b.dtype, at)
+    a, b = _beside(a, b), _beside(b, a)
     if a.index and b.index:
         return a.expr, b.expr, index(a.expr, dtype)
     return as_data(a, dtype), as_data(b, dtype), Number(a.expr, dtype)
+
+
+def _beside(n: Number, other: Number) -> Number:
+    """A literal `T.int32(4)` is an index beside one."""
+    match n.expr:
+        case Const(value=v, dtype="i32") if other.index:
+            return index(Const(v))
+    return n
 
 
 def with_expr(like: Number, expr: Expr) -> Number:

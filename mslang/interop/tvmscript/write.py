@@ -85,6 +85,9 @@ _WORDS = {
 def print_script(*programs: Program, dialect: Dialect = "tirx") -> str:
     """Programs as TVMScript, which `parse` reads back: one as a function, several as the functions of a module.
 
+    As in what TVM prints, the imports are comments: `tvm.script.from_source` takes the text as it is, a Python file
+    wants them as statements.
+
     Args:
         programs: what to print. Their sizes are numbers or dynamic.
         dialect: `tirx` for the spelling in use (`T.sblock`), `tir` for the one before (`T.block`).
@@ -95,8 +98,7 @@ def print_script(*programs: Program, dialect: Dialect = "tirx") -> str:
     >>> from mslang.sema.program import parse_program
     >>> double = parse_program("program double(A: f32[8], out B: f32[8]) { block b[i: 8] { B[i] = A[i] * 2.0 } }")
     >>> print(print_script(double))
-    from tvm.script import tirx as T
-    <BLANKLINE>
+    # from tvm.script import tirx as T
     <BLANKLINE>
     @T.prim_func(s_tir=True)
     def double(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
@@ -110,11 +112,11 @@ def print_script(*programs: Program, dialect: Dialect = "tirx") -> str:
     <BLANKLINE>
     """
     words = _WORDS[dialect]
-    head = [f"from tvm.script import {words.module} as T", "", ""]
+    head = [f"# from tvm.script import {words.module} as T", ""]
     if len(programs) == 1:
         return "\n".join((*head, *_Writer(programs[0], words).function(), ""))
     names = Identifiers()
-    lines = ["from tvm.script import ir as I", *head, "@I.ir_module", "class Module:"]
+    lines = ["# from tvm.script import ir as I", *head, "@I.ir_module", "class Module:"]
     for k, p in enumerate(programs):
         written = _Writer(msgspec.structs.replace(p, name=names.take(p.name)), words).function()
         lines += [*([""] if k else []), *_indented(written)]
