@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Symbol
 from mslang.ir.expr import Var as IrVar
-from mslang.ir.index_map import IndexMap
 from mslang.ir.program import LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Signature
 from mslang.ops.table import OPERATIONS
@@ -86,8 +85,8 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
             return tuple(_comprehended(it, e, frame))
         case tree.IndexMap(params=params, results=results):
             inner_frame = frame.inner({p.text: IrVar(p.text) for p in params}, frame.address)
-            made = (values.lift(evaluate(it, x, inner_frame)) for x in results)
-            return IndexMap(tuple(p.text for p in params), tuple(x for x in made if x is not None))
+            made = [evaluate(it, x, inner_frame) for x in results]
+            return _at(e, frame, lambda: values.index_map(tuple(p.text for p in params), made))
         case tree.Bad():
             raise failure("MS207", e, "this could not be read")
     raise TypeError(f"not an expression: {e!r}")

@@ -342,8 +342,7 @@ class Schedule:
     def index_map(self, f: Callable[..., Sequence[SizeLike]]) -> IndexMap:
         """An index map from a Python function over sizes."""
         params = tuple(inspect.signature(f).parameters)
-        results = (values.lift(_unwrap(x)) for x in f(*(Size(Var(p)) for p in params)))
-        return IndexMap(params, tuple(x for x in results if x is not None))
+        return values.index_map(params, [_unwrap(x) for x in f(*(Size(Var(p)) for p in params))])
 
     # ------------------------------------------------------------------ primitives
     def apply(self, op: str, *args: object, names: Sequence[str | None] = (), **kwargs: object) -> tuple[Handle, ...]:
@@ -475,6 +474,8 @@ def _unwrap(value: object) -> object:
     match value:
         case Size(expr=e):
             return e
+        case IndexMap(params=params, results=results):
+            return values.index_map(params, results)
         case tuple() | list():
             return tuple(_unwrap(x) for x in value)
     return value

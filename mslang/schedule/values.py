@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -83,6 +83,24 @@ def condition(e: Expr) -> Expr | bool:
     """A condition as it was written, sides apart, or its truth where the symbols settle it."""
     simple = simplify(e)
     return bool(simple.value) if isinstance(simple, Const) else e
+
+
+def index_map(params: Sequence[str], results: Sequence[object]) -> IndexMap:
+    """An index map whose results are in canonical form.
+
+    Raises:
+        ScheduleError: MS203, a parameter stands twice, or a result is no index.
+    """
+    twice = next((p for k, p in enumerate(params) if p in params[:k]), None)
+    if twice is not None:
+        raise ScheduleError(problem("MS203", f"the index map has two parameters `{twice}`"))
+    made: list[Expr] = []
+    for x in results:
+        size = None if isinstance(x, bool) else lift(x)
+        if size is None or dtype_of(size) != INDEX:
+            raise ScheduleError(problem("MS203", f"an index map gives indices, not {describe(x)}"))
+        made.append(simplify(size))
+    return IndexMap(tuple(params), tuple(made))
 
 
 def combine(op: str, left: object, right: object) -> object:

@@ -121,7 +121,10 @@ class Expressions:
                 return tuple(self.value(x, names) for x in items)
             case tree.Comprehension():
                 return self._comprehension(e, names)
-            case tree.IndexMap():
+            case tree.IndexMap(params=params, results=results):
+                known = {**names, **{p.text: Binding(SIZE, p.span) for p in params}}
+                for x in results:
+                    self.value(x, known)
                 return INDEX_MAP
         return ANY
 
