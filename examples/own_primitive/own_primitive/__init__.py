@@ -1,0 +1,1 @@
+"""A primitive of one's own for mslang."""
