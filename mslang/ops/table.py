@@ -189,14 +189,13 @@ PRIMITIVES = (
         Param("pad", Kind.VALUE, None, keyword=True),
         Param("assume_injective", Kind.BOOL, False, keyword=True),
     ),
-    _primitive("pad_einsum", "layout", _BLOCK, Param("padding", Kind.VALUES), planned=True),
+    _primitive("pad_einsum", "layout", _BLOCK, Param("padding", Kind.VALUES)),
     _primitive(
         "decompose_padding",
         "layout",
         _BLOCK,
         Param("loop", Kind.LOOP),
         gives=(Kind.BLOCK,),
-        planned=True,
     ),
 )
 

@@ -13,6 +13,7 @@ from mslang.transform.blockize import blockize
 from mslang.transform.cache_index import cache_index
 from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
+from mslang.transform.einsum import pad_einsum
 from mslang.transform.epilogue import fuse_reduction_epilogue
 from mslang.transform.fission import fission, merge
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
@@ -23,6 +24,7 @@ from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
 from mslang.transform.partition import loop_partition
 from mslang.transform.pipelining import pipeline
+from mslang.transform.pad_parts import decompose_padding
 from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
@@ -60,6 +62,8 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "decompose_reduction": decompose_reduction,
         "rfactor": rfactor,
         "fuse_reduction_epilogue": fuse_reduction_epilogue,
+        "pad_einsum": pad_einsum,
+        "decompose_padding": decompose_padding,
         "set_scope": set_scope,
         "write_at": write_at,
         "read_at": read_at,
