@@ -8,13 +8,13 @@ from mslang.ir.expr import Expr
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, Buffer, Program, Stmt, Store
-from mslang.ir.visit import blocks_of, fresh, path_to_block
+from mslang.ir.visit import all_buffers, blocks_of, fresh, path_to_block
 from mslang.transform.alignment import without_alignment
 from mslang.transform.dependence import buffers_read, buffers_written, writers
+from mslang.transform.filling import filled_after, filled_by_writer, literal, own_loops
 from mslang.transform.index_maps import Image, hull, image, why_not_fitting
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.outside import require_in_blocks
-from mslang.transform.filling import filled_after, filled_by_writer, literal, own_loops
 from mslang.transform.position import block_at, block_path, buffer_named, taken_names
 from mslang.transform.relayout import Relayout
 from mslang.transform.rewrite import map_bodies
@@ -165,8 +165,8 @@ def _refuse_padding(index_map: IndexMap, buffer: Buffer, found: Image) -> None:
 
 
 def _relaid(program: Program, old: Buffer, new: Buffer, index_map: IndexMap) -> Program:
-    taken = frozenset(taken_names(program))
-    moved = Relayout(_PRIMITIVE, old.name, index_map, new.shape, taken).program(program)
+    buffers = all_buffers(program) | {new.name: new}
+    moved = Relayout(_PRIMITIVE, old.name, index_map, buffers, frozenset(taken_names(program))).program(program)
 
     def allocated(b: Buffer) -> Buffer:
         return new if b.name == old.name else b
