@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mslang.ir.expr import Const, Expr, Load, Var
 from mslang.ir.program import Evaluate, For, Store
 from mslang.ir.visit import walk_expr
-from mslang.lower.kernel import Body, bodies, expressions, walk
+from mslang.lower.kernel import Body, Invoke, bodies, expressions, walk
 
 Access = Load | Store
 
@@ -39,6 +39,8 @@ def weight(body: Body) -> int:
                 total += max(1, int(n) // 16) * weight(b)
             case Store() | Evaluate():
                 total += 1
+            case Invoke(text=text):
+                total += text.count("\n") + 1
             case _:
                 total += sum(weight(b) for b in bodies(s))
     return total

@@ -9,12 +9,16 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
+from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, For, If, Let, Program, Stmt, Store, View, While
 from mslang.ir.visit import conjunction, free_vars, fresh, map_expr, used_names
 from mslang.ir.visit import walk as walk_program
 from mslang.lower.analysis import accesses
+from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Body, bodies, map_expressions, walk, with_bodies
+from mslang.lower.instructions import text_for
+from mslang.lower.kernel import Body, Invoke, bodies, map_expressions, walk, with_bodies
+from mslang.target.description import Target
 
 
 class Flat(NamedTuple):
@@ -36,17 +40,18 @@ class _Names(NamedTuple):
     views: Mapping[str, View]
 
 
-def flatten(p: Program) -> Flat:
+def flatten(p: Program, target: Target) -> Flat:
     """The program's statements with every block replaced by what it does."""
-    notes = _Notes(p)
+    notes = _Notes(p, target)
     body = _body(p.body, _Names({}, {}), notes)
-    return Flat(body, tuple(notes.buffers), frozenset(notes.carried))
+    return Flat(body, tuple(notes.buffers), frozenset(notes.carried) | carried_between(p))
 
 
 class _Notes:
     """What is gathered on the way; and `let` names made unique, as they are local to their block only."""
 
-    def __init__(self, p: Program) -> None:
+    def __init__(self, p: Program, target: Target) -> None:
+        self.intrinsics, self.target = recorded(p), target
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
@@ -100,7 +105,7 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         views[v.buffer.name] = View(v.buffer, replace(v.source, ranges=ranges))
     inner = _Names({**outer.values, **axes}, views)
     notes.buffers.extend(s.allocs)
-    body = _body(s.body, inner, notes)
+    body = _instruction(s, _body(s.body, inner, notes), inner, notes)
     if s.init is not None:
         reduced = tuple(Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1))
         init = _body(s.init, inner, notes)
@@ -109,6 +114,17 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     predicate = fold(_rewrite(s.predicate, inner))
     _note_carried(s, axes, predicate, body, notes)
     return body if predicate == TRUE else (If(predicate, body),)
+
+
+def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:
+    """What the body of a block is for the target: the instruction that the block stands for, or just what it says."""
+    record = notes.intrinsics.get(intrin_of(s) or "")
+    text = None if record is None else text_for(record, notes.target)
+    if record is None or text is None:
+        return meaning
+    views = [v.buffer for v in s.views[len(s.views) - len(record.params) :]]
+    operands = tuple(_rewrite(Load(b.name, (ZERO,) * len(b.shape), b.dtype), names) for b in views)
+    return (Invoke(record.name, text, record.params, tuple(len(b.shape) for b in views), operands, meaning),)
 
 
 def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Body, notes: _Notes) -> None:

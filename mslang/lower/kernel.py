@@ -20,6 +20,21 @@ class Allocate(Stmt, frozen=True, cache_hash=True):
     body: Body
 
 
+class Invoke(Stmt, frozen=True, cache_hash=True):
+    """An instruction: the text of a back end, over operands that are the first elements of what they stand for.
+
+    `params` are the names of the operands in the text, `ranks` how many of the last dimensions each has. `meaning` is
+    what the instruction does: it says what is touched, and runs where every access is checked.
+    """
+
+    name: str
+    text: str
+    params: tuple[str, ...]
+    ranks: tuple[int, ...]
+    operands: tuple[Expr, ...]
+    meaning: Body
+
+
 class Kernel(msgspec.Struct, frozen=True):
     """A lowered program.
 
@@ -40,6 +55,8 @@ def bodies(s: Stmt) -> tuple[Body, ...]:
             return (b,)
         case If(then=t, otherwise=o):
             return (t, o)
+        case Invoke(meaning=b):
+            return (b,)
     return ()
 
 
@@ -52,6 +69,8 @@ def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
             return replace(s, body=parts[0])
         case If():
             return replace(s, then=parts[0], otherwise=parts[1])
+        case Invoke():
+            return replace(s, meaning=parts[0])
     return s
 
 
@@ -66,6 +85,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (c,)
         case For(start=a, extent=e):
             return (a, e)
+        case Invoke(operands=xs):
+            return xs
     return ()
 
 
@@ -93,6 +114,9 @@ def map_expressions(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case For(start=a, extent=e):
             start, extent = f(a), f(e)
             return s if start is a and extent is e else replace(s, start=start, extent=extent)
+        case Invoke(operands=xs):
+            operands = tuple(f(x) for x in xs)
+            return s if all(a is c for a, c in zip(operands, xs, strict=True)) else replace(s, operands=operands)
     return s
 
 

@@ -27,7 +27,7 @@ def lower(program: Program, target: Target) -> Kernel:
     _check_decided(program)
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-    body = align(place(flatten(program)), alignments(program))
+    body = align(place(flatten(program, target)), alignments(program))
     return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic)
 
 

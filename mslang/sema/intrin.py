@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import PurePath
+from textwrap import dedent
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.ir.intrin import PLACEHOLDER, Guard, Intrin
@@ -104,7 +105,11 @@ def _made(item: tree.Intrin, consts: Consts, *, exact: bool) -> Intrin:
     desc = _program(item, None, consts, exact)
     bodies = [i.body for i in item.impls if i.body is not None]
     program = _program(item, bodies[0], consts, exact) if bodies else None
-    texts = tuple((i.backend.text, i.text.value) for i in item.impls if i.backend is not None and i.text is not None)
+    texts = tuple(
+        (i.backend.text, dedent(i.text.value).strip())
+        for i in item.impls
+        if i.backend is not None and i.text is not None
+    )
     faults = tuple(d for d in intrin_faults(item) if d.severity is Severity.ERROR)
     if faults:
         raise MsError(*faults)

@@ -73,6 +73,15 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask, place.tag)
 
 
+def address(writer: ExpressionWriter, e: Load, scope: Scope) -> str:
+    """Where `buffer[indices]` is."""
+    place = scope.memory[e.buffer]
+    offset = _offset(writer, place, e.indices, scope)
+    if not isinstance(offset, Affine) or offset.lane:
+        raise AssertionError("an operand of an instruction is the same in all lanes")
+    return _pointer(writer, place, offset)
+
+
 def base_type(dtype: str) -> str:
     """The element type that addresses count in."""
     return memory_type(dtype)

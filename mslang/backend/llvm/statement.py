@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mslang.backend.llvm import arithmetic, memory
+from mslang.backend.llvm import arithmetic, instruction, memory
 from mslang.backend.llvm.affine import Affine, Interval, add, interval
 from mslang.backend.llvm.expression import ExpressionWriter
 from mslang.backend.llvm.function import FunctionWriter
@@ -17,7 +17,7 @@ from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
 from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, walk
+from mslang.lower.kernel import Allocate, Body, Invoke, walk
 from mslang.lower.layout import row_major
 from mslang.transform.kinds import MAX_STEPS
 
@@ -68,6 +68,10 @@ class StatementWriter:
                 self._while(c, b, scope)
             case Evaluate(value=v):
                 self.expressions.value(v, scope)
+            case Invoke(meaning=b) if self.module.guard is not None:
+                self.body(b, scope)
+            case Invoke():
+                instruction.emit(self.expressions, s, scope)
             case _:
                 raise TypeError(f"not a lowered statement: {s!r}")
 

@@ -9,7 +9,7 @@ from mslang.ir.expr import Expr, Load, dtype_of
 from mslang.ir.program import Evaluate, For, Let, Stmt, Store, While
 from mslang.ir.visit import free_vars
 from mslang.lower.analysis import accesses
-from mslang.lower.kernel import Allocate, Body, walk
+from mslang.lower.kernel import Allocate, Body, Invoke, walk
 from mslang.lower.linear import linear
 from mslang.target.description import Target
 
@@ -63,7 +63,7 @@ def vectorizable(loop: For) -> bool:
 
 def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
     match s:
-        case For(kind="parallel") | While() | Allocate() | Evaluate():
+        case For(kind="parallel") | While() | Allocate() | Evaluate() | Invoke():
             return False
         case For(start=a, extent=e):
             return not (_varies(a, varying) or _varies(e, varying))

@@ -1,0 +1,84 @@
+"""Which text, if any, an intrinsic has for a target."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mslang.diagnostics import TargetError, problem
+from mslang.ir.intrin import Guard, Recorded
+from mslang.target.description import Target
+
+BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
+"""The back end of each kind of target."""
+
+_COMPARISON = re.compile(r"([A-Za-z_]\w*) (==|!=|<=|>=|<|>) (\S+)")
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def text_for(record: Recorded, target: Target) -> str | None:
+    """The text that is an intrinsic on a target; None where the body of the block is compiled in its place.
+
+    Raises:
+        TargetError: MS417, nothing implements it for the back end; MS418, the target lacks it.
+    """
+    backend = BACKENDS.get(target.kind, target.kind)
+    lacking = None if record.guard is None else why_lacking(record.guard, target)
+    text = record.texts.get(backend)
+    if lacking is None and text is not None:
+        return text
+    if record.emulated:
+        return None
+    if lacking is not None:
+        raise TargetError(
+            problem(
+                "MS418",
+                f"the target `{target.name}` does not have the instruction `{record.name}`",
+                why=lacking,
+                help="schedule for a target that has it, or give the intrinsic an implementation as a program too; "
+                "interpreting it works everywhere",
+            )
+        )
+    raise TargetError(
+        problem(
+            "MS417",
+            f"nothing implements the instruction `{record.name}` for the back end `{backend}`",
+            why=f"there are implementations for: {', '.join(record.texts) or 'none'}",
+            help=f'give the intrinsic an `impl {backend} """…"""`, or an implementation as a program',
+        )
+    )
+
+
+def why_lacking(guard: Guard, target: Target) -> str | None:
+    """None if a target is of the kind that an intrinsic is for and meets its conditions, else which one fails."""
+    if guard.kind not in (target.kind, target.name):
+        return f"it is for `{guard.kind}`; the target is a {target.kind}"
+    return next((f"it needs `{c}`" for c in guard.conditions if not _holds(c, target)), None)
+
+
+def _holds(condition: str, target: Target) -> bool:
+    found = _COMPARISON.fullmatch(condition)
+    if found is None:
+        return target.has(condition) or target.fields.get(condition) is True
+    name, op, number = found.groups()
+    value = _field(target, name)
+    return isinstance(value, int | float) and _OPERATORS[op](value, float(number))
+
+
+def _field(target: Target, name: str) -> object:
+    """A field of a target; `sm` is the number in its architecture."""
+    value = target.fields.get(name)
+    if value is None and name == "sm":
+        digits = "".join(c for c in str(target.fields.get("arch", "")) if c.isdigit())
+        return int(digits) if digits else None
+    return value
