@@ -30,6 +30,8 @@ class Declared:
         self.names = names
         self.symbols: dict[str, Symbol] = {}
         self.buffers: dict[str, Buffer] = {}
+        self.implicit: set[str] = set()
+        """The names of sizes that a shape in quotes has declared, and that may be declared once more."""
         self.matched: dict[str, Buffer] = {}
         """The buffer of each parameter that is a handle."""
 
@@ -203,6 +205,7 @@ def _size(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, fram
             ast.copy_location(x, e)
             if isinstance(x, ast.Name) and (x.id not in scope.names or isinstance(scope.names[x.id], Unnamed)):
                 scope.bind(x.id, index(declared.symbol(x.id, "i32", e, frame)))
+                declared.implicit.add(x.id)
         e = text
     value = read.value(e, scope)
     if isinstance(value, Unnamed) and isinstance(e, ast.Name):

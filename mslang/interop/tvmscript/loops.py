@@ -40,7 +40,7 @@ def loops(made: Statements, s: ast.For, scope: Scope, frame: Frame) -> tuple[Stm
     bound_loops: list[tuple[str, _Header]] = []
     values: list[Value] = []
     for name, h in zip(variables, headers, strict=True):
-        var = made.names.loop(name)
+        var = made.names.loop(name, inner.outer)
         stepped = h.step != 1
         value: Expr = Var(var)
         if stepped:

@@ -129,9 +129,9 @@ class Names:
         self.taken.add(found)
         return found
 
-    def loop(self, name: str) -> str:
+    def loop(self, name: str, visible: Iterable[str]) -> str:
         """The name of a loop."""
-        found = _free(plain(name), self.taken | self.local | self.reserved)
+        found = _free(plain(name), self.taken | self.reserved | set(visible))
         self.taken.add(found)
         return found
 

@@ -69,6 +69,14 @@ class Identifiers:
     def __init__(self) -> None:
         self._taken = set(_RESERVED)
 
+    def inside(self, name: str, visible: Iterable[str]) -> str:
+        """A Python name like `name` for a while: others may take it where this one is not seen."""
+        before = set(self._taken)
+        self._taken |= set(visible)
+        found = self.take(name)
+        self._taken = before
+        return found
+
     def take(self, name: str) -> str:
         """A Python name like `name`, itself if it can be one and is free."""
         found = unicodedata.normalize("NFKC", name)

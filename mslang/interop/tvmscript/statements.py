@@ -134,6 +134,11 @@ class Statements:
     def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
         """Give a value its name."""
         match target, value:
+            case ast.Name(id=name), Unnamed(dtype=dtype) if name in self.declared.implicit:
+                known = scope.names[name]
+                assert isinstance(known, Number)
+                scope.bind(name, index(known.expr, dtype))
+                return ()
             case ast.Name(id=name), Unnamed(dtype=dtype):
                 scope.bind(name, index(self.declared.symbol(name, dtype, target, frame), dtype))
                 return ()

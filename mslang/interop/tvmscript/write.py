@@ -278,7 +278,9 @@ class _Writer:
     def block(self, b: Block, names: Names) -> list[str]:
         """A block."""
         outside = names
-        names = {**names, **{a.name: self.identifiers.take(a.name) for a in b.axes}}
+        names = dict(names)
+        for a in b.axes:
+            names[a.name] = self.identifiers.inside(a.name, (*outside.values(), *names.values()))
         inside = self.axes(b.axes, outside, names)
         if b.predicate != TRUE:
             inside.append(f"T.where({expression(b.predicate, names)})")
