@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from tests.property import steps_caching
+from tests.property import steps_caching, steps_layout, steps_loops, steps_reductions
 from tests.property.steps import Family
 
-FAMILIES: tuple[Family, ...] = (steps_caching.FAMILY,)
+FAMILIES: tuple[Family, ...] = (
+    steps_loops.FAMILY,
+    steps_layout.FAMILY,
+    steps_caching.FAMILY,
+    steps_reductions.FAMILY,
+)
 
 STEPS = {op: maker for family in FAMILIES for op, maker in family.steps.items()}
 WEIGHTS = {op: weight for family in FAMILIES for op, weight in family.weights.items()}

@@ -1,0 +1,216 @@
+"""Random steps of the primitives that take reductions and paddings apart, and programs that have what they are for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mslang.ir.expr import Const, Select
+from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of, free_vars, path_to_block
+from mslang.sema.program import parse_program
+from mslang.transform.dependence import consumers
+from mslang.transform.formula import formula_of
+from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.position import leaves, loops_above
+from tests.property.steps import Family, Maker, Step, Steps
+
+
+def _rfactor(steps: Steps, p: Program) -> Step:
+    """Along a loop that serves reduction axes of the one block under it."""
+    found: list[tuple[str, int]] = []
+    for b in blocks_of(p.body):
+        reducing = {v for a in b.axes if a.kind == "reduce" for v in free_vars(a.binding)}
+        if b.init is None:
+            continue
+        rank = len(b.writes[0].ranges) if b.writes else 0
+        for s in loops_above(path_to_block(p, b.name) or ()):
+            if s.var in reducing and leaves(s) == (b,):
+                found.append((s.var, rank))
+    if not found or steps.rng.random() < 0.05:
+        return "rfactor", (steps.loop(p), 0), {}
+    loop, rank = steps.rng.choice(found)
+    return "rfactor", (LoopRef(loop), steps.rng.randint(-rank - 1, rank)), {}
+
+
+def _fuse_reduction_epilogue(steps: Steps, p: Program) -> Step | None:
+    found = [
+        (b.name, user.name)
+        for b in blocks_of(p.body)
+        if b.init is not None
+        for user in consumers(p, path_to_block(p, b.name) or ())
+        if user.init is None
+    ]
+    if not found:
+        return None
+    block, epilogue = steps.rng.choice(found)
+    return "fuse_reduction_epilogue", (BlockRef(block), BlockRef(epilogue)), {}
+
+
+def _pad_einsum(steps: Steps, p: Program) -> Step:
+    block = steps.rng.choice([b for b in blocks_of(p.body) if b.init is not None] or list(blocks_of(p.body)))
+    return "pad_einsum", (BlockRef(block.name), [steps.rng.choice([1, 2, 3, 4]) for _ in block.axes]), {}
+
+
+def _decompose_padding(steps: Steps, p: Program) -> Step | None:
+    found = [
+        (b.name, s.var)
+        for b in blocks_of(p.body)
+        for formula in (formula_of(b),)
+        if formula is not None and isinstance(formula.value, Select) and isinstance(formula.value.otherwise, Const)
+        for s in loops_above(path_to_block(p, b.name) or ())
+    ]
+    if not found:
+        return None
+    block, loop = steps.rng.choice(found)
+    return "decompose_padding", (BlockRef(block), LoopRef(loop)), {}
+
+
+STEPS: Mapping[str, Maker] = MappingProxyType(
+    {
+        "rfactor": _rfactor,
+        "fuse_reduction_epilogue": _fuse_reduction_epilogue,
+        "pad_einsum": _pad_einsum,
+        "decompose_padding": _decompose_padding,
+    }
+)
+
+
+# ------------------------------------------------------------------ programs
+def _positions(rng: random.Random) -> Program:
+    """The greatest or least element of each row and where it is, then something with either."""
+    n, k = rng.choice([3, 4, 6]), rng.choice([5, 6, 8, 10])
+    better, worst = rng.choice([(">", "-inf"), ("<", "inf")])
+    dtype = rng.choice(["f32", "i32"])
+    if dtype == "i32":
+        worst = "-2147483648" if better == ">" else "2147483647"
+    x, y = "best[i]", f"{'X' if rng.random() < 0.5 else 'A'}[i, k]"
+    keep = rng.choice(
+        [
+            f"{x} {better}= {y}",
+            f"{x} {better} {y}",
+            f"{x} {better} {y} or ({x} == {y} and at[i] < i32(k))",
+            f"{x} {better} {y} or ({y} == {x} and i32(k) > at[i])",
+            f"{x} {better} {y} or ({x} == {y} and at[i] > i32(k))",
+        ]
+    )
+    value = rng.choice([f"select({x} {better}= {y}, {x}, {y})", f"{'max' if better == '>' else 'min'}({x}, {y})"])
+    return parse_program(f"""program positions(
+    A: {dtype}[{n}, {k}], out at: i32[{n}], out best: {dtype}[{n}], out R: {dtype}[{n}]
+) {{
+    alloc X: {dtype}[{n}, {k}]
+    block make[i: {n}, k: {k}] {{ X[i, k] = A[i, k] * A[i, k] }}
+    block find[i: {n} | k: {k}] {{
+        init {{ at[i] = i32(-1) best[i] = {worst} }}
+        let p = select({keep}, at[i], i32(k))
+        let v = {value}
+        at[i] = p
+        best[i] = v
+    }}
+    block after[i: {n}] {{ R[i] = best[i] + X[i, 0] }}
+}}""")
+
+
+_UPDATES = (
+    "S[i] = max(S[i], {})",
+    "S[i] = min({}, S[i])",
+    "S[i] += {}",
+    "S[i] *= {}",
+    "S[i] = S[i] + ({} + 1.0)",
+)
+
+
+def _folds(rng: random.Random) -> Program:
+    """A reduction over one axis or two, and an epilogue."""
+    n, k, m = rng.choice([3, 5]), rng.choice([4, 5, 6]), rng.choice([2, 3])
+    value = rng.choice(["A[i, k, m]", "A[i, k, m] * b[i]", "A[i, k, m] - W[k, m]"])
+    update = rng.choice(_UPDATES).format(value)
+    if "*=" in update:
+        k, m, update = rng.choice([2, 3]), 2, "S[i] *= A[i, k, m]"
+    axes = rng.choice([f"i: {n} | k: {k}, m: {m}", f"i: {n} | m: {m}, k: {k}"])
+    where = rng.choice(["", "", f"where k + m < {k + m - 2}"])
+    after = rng.choice(
+        [
+            "S[i] + b[i]",
+            "b[i] + (S[i] - 2.0)",
+            "max(S[i], b[i])",
+            "max(min(S[i], 4.0), b[i])",
+            "S[i] * b[i]",
+            "S[i]",
+            "S[i] + S[i]",
+        ]
+    )
+    return parse_program(f"""program folds(A: f32[{n}, {k}, {m}], W: f32[{k}, {m}], b: f32[{n}], out D: f32[{n}]) {{
+    alloc S: f32[{n}]
+    block fold[{axes}] {{ {where} {update} }}
+    block after[i: {n}] {{ D[i] = {after} }}
+}}""")
+
+
+def _two_sums(rng: random.Random) -> Program:
+    n, k = rng.choice([3, 4]), rng.choice([4, 6, 7])
+    body = rng.choice(
+        [
+            "let a = s[i] + A[i, k] let c = q[i] + A[i, k] * A[i, k] s[i] = a q[i] = c",
+            "s[i] += A[i, k] q[i] += A[i, k] * A[i, k]",
+        ]
+    )
+    return parse_program(f"""program moments(A: f32[{n}, {k}], out V: f32[{n}]) {{
+    alloc s: f32[{n}]
+    alloc q: f32[{n}]
+    block sums[i: {n} | k: {k}] {{ init {{ q[i] = 0.0 s[i] = 0.0 }} {body} }}
+    block both[i: {n}] {{ V[i] = q[i] * f32({k}) - s[i] * s[i] }}
+}}""")
+
+
+def _products(rng: random.Random) -> Program:
+    """A product of tensors with odd extents, and an addition after it."""
+    m, n, k = (rng.choice([3, 5, 6, 7]) for _ in range(3))
+    dtype = rng.choice(["f32", "f32", "i32"])
+    body = rng.choice(
+        [
+            (f"i: {m}, j: {n} | k: {k}", "T[i, j] += X[i, k] * B[k, j]"),
+            (f"i: {m}, j: {n} | k: {k}", "T[i, j] += X[i, k] * B[k, j] * w[j]"),
+            (f"i: {m}, j: {n} | k: {k}", "T[i, j] = max(T[i, j], B[k, j])"),
+            (f"i: {m}, j: {n}", "T[i, j] = X[i, 1] * B[2, j]"),
+        ]
+    )
+    after = rng.choice(["T[i, j] + w[j]", "max(T[i, j], w[j])", "T[i, j] - w[j]"])
+    return parse_program(f"""program products(
+    A: {dtype}[{m}, {k}], B: {dtype}[{k}, {n}], w: {dtype}[{n}], out C: {dtype}[{m}, {n}]
+) {{
+    alloc X: {dtype}[{m}, {k}]
+    alloc T: {dtype}[{m}, {n}]
+    block make[i: {m}, k: {k}] {{ X[i, k] = A[i, k] + A[i, 0] }}
+    block mm[{body[0]}] {{ {body[1]} }}
+    block after[i: {m}, j: {n}] {{ C[i, j] = {after} }}
+}}""")
+
+
+def _paddings(rng: random.Random) -> Program:
+    """A padded copy, and a window over it."""
+    n, m = rng.choice([4, 5, 6]), rng.choice([3, 4])
+    low, high = rng.randint(0, 2), rng.randint(0, 2)
+    low = max(low, 1 - high)
+    inside = rng.choice(
+        [
+            f"i >= {low} and i < {low + n}",
+            f"{low} <= i and i - {low} < {n}",
+            f"0 <= i - {low} and {low + n} > i and j < {m}",
+            f"i >= {low} and i < {low + n} and j >= 1",
+        ]
+    )
+    total = n + low + high
+    return parse_program(f"""program paddings(A: f32[{n}, {m}], out O: f32[{total - 1}, {m}]) {{
+    alloc P: f32[{total}, {m}]
+    block pad[i: {total}, j: {m}] {{ P[i, j] = select({inside}, A[i - {low}, j] * 2.0, {rng.choice(["0.0", "1.0"])}) }}
+    block window[i: {total - 1}, j: {m} | r: 2] {{ O[i, j] += P[i + r, j] }}
+}}""")
+
+
+FAMILY = Family(
+    STEPS,
+    MappingProxyType({"rfactor": 3, "fuse_reduction_epilogue": 3, "pad_einsum": 3, "decompose_padding": 3}),
+    (_positions, _folds, _two_sums, _products, _paddings),
+)
