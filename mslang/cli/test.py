@@ -97,9 +97,14 @@ def _show(args: argparse.Namespace, path: Path, result: TestResult, module: Modu
                 "title": result.title,
                 "passed": result.passed,
                 "checks": result.checks,
+                "skipped": result.skipped,
                 "failures": [d.message for d in result.diagnostics],
             }
         )
         return
-    print(f"{'ok    ' if result.passed else 'FAILED'} {path}: {result.title}", flush=True)
+    only_skipped = result.passed and result.skipped and not result.checks
+    verdict = "skip  " if only_skipped else "ok    " if result.passed else "FAILED"
+    print(f"{verdict} {path}: {result.title}", flush=True)
+    for what in result.skipped:
+        print(f"       skipped: {what}", flush=True)
     print_diagnostics(result.diagnostics, stream=sys.stdout, texts=Texts({module.path: module.file.text}))

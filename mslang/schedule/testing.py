@@ -8,10 +8,12 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
-from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, problem
+from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, TargetError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, For, Program, Stmt
 from mslang.ir.visit import all_buffers, blocks_of, bodies, loops_of, path_to_block
 from mslang.schedule import values
@@ -26,12 +28,14 @@ from mslang.schedule.statements import run_body
 from mslang.schedule.strategies import machine_of, space_of_value
 from mslang.schedule.trace import Value
 from mslang.schedule.values import describe
+from mslang.sema.intrin import intrin_from
 from mslang.sema.module import Module
 from mslang.sema.program import instantiate
 from mslang.sema.report import failure
 from mslang.syntax import tree
 from mslang.target.description import Target
 from mslang.transform.kinds import MAX_STEPS
+from mslang.transform.tensorize import as_instruction
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
 """Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or
@@ -54,6 +58,9 @@ class Truth(msgspec.Struct, frozen=True):
 
     holds: bool
     why: str | None = None
+    skipped: tuple[str, ...] = ()
+    """What could not be judged here, each with its reason."""
+    judged: bool = True
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -70,7 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class TestResult(msgspec.Struct, frozen=True):
-    """How a test went. `diagnostics` say what failed, `checks` how many checks passed."""
+    """How a test went. `diagnostics` say what failed, `checks` how many checks passed, `skipped` what could not run."""
 
     __test__: ClassVar[bool] = False  # the name is no test of pytest's
 
@@ -80,6 +87,7 @@ class TestResult(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
     checks: int = 0
     snapshots: tuple[Snapshot, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -117,6 +125,7 @@ def run_test(
         (*diagnostics, *found),
         runner.checks,
         tuple(runner.snapshots),
+        tuple(runner.skipped),
     )
 
 
@@ -157,8 +166,13 @@ class _Runner:
         self._equivalence = equivalence
         self.checks = 0
         self.snapshots: list[Snapshot] = []
+        self.skipped: list[str] = []
         self._spaces: dict[tuple[str, int, Program], Space] = {}
-        own: dict[str, Native] = {"std.testing.equiv": self._equiv, "std.testing.fits": _fits}
+        own: dict[str, Native] = {
+            "std.testing.equiv": self._equiv,
+            "std.testing.implements": self._implements,
+            "std.testing.fits": _fits,
+        }
         self._natives = natives
         self._world = World(
             natives=MappingProxyType({**natives, **own}),
@@ -186,7 +200,8 @@ class _Runner:
                 if not truth.holds:
                     text = " ".join(frame.place.text[condition.span.start : condition.span.end].split())
                     raise failure("MS268", s, f"check failed: {why.value if why is not None else text}", why=truth.why)
-                self.checks += 1
+                self.checks += truth.judged
+                self.skipped += truth.skipped
             case tree.Snapshot(value=value, text=text):
                 found = evaluate(it, value, frame)
                 self.snapshots.append(Snapshot(text.span.shifted(frame.place.start), text.value, _shown(found)))
@@ -253,11 +268,41 @@ class _Runner:
                 scheduled = concrete(other)
             case other:
                 raise ScheduleError(problem("MS203", f"`equiv` takes a scheduled program, not {describe(other)}"))
-        rtol, atol, seed = kwargs.get("rtol", 1e-5), kwargs.get("atol", 1e-6), kwargs.get("seed", 0)
-        if not (isinstance(rtol, int | float) and isinstance(atol, int | float) and isinstance(seed, int)):
-            raise ScheduleError(problem("MS203", "the tolerances and the seed of `equiv` are numbers"))
-        difference = self._equivalence(program, scheduled, rtol, atol, seed)
+        difference = self._equivalence(program, scheduled, *_tolerances(kwargs))
         return Truth(difference is None, difference)
+
+    def _implements(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Whether each implementation of an intrinsic that can run here computes what its description says."""
+        if len(args) != 1 or not isinstance(args[0], ItemValue) or not isinstance(args[0].item, tree.Intrin):
+            raise ScheduleError(problem("MS205", "`implements` takes an intrinsic"))
+        intrin = intrin_from(args[0].found, args[0].text)
+        skipped: list[str] = []
+        each = implementations(intrin)
+        for how, program in each:
+            try:
+                difference = self._equivalence(intrin.desc, program, *_tolerances(kwargs))
+            except TargetError as error:
+                skipped.append(f"{intrin.name}, {how}: {error.diagnostic.why or error.diagnostic.message}")
+                continue
+            if difference is not None:
+                return Truth(False, f"{how}: {difference}", tuple(skipped))
+        return Truth(True, None, tuple(skipped), judged=len(skipped) < len(each))
+
+
+def _tolerances(kwargs: Mapping[str, object]) -> tuple[float, float, int]:
+    rtol, atol, seed = kwargs.get("rtol", 1e-5), kwargs.get("atol", 1e-6), kwargs.get("seed", 0)
+    if not (isinstance(rtol, int | float) and isinstance(atol, int | float) and isinstance(seed, int)):
+        raise ScheduleError(problem("MS203", "the tolerances and the seed are numbers"))
+    return rtol, atol, seed
+
+
+def implementations(intrin: Intrin) -> tuple[tuple[str, Program], ...]:
+    """The implementations of an intrinsic, each as a program that is nothing else, and what to call it."""
+    own = () if intrin.program is None else (("the program", as_instruction(replace(intrin, texts=()))),)
+    return (
+        *own,
+        *((f"the {b} text", as_instruction(replace(intrin, program=None, texts=((b, t),)))) for b, t in intrin.texts),
+    )
 
 
 def _fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Expr, Var
 from mslang.ir.intrin import KEY, Intrin, intrin_of, with_record
 from mslang.ir.program import Block, For, Program, Range, Region, Stmt, View
 from mslang.ir.region import infer_regions
@@ -102,6 +102,20 @@ def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> O
         made = replace(made, annotations=(*made.annotations, (KEY, name)))
     done = put(done, path, made)
     return Outcome(done, (), {**outcome.forward, **_gone(program, done, primitive, BlockRef(made.name))})
+
+
+def as_instruction(intrin: Intrin) -> Program:
+    """An intrinsic's description as a program that is the instruction and nothing else."""
+    desc = intrin.desc
+    block = Block(fresh(f"{intrin.name}_o", taken_names(desc)), (), (), (), desc.body)
+    operands = {p.buffer.name: Operand(p.buffer.name, (ZERO,) * len(p.buffer.shape)) for p in desc.params}
+    made = _instruction(desc, block, intrin, _Match(operands, True))
+    reads, writes = infer_regions(made, all_buffers(desc))
+    program = desc
+    if intrin.texts:
+        program, name = with_record(desc, intrin)
+        made = replace(made, annotations=((KEY, name),))
+    return replace(program, allocs=(), body=(replace(made, reads=reads, writes=writes),))
 
 
 # ------------------------------------------------------------------ what is replaced
