@@ -72,7 +72,8 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`,
     but for elements outside of its `image`; None if it is not known to be a box."""
     block = block_at(path)
-    if any(not isinstance(s, For | Block) for s in within_scope(path)):
+    below = path[len(above) :] if above and isinstance(above[-1], For) else within_scope(path)
+    if any(not isinstance(s, For | Block) for s in below):
         return None
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}

@@ -59,6 +59,8 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
         - statements under the loop that stand in no block
         - an iteration of the rest that may touch what a later iteration of the first part touches, where one of them
           writes it: so is a buffer that each iteration uses anew
+
+    Source: not in TVM
     """
     path, wanted = loop_path(program, loop, "fission"), path_of(program, after, "fission")
     old = loop_at(path)

@@ -50,6 +50,8 @@ def pipeline(program: Program, loop: LoopRef, *, stages: int, copy: str | None =
         - a loop under which nothing copies ahead: each statement reads what the loop writes, or writes something that
           outlives the iteration or is read before it is filled
         - a loop under which everything copies: nothing is left to overlap with
+
+    Source: not in TVM, which has it as an annotation that lowering obeys unchecked
     """
     path = loop_path(program, loop, "pipeline")
     old = loop_at(path)

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import ONE, ZERO, Binary, Const, DynamicRange, Expr, Symbol, Unary, Var, dtype_of
 from mslang.ir.program import Block, For, If, Program, Range, Stmt
-from mslang.ir.symbols import symbols_of
 from mslang.ir.visit import (
     Path,
     conjunction,
@@ -66,8 +65,10 @@ def specialize(program: Program, loop: LoopRef, condition: Expr) -> Outcome:
         }
 
     Rejects:
-        - a condition on data, on the loop itself or those inside, or on sizes and decisions that the program has not
+        - a condition on data, on the loop itself or those inside, or on sizes that the program has not
         - a loop, around it or in it, that runs at once, if its iterations would come to share a buffer
+
+    Source: not in TVM
     """
     path = loop_path(program, loop, "specialize")
     old = loop_at(path)
@@ -109,10 +110,10 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
             f"the condition depends on `{hidden[0]}`",
             why=f"it is decided before loop `{loop.var}`, where only the loops around are known",
         )
-    known = {s.name for s in (*symbols_of(program), *program.dynamic) if isinstance(s, Symbol)}
-    used = {x.name for x in walk_expr(condition) if isinstance(x, Symbol)}
-    if not used <= known:
-        raise refuse("MS358", "specialize", f"the program has no size or decision `{min(used - known)}`")
+    known = {s.name for s in program.dynamic if isinstance(s, Symbol)}
+    sizes = {x.name for x in walk_expr(condition) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
+    if not sizes <= known:
+        raise refuse("MS358", "specialize", f"the program has no size `{min(sizes - known)}`")
 
 
 # ------------------------------------------------------------------ what follows from a condition

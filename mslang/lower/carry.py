@@ -1,0 +1,47 @@
+"""Which buffers hand values from one iteration of a loop to the next, so that they must outlive an iteration."""
+
+from __future__ import annotations
+
+from mslang.ir.program import Block, Buffer, For, Program
+from mslang.ir.visit import Path, walk_paths
+from mslang.transform.carried import leaf_paths, touching_paths, why_not_private
+from mslang.transform.dependence import paths_touching
+from mslang.transform.position import common_path
+
+_IN_TURN = ("serial", "unrolled")
+
+
+def carried_between(program: Program) -> frozenset[tuple[str, str]]:
+    """Pairs of an allocated buffer and a loop around all of its uses, of which an iteration does not surely write
+    itself what it reads.
+
+    Loops whose iterations run at once are not among them: nothing is handed on there.
+    """
+    found: set[tuple[str, str]] = set()
+    blocks = [q for q in walk_paths(program.body) if isinstance(q[-1], Block) and q[-1].allocs]
+    for buffers, above in ((program.allocs, ()), *((b[-1].allocs, b) for b in blocks if isinstance(b[-1], Block))):
+        for buffer in buffers:
+            found.update((buffer.name, loop) for loop in _carrying(program, buffer, above))
+    return frozenset(found)
+
+
+def _carrying(program: Program, buffer: Buffer, above: Path) -> list[str]:
+    """From the innermost loop around all uses outwards, up to the first that leaves nothing to the next iteration."""
+    users = [q[:-1] for q in paths_touching(program, buffer.name) if len(q) > len(above)]
+    if not users:
+        return []
+    common = common_path(*users)
+    carrying: list[str] = []
+    for k in range(len(common), len(above), -1):
+        loop = common[k - 1]
+        if isinstance(loop, Block):
+            break
+        if not isinstance(loop, For):
+            continue
+        path = common[:k]
+        inside = touching_paths(program, leaf_paths(path), buffer.name)
+        if why_not_private(program, inside, buffer.name, path) is None:
+            break
+        if loop.kind in _IN_TURN:
+            carrying.append(loop.var)
+    return carrying
