@@ -181,7 +181,7 @@ def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]
 
 def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
     op, args, named = step
-    if op in ("fuse", "reorder"):
+    if op in ("fuse", "reorder", "merge"):
         args = tuple(args[0])
     names = rng.choice([(), (), ("p", "q"), ("t",)])
     schedule.apply(
