@@ -179,7 +179,7 @@ PRIMITIVES = (
         Param("buffer", Kind.BUFFER, None, keyword=True),
     ),
     _primitive("unsafe_set_dtype", "memory", _BLOCK, _BUFFER, Param("dtype", Kind.DTYPE), planned=True),
-    _primitive("rolling_buffer", "memory", _BLOCK, _BUFFER, planned=True),
+    _primitive("rolling_buffer", "memory", _BLOCK, _BUFFER),
     _primitive(
         "transform_layout",
         "layout",

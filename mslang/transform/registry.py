@@ -29,6 +29,7 @@ from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.rfactor import rfactor
+from mslang.transform.rolling import rolling_buffer
 from mslang.transform.specialize import specialize
 from mslang.transform.staging_at import read_at, write_at
 from mslang.transform.tensorize import tensorize
@@ -65,6 +66,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "pad_einsum": pad_einsum,
         "decompose_padding": decompose_padding,
         "set_scope": set_scope,
+        "rolling_buffer": rolling_buffer,
         "write_at": write_at,
         "read_at": read_at,
         "cache_index": cache_index,

@@ -11,9 +11,11 @@ from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.transform.dependence import consumers
+from mslang.transform.loops import reorder, split
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.position import loops_above
-from tests.property.steps import Family, Maker, Step, Steps
+from tests.property.steps import Family, Maker, Step, Steps, apply
 
 
 def _cache_inplace(steps: Steps, p: Program) -> Step:
@@ -89,12 +91,27 @@ def _at(name: str, write: bool) -> Maker:
     return maker
 
 
+def _rolling_buffer(steps: Steps, p: Program) -> Step | None:
+    """Of a block under a loop with a reader of what it writes."""
+    found = []
+    for b in blocks_of(p.body):
+        path = path_to_block(p, b.name) or ()
+        near = {s.var for s in loops_above(path)}
+        for user in consumers(p, path):
+            if near & {s.var for s in loops_above(path_to_block(p, user.name) or ())}:
+                found += [(b.name, r.buffer) for r in b.writes]
+    steps.rng.shuffle(found)
+    drawn: list[Step] = [("rolling_buffer", (BlockRef(block), BufferRef(buffer)), {}) for block, buffer in found]
+    return next((step for step in drawn if apply(p, step) is not None), drawn[0] if drawn else None)
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "cache_inplace": _cache_inplace,
         "cache_index": _cache_index,
         "read_at": _at("read_at", False),
         "write_at": _at("write_at", True),
+        "rolling_buffer": _rolling_buffer,
         "reindex": _reindex,
         "reindex_cache_read": _reindex_cache(False),
         "reindex_cache_write": _reindex_cache(True),
@@ -151,4 +168,54 @@ def _lookups(rng: random.Random) -> Program:
     return b.finish()
 
 
-FAMILY = Family(steps=STEPS, weights=MappingProxyType(dict.fromkeys(STEPS, 2)), programs=(_updates, _updates, _lookups))
+def _stencils(rng: random.Random) -> Program:
+    """A chain of windows that overlap, computed where the last one needs them."""
+    b = ProgramBuilder("stencils")
+    depth, two = rng.randint(1, 2), rng.random() < 0.5
+    width, step = rng.choice([2, 3]), rng.choice([1, 1, 2])
+    n, m = rng.choice([4, 6]), rng.choice([3, 4, 6])
+    rows = [n]
+    for _ in range(depth):
+        rows.append((rows[-1] - 1) * step + width)
+    cols = [m + (k * (width - 1) if two else 0) for k in range(depth + 1)]
+    a = b.input("A", (rows[-1], cols[-1]))
+    here = b.alloc("T0", (rows[-1], cols[-1]))
+    with b.block("s0", spatial("i", rows[-1]), spatial("j", cols[-1])) as (i, j):
+        here[i, j] = a[i, j] * 2.0
+    for k in reversed(range(depth)):
+        name, shape = f"s{depth - k}", (rows[k], cols[k])
+        there = b.alloc(f"T{depth - k}", shape) if k else b.output("O", shape)
+        if not two and rng.random() < 0.3:
+            with b.block(name, spatial("i", shape[0]), spatial("j", shape[1]), reduce("r", width)) as (i, j, r):
+                there[i, j] += here[i * step + r, j]
+        else:
+            with b.block(name, spatial("i", shape[0]), spatial("j", shape[1])) as (i, j):
+                value = here[i * step, j] + here[i * step + (width - 1), j]
+                there[i, j] = value + here[i * step, j + (width - 1)] if two else value
+        here = there
+    return _computed_at(rng, b.finish(), depth)
+
+
+def _computed_at(rng: random.Random, p: Program, depth: int) -> Program:
+    """A chain whose blocks are computed at a loop of the last."""
+    last = BlockRef(f"s{depth}")
+    loops = [s.var for s in loops_above(path_to_block(p, last.name) or ())]
+    for var in loops[:2]:
+        if rng.random() < 0.6:
+            p = split(p, LoopRef(var), [None, Const(rng.choice([1, 2, 3]))]).program
+    names = [s.var for s in loops_above(path_to_block(p, last.name) or ())]
+    if len(names) >= 4 and rng.random() < 0.7:
+        names[1], names[2] = names[2], names[1]
+        p = reorder(p, [LoopRef(v) for v in names]).program
+    at = LoopRef(rng.choice(names[: max(1, len(names) - 1)]))
+    for k in reversed(range(depth)):
+        done = apply(p, ("compute_at", (BlockRef(f"s{k}"), at), {}))
+        p = p if done is None else done.program
+    return p
+
+
+FAMILY = Family(
+    steps=STEPS,
+    weights=MappingProxyType(dict.fromkeys(STEPS, 2)),
+    programs=(_updates, _updates, _lookups, _stencils, _stencils),
+)
