@@ -104,7 +104,7 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
 
 
 def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
-    """Random numbers from -1 to 1; of integer types, up to 100 in magnitude."""
+    """Random numbers from -1 to 1; bytes of any value; of wider integer types, up to 100 in magnitude."""
     import numpy as np
 
     from mslang.runtime.arrays import empty
@@ -118,8 +118,11 @@ def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     elif dtype == "bool":
         out[...] = random.random(shape) < 0.5
     else:
-        reach = min(2 ** (bits(dtype) - 1) - 1, 100)
-        out[...] = random.integers(0 if is_unsigned(dtype) else -reach, reach + 1, shape)
+        # Of bytes all values: products of pairs that an instruction saturates must show.
+        top = 2 ** (bits(dtype) - (not is_unsigned(dtype)))
+        reach = top - 1 if bits(dtype) <= 8 else min(top - 1, 100)
+        low = 0 if is_unsigned(dtype) else -reach - (bits(dtype) <= 8)
+        out[...] = random.integers(low, reach + 1, shape)
     return out
 
 
