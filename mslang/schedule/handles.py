@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mslang.diagnostics import Note, ScheduleError, Span, problem
+from mslang.diagnostics import Diagnostic, Note, ScheduleError, Span, problem
 from mslang.ir.program import Program
 from mslang.ir.visit import contents
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
@@ -25,18 +25,20 @@ class Handle(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where a statement stands: its text in short, and its place in a file if it has one (an offset in the file)."""
+    """Where a statement stands: its text in short, and its place in a file if it has one: an offset in a `.ms` file,
+    a line of a Python file."""
 
     text: str
     path: str | None = None
     span: Span | None = None
+    line: int | None = None
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Why a handle is dead: the statement that consumed it, and the names of what stands in its place."""
+    """Why a handle is dead: the statement that consumed it, and the handles of what came in its place."""
 
     site: Site
-    into: tuple[str, ...] = ()
+    into: tuple[Handle, ...] = ()
 
 
 class HandleTable:
@@ -84,15 +86,29 @@ class HandleTable:
         state = self._state[handle.number]
         if not isinstance(state, Death):
             return state
-        into = ", ".join(f"`{n}`" for n in state.into)
-        raise ScheduleError(
-            problem(
-                "MS211",
-                f"{handle.kind} `{handle.name}` does not exist any more",
-                why=f"it was consumed by `{state.site.text}`",
-                help=f"use what stands in its place: {into}" if into else None,
-                notes=(Note("consumed here", state.site.span, state.site.path),) if state.site.span is not None else (),
-            )
+        raise ScheduleError(self._obituary(handle, state))
+
+    def _obituary(self, handle: Handle, death: Death) -> Diagnostic:
+        """What became of a dead handle: who consumed it and what came in its place, and so on to what lives."""
+        story = [f"it was consumed by {_told(death.site)}"]
+        sites = [death.site]
+        living: dict[str, None] = {}
+        queue = list(death.into)
+        for each in queue:
+            state = self._state[each.number]
+            if not isinstance(state, Death):
+                living[state.name] = None
+                continue
+            story.append(f"`{each.name}`, which came in its place, by {_told(state.site)}")
+            sites.append(state.site)
+            queue += [h for h in state.into if h not in queue]
+        into = ", ".join(f"`{n}`" for n in living)
+        return problem(
+            "MS211",
+            f"{handle.kind} `{handle.name}` does not exist any more",
+            why="; ".join(story),
+            help=f"use what stands in its place: {into}" if into else "nothing stands in its place",
+            notes=tuple(Note("consumed here", s.span, s.path) for s in dict.fromkeys(sites) if s.span is not None),
         )
 
     def alive(self, handle: Handle) -> bool:
@@ -114,16 +130,24 @@ class HandleTable:
             ),
         }
         moved: dict[Ref, Handle] = {}
+        died: list[tuple[Handle, tuple[Ref, ...]]] = []
         for ref, handle in self._of.items():
             to = forward.get(ref, ref)
             if isinstance(to, Gone):
-                self._state[handle.number] = Death(site, tuple(r.name for r in to.into))
+                died.append((handle, tuple(r for r in to.into if r.name in there[type(r)])))
             elif to.name not in there[type(to)]:
                 self._state[handle.number] = Death(site)
             else:
                 self._state[handle.number] = to
                 moved[to] = handle if to not in moved else min(moved[to], handle, key=lambda h: h.number)
         self._of = moved
+        for handle, into in died:
+            self._state[handle.number] = Death(site, tuple(self.handle(r) for r in into))
+
+
+def _told(site: Site) -> str:
+    """A statement as a message names it, with its place where that is a line of Python."""
+    return f"`{site.text}`" + (f" at {site.path}:{site.line}" if site.line is not None else "")
 
 
 def kind_of(ref: Ref) -> str:

@@ -3,113 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
 from mslang.diagnostics import Diagnostic, ScheduleError, problem
-from mslang.ir.expr import Expr, Var
+from mslang.ir.expr import Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
-from mslang.schedule import values
+from mslang.schedule import methods, values
 from mslang.schedule.arguments import bind
 from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle, Site
+from mslang.schedule.methods import Methods
 from mslang.schedule.session import Session
+from mslang.schedule.size import Size, SizeLike, Tile, combine, unwrap, wrap
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
-from mslang.schedule.values import HOLE, Location
+from mslang.schedule.values import Location
 from mslang.target.description import Target
 from mslang.transform.registries import REGISTRY, Registry
 
 
-class Size(msgspec.Struct, frozen=True):
-    """A size, or a condition on sizes, that depends on decisions: arithmetic and comparisons give sizes again.
-
-    `&`, `|` and `~` stand for the language's `and`, `or` and `not`.
-    """
-
-    expr: Expr
-
-    def __add__(self, other: object) -> Size | int:
-        return _combine("+", self, other)
-
-    def __radd__(self, other: object) -> Size | int:
-        return _combine("+", other, self)
-
-    def __sub__(self, other: object) -> Size | int:
-        return _combine("-", self, other)
-
-    def __rsub__(self, other: object) -> Size | int:
-        return _combine("-", other, self)
-
-    def __mul__(self, other: object) -> Size | int:
-        return _combine("*", self, other)
-
-    def __rmul__(self, other: object) -> Size | int:
-        return _combine("*", other, self)
-
-    def __floordiv__(self, other: object) -> Size | int:
-        return _combine("//", self, other)
-
-    def __rfloordiv__(self, other: object) -> Size | int:
-        return _combine("//", other, self)
-
-    def __mod__(self, other: object) -> Size | int:
-        return _combine("%", self, other)
-
-    def __rmod__(self, other: object) -> Size | int:
-        return _combine("%", other, self)
-
-    def __le__(self, other: object) -> Size | bool:
-        return _compare("<=", self, other)
-
-    def __lt__(self, other: object) -> Size | bool:
-        return _compare("<", self, other)
-
-    def __ge__(self, other: object) -> Size | bool:
-        return _compare(">=", self, other)
-
-    def __gt__(self, other: object) -> Size | bool:
-        return _compare(">", self, other)
-
-    def __eq__(self, other: object) -> Size | bool:  # type: ignore[override]
-        return _compare("==", self, other)
-
-    def __ne__(self, other: object) -> Size | bool:  # type: ignore[override]
-        return _compare("!=", self, other)
-
-    def __and__(self, other: object) -> Size | bool:
-        return _both("and", self, other)
-
-    def __or__(self, other: object) -> Size | bool:
-        return _both("or", self, other)
-
-    def __invert__(self) -> Size | bool:
-        return _condition(values.invert(self.expr))
-
-    def __neg__(self) -> Size | int:
-        return _combine("-", 0, self)
-
-    def __hash__(self) -> int:
-        return hash(self.expr)
-
-    def __bool__(self) -> bool:
-        raise ScheduleError(
-            problem(
-                "MS203",
-                "this condition depends on decisions: it is neither true nor false yet",
-                help="ask `schedule.branch(condition)`, which makes the answer part of the structure",
-            )
-        )
-
-
-SizeLike = int | Size
-Tile = tuple[Size | int | None, ...]
-
-
-class Schedule:
+class Schedule(Methods):
     """A program being scheduled. Primitives change it; sampling draws decisions; all is recorded in a trace.
 
     Args:
@@ -178,36 +94,9 @@ class Schedule:
         """The one loop of a block's axis: `mm.i` is `axis("mm", "i")`."""
         return self.session.axis(self.get(block) if isinstance(block, str) else block, axis)
 
-    def loops(self, block: Handle) -> tuple[Handle, ...]:
-        """The loops around a block, outermost first."""
-        return self._handles("loops", block)
-
-    def children(self, of: Handle) -> tuple[Handle, ...]:
-        """The blocks directly under a loop or in a block."""
-        return self._handles("children", of)
-
-    def producers(self, block: Handle) -> tuple[Handle, ...]:
-        """The blocks whose results a block reads."""
-        return self._handles("producers", block)
-
-    def consumers(self, block: Handle) -> tuple[Handle, ...]:
-        """The blocks that read a block's results."""
-        return self._handles("consumers", block)
-
-    def extent(self, loop: Handle) -> SizeLike:
-        """The number of iterations of a loop."""
-        found = _wrap(self.session.call("extent", (loop,), {}))
-        assert isinstance(found, int | Size)
-        return found
-
     def ask(self, getter: str, of: Handle) -> object:
         """The answer of any getter of the language."""
-        return _wrap(self.session.call(getter, (of,), {}))
-
-    def _handles(self, op: str, of: Handle) -> tuple[Handle, ...]:
-        found = self.session.call(op, (of,), {})
-        assert isinstance(found, tuple)
-        return found
+        return wrap(self.session.call(getter, (of,), {}))
 
     # ------------------------------------------------------------------ sampling
     def perfect_tile(
@@ -302,10 +191,10 @@ class Schedule:
     ) -> object:
         """Draw by any distribution of the language; `name` is the binder, its address unless one is given."""
         bound = bind(
-            self.session.registry.signature(op), [_unwrap(a) for a in args], {k: _unwrap(v) for k, v in kwargs.items()}
+            self.session.registry.signature(op), [unwrap(a) for a in args], {k: unwrap(v) for k, v in kwargs.items()}
         )
-        given = _unwrap(decision)
-        return _wrap(self.session.sample(op, bound, address=address or name, name=name, given=given))  # type: ignore[arg-type]
+        given = unwrap(decision)
+        return wrap(self.session.sample(op, bound, address=address or name, name=name, given=given))  # type: ignore[arg-type]
 
     def _tile(self, op: str, args: tuple[object, ...], name: str, address: str | None, decision: object) -> Tile:
         found = self.sample(op, *args, name=name, address=address, decision=decision)
@@ -325,7 +214,7 @@ class Schedule:
 
     def require(self, condition: Size | bool, why: str | None = None) -> None:
         """Reject draws for which a condition does not hold."""
-        self.session.require(_unwrap(condition), why)
+        self.session.require(unwrap(condition), why)
 
     def enter_postproc(self) -> None:
         """Mark in the trace where postprocessing begins."""
@@ -333,16 +222,16 @@ class Schedule:
 
     def minimum(self, a: SizeLike, b: SizeLike) -> SizeLike:
         """The smaller of two sizes."""
-        return _combine("min", a, b)
+        return combine("min", a, b)
 
     def maximum(self, a: SizeLike, b: SizeLike) -> SizeLike:
         """The larger of two sizes."""
-        return _combine("max", a, b)
+        return combine("max", a, b)
 
     def index_map(self, f: Callable[..., Sequence[SizeLike]]) -> IndexMap:
         """An index map from a Python function over sizes."""
         params = tuple(inspect.signature(f).parameters)
-        return values.index_map(params, [_unwrap(x) for x in f(*(Size(Var(p)) for p in params))])
+        return values.index_map(params, [unwrap(x) for x in f(*(Size(Var(p)) for p in params))])
 
     # ------------------------------------------------------------------ primitives
     def apply(self, op: str, *args: object, names: Sequence[str | None] = (), **kwargs: object) -> tuple[Handle, ...]:
@@ -360,142 +249,17 @@ class Schedule:
         signature = self.session.registry.signature(op)
         if signature.group is not Group.PRIMITIVE:
             raise ScheduleError(problem("MS201", f"there is no primitive `{op}`"))
-        given = [_unwrap(a) for a in args]
-        bound = bind(signature, given, {k: _unwrap(v) for k, v in kwargs.items()})
-        return self.session.apply(op, bound, names=names, site=Site(f"{op}(…)"))
-
-    def split(
-        self, loop: Handle, factors: Sequence[SizeLike | None], *, tail: str = "guard", names: Sequence[str | None] = ()
-    ) -> tuple[Handle, ...]:
-        """Split a loop by factors, of which one may be None to be inferred."""
-        return self.apply("split", loop, [HOLE if f is None else f for f in factors], tail=tail, names=names)
-
-    def fuse(self, *loops: Handle, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
-        """Fuse nested loops into one."""
-        return self.apply("fuse", *loops, names=names)
-
-    def reorder(self, *loops: Handle) -> None:
-        """Put loops of one nest in this order."""
-        self.apply("reorder", *loops)
-
-    def add_unit_loop(self, target: Handle, *, names: Sequence[str | None] = ()) -> tuple[Handle, ...]:
-        """Put a loop of one iteration around a loop or block."""
-        return self.apply("add_unit_loop", target, names=names)
-
-    def parallel(self, loop: Handle) -> None:
-        """Run a loop's iterations in parallel."""
-        self.apply("parallel", loop)
-
-    def vectorize(self, loop: Handle) -> None:
-        """Run a loop as vector instructions."""
-        self.apply("vectorize", loop)
-
-    def unroll(self, loop: Handle, *, max_steps: SizeLike | None = None) -> None:
-        """Unroll a loop, of at most `max_steps` iterations."""
-        self.apply("unroll", loop, max_steps=max_steps)
-
-    def bind(self, loop: Handle, axis: str) -> None:
-        """Run a loop's iterations as the blocks or threads of a GPU's thread axis."""
-        self.apply("bind", loop, axis)
-
-    def annotate(self, target: Handle, key: str, value: object = True) -> None:
-        """Annotate a loop or block."""
-        self.apply("annotate", target, key, value)
-
-    def unannotate(self, target: Handle, key: str) -> None:
-        """Take an annotation away."""
-        self.apply("unannotate", target, key)
-
-    def cache_read(
-        self,
-        block: Handle,
-        buffer: Handle,
-        scope: str = "global",
-        *,
-        consumers: Sequence[Handle] | None = None,
-        names: Sequence[str | None] = (),
-    ) -> tuple[Handle, ...]:
-        """Read a buffer through a copy."""
-        return self.apply("cache_read", block, buffer, scope, consumers=consumers, names=names)
-
-    def cache_write(
-        self,
-        block: Handle,
-        buffer: Handle,
-        scope: str = "global",
-        *,
-        consumers: Sequence[Handle] | None = None,
-        names: Sequence[str | None] = (),
-    ) -> tuple[Handle, ...]:
-        """Write a buffer through a copy."""
-        return self.apply("cache_write", block, buffer, scope, consumers=consumers, names=names)
-
-    def compute_at(self, block: Handle, loop: Handle | Location, *, index: int = -1) -> None:
-        """Compute a block inside a loop of its consumers."""
-        self.apply("compute_at", block, loop, index=index)
-
-    def reverse_compute_at(self, block: Handle, loop: Handle | Location, *, index: int = -1) -> None:
-        """Compute a block inside a loop of its producers."""
-        self.apply("reverse_compute_at", block, loop, index=index)
-
-    def compute_inline(self, block: Handle) -> None:
-        """Compute a block's value where it is read."""
-        self.apply("compute_inline", block)
-
-    def reverse_compute_inline(self, block: Handle) -> None:
-        """Compute a block where the value it reads is produced."""
-        self.apply("reverse_compute_inline", block)
-
-    def decompose_reduction(
-        self,
-        block: Handle,
-        loop: Handle,
-        *,
-        names: Sequence[str | None] = (),
-    ) -> tuple[Handle, ...]:
-        """Split the initialisation of a reduction from its updates, before a loop."""
-        return self.apply("decompose_reduction", block, loop, names=names)
-
-    def set_scope(self, block: Handle, buffer: Handle, scope: str) -> None:
-        """Move a buffer to another memory scope."""
-        self.apply("set_scope", block, buffer, scope)
+        given = [unwrap(a) for a in args]
+        bound = bind(signature, given, {k: unwrap(v) for k, v in kwargs.items()})
+        return self.session.apply(op, bound, names=names, site=_site(op))
 
 
-def _wrap(value: object) -> object:
-    match value:
-        case Expr():
-            return Size(value)
-        case tuple():
-            return tuple(_wrap(x) for x in value)
-    return value
+_OWN = frozenset({__file__, methods.__file__})
 
 
-def _unwrap(value: object) -> object:
-    match value:
-        case Size(expr=e):
-            return e
-        case IndexMap(params=params, results=results):
-            return values.index_map(params, results)
-        case tuple() | list():
-            return tuple(_unwrap(x) for x in value)
-    return value
-
-
-def _combine(op: str, a: object, b: object) -> Size | int:
-    found = _wrap(values.combine(op, _unwrap(a), _unwrap(b)))
-    assert isinstance(found, Size | int)
-    return found
-
-
-def _compare(op: str, a: object, b: object) -> Size | bool:
-    return _condition(values.combine(op, _unwrap(a), _unwrap(b)))
-
-
-def _both(op: str, a: object, b: object) -> Size | bool:
-    return _condition(values.both(op, _unwrap(a), _unwrap(b)))
-
-
-def _condition(value: object) -> Size | bool:
-    found = _wrap(value)
-    assert isinstance(found, Size | bool)
-    return found
+def _site(op: str) -> Site:
+    """The statement of the caller, outside of this package's methods."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename in _OWN and frame.f_back is not None:
+        frame = frame.f_back
+    return Site(f"{op}(…)", frame.f_code.co_filename, line=frame.f_lineno)

@@ -7,6 +7,7 @@ import keyword
 from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ops.table import OPERATIONS
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace
 
 
@@ -42,8 +43,11 @@ class _Writer:
                 return f"{self._variable(instruction.results[0])} = {call}"
         named = (f"names={list(instruction.results)!r}",) if instruction.results else ()
         call = self._call(instruction, *named)
-        targets = "".join(f"{self._variable(n)}, " for n in instruction.results)
-        return f"{targets.rstrip()} = {call}" if targets else call
+        targets = [self._variable(n) for n in instruction.results]
+        if not targets:
+            return call
+        one = len(targets) == 1 and instruction.op in OPERATIONS and not OPERATIONS[instruction.op].many
+        return f"{', '.join(targets)}{',' if len(targets) == 1 and not one else ''} = {call}"
 
     def _decision(self, address: str) -> object:
         value = self._values[address]
@@ -60,6 +64,9 @@ class _Writer:
                 parts.append(self._text(value))
             elif value != p.default or type(value) is not type(p.default):
                 parts.append(f"{p.name}={self._text(value)}")
+        if instruction.op not in OPERATIONS:
+            # A user's own primitive is no method.
+            return f"s.apply({', '.join((repr(instruction.op), *parts, *more))})"
         return f"s.{instruction.op}({', '.join((*parts, *more))})"
 
     def _variable(self, name: str) -> str:

@@ -17,7 +17,7 @@ def test_a_schedule_by_hand():
     mm = s.get("mm")
     tile = s.perfect_tile(s.axis(mm, "i"), 2, max_inner=8, name="ti")
     outer, inner = s.split(s.axis(mm, "i"), tile, names=["io", "ii"])
-    (rest,) = s.fuse(outer, inner, names=["all"])
+    rest = s.fuse(outer, inner, names=["all"])
     s.parallel(rest)
     s.annotate(mm, "width", tile[1])
     path = path_to_block(s.program, "mm")
