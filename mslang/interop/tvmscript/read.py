@@ -121,7 +121,7 @@ def _function(
     f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, source: Source
 ) -> tuple[Function | None, list[Diagnostic]]:
     found: list[Diagnostic] = []
-    made = Statements(read, Names(_reserved(f, read.aliases)), lambda r: found.append(source.placed(r)))
+    made = Statements(read, Names(_reserved(f, read.aliases)), f.body, lambda r: found.append(source.placed(r)))
     try:
         program = _program(f, names, read, made)
     except Refusal as refusal:

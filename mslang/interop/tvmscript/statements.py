@@ -37,9 +37,10 @@ def _declares_nothing(s: ast.stmt) -> bool:
 
 
 class Statements:
-    """Reads the statements of one function."""
+    """Reads the statements of one function, `top`."""
 
-    def __init__(self, read: Expressions, names: Names, report: Callable[[Refusal], None]) -> None:
+    def __init__(self, read: Expressions, names: Names, top: list[ast.stmt], report: Callable[[Refusal], None]) -> None:
+        self.top = top
         self.read = read
         self.names = names
         self.report = report
@@ -54,7 +55,7 @@ class Statements:
         made: list[Stmt] = []
         for k, s in enumerate(statements):
             try:
-                last = not made and frame.function and k == len(statements) - 1
+                last = not made and statements is self.top and k == len(statements) - 1
                 root = self._root(s, scope, frame) if last else None
                 found = self.statement(s, scope, frame) if root is None else root
             except Refusal as refusal:
