@@ -20,6 +20,7 @@ from mslang.ir.visit import (
 )
 from mslang.transform.initial import init_nest
 from mslang.transform.instances import runs_once
+from mslang.transform.kinds import require_kinds
 from mslang.transform.legality import affine_binding, why_not_reduction
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.position import (
@@ -65,6 +66,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
         - a loop inside another that a reduction axis depends on: the initialisation would be repeated
         - loops at or under it that run the same instance of the block again
         - a spatial loop whose bounds depend on a reduction loop
+        - a reduction loop bound to threads: they must start together what they join
 
     Source: TVM decompose_reduction
     """
@@ -106,6 +108,8 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     program = put(program, path, update)
     moved = loop_path(program, loop, "decompose_reduction")
     program = put(program, moved, init.nest, moved[-1])
+    # Threads join what they have summed only where they start it together.
+    require_kinds(program, [s.var for s in loops if s.kind.startswith("threadIdx")], "decompose_reduction")
     made, left = BlockRef(init.name), BlockRef(update.name)
     return Outcome(program, (made,), {block: left})
 

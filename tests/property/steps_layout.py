@@ -1,4 +1,4 @@
-"""Random steps: layouts of buffers and of blocks, strides, the order of axes."""
+"""Random steps: layouts of buffers and of blocks, strides, the order of axes, loops bound to threads."""
 
 from __future__ import annotations
 
@@ -110,6 +110,11 @@ def _storage_align(m: Steps, p: Program) -> Step | None:
     return "storage_align", (BlockRef(block), axis, factor, offset), {"buffer": BufferRef(name)}
 
 
+def _bind(m: Steps, p: Program) -> Step:
+    axis = m.rng.choice(["blockIdx", "threadIdx", "vthread"]) + m.rng.choice([".x", ".y"])
+    return "bind", (m.loop(p), axis), {}
+
+
 def staged(rng: random.Random) -> Program:
     """A producer, a sum and a consumer over buffers of sizes that factors divide or not."""
     n, k = rng.choice([4, 6, 7, 8, 12]), rng.choice([3, 4, 6, 8])
@@ -131,7 +136,14 @@ FAMILY = Family(
         "transform_block_layout": _transform_block_layout,
         "reorder_block_iter_var": _reorder_block_iter_var,
         "storage_align": _storage_align,
+        "bind": _bind,
     },
-    weights={"transform_layout": 3, "transform_block_layout": 3, "reorder_block_iter_var": 1, "storage_align": 2},
+    weights={
+        "transform_layout": 3,
+        "transform_block_layout": 3,
+        "reorder_block_iter_var": 1,
+        "storage_align": 2,
+        "bind": 2,
+    },
     programs=(staged,),
 )
