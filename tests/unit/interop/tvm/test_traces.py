@@ -1,0 +1,294 @@
+"""TVM's traces, on data that TVM has written (`tests/data/tvm/make.py`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mslang.backend.reference.interpret import run
+from mslang.diagnostics import MsError
+from mslang.interop.tvm import records
+from mslang.interop.tvm.instructions import BY_KIND, BY_OP, MAPPED, SAMPLERS
+from mslang.interop.tvm.records import Tuned
+from mslang.interop.tvm.trace_in import Imported, import_trace
+from mslang.interop.tvm.trace_json import TvmTrace, from_data, parse, to_data, to_json
+from mslang.interop.tvm.trace_out import export_trace
+from mslang.ir.equal import alpha_equal
+from mslang.ir.program import Program
+from mslang.ops.table import OPERATIONS
+from mslang.schedule import Schedule
+from mslang.schedule.replay import replay, space_of_text
+from mslang.sema.program import parse_program
+
+DATA = Path(__file__).parents[3] / "data" / "tvm"
+
+GEMM = """program gemm(A: f32[32, 24], B: f32[24, 32], out C: f32[32, 32]) {
+    alloc D: f32[32, 32]
+    block mm[i: 32, j: 32 | k: 24] { D[i, j] += A[i, k] * B[k, j] }
+    block relu[i: 32, j: 32] { C[i, j] = max(D[i, j], 0.0) }
+}"""
+
+
+def tuned() -> list[Tuned]:
+    return records.read_database(DATA).tuned()
+
+
+def cases() -> list[tuple[Program, TvmTrace]]:
+    return [(w.program, r.trace) for w, rs in tuned() for r in rs]
+
+
+def trace(*insts: list[object], decisions: list[list[object]] | None = None) -> TvmTrace:
+    return from_data([list(insts), decisions or []])
+
+
+def imported(*insts: list[object], decisions: list[list[object]] | None = None) -> Imported:
+    return import_trace(parse_program(GEMM), trace(*insts, decisions=decisions))
+
+
+def refused(*insts: list[object]) -> str:
+    with pytest.raises(MsError) as caught:
+        imported(*insts)
+    d = caught.value.diagnostic
+    return f"{d.code}: {d.message} / {d.why}"
+
+
+def same_meaning(a: Program, b: Program) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        p.buffer.name: rng.integers(-4, 5, [n.value for n in p.buffer.shape]).astype("float32")  # type: ignore[attr-defined]
+        for p in a.params
+        if p.direction != "out"
+    }
+    one, two = run(a, dict(arrays)), run(b, dict(arrays))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, two[name])
+
+
+MM = ["GetSBlock", [], ["mm", "main"], ["b0"]]
+LOOPS = ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]]
+
+
+# ------------------------------------------------------------------ whole traces
+@pytest.mark.parametrize("k", range(6))
+def test_what_metaschedule_made_replays_and_means_the_same(k: int) -> None:
+    program, theirs = cases()[k]
+    done = import_trace(program, theirs)
+    assert alpha_equal(replay(program, done.trace).program, done.program)
+    assert len(done.trace.instructions) > 3
+    same_meaning(program, done.program)
+
+
+@pytest.mark.parametrize("k", range(6))
+def test_the_flat_text_is_the_same_schedule(k: int) -> None:
+    program, theirs = cases()[k]
+    done = import_trace(program, theirs)
+    again = space_of_text(done.trace.as_ms("x"), program).sample(1)
+    assert alpha_equal(again.program, done.program)
+
+
+@pytest.mark.parametrize("k", range(6))
+def test_there_and_back(k: int) -> None:
+    program, theirs = cases()[k]
+    done = import_trace(program, theirs)
+    exported = export_trace(program, done.trace)
+    assert exported.notes == ()
+    again = import_trace(program, parse(to_json(exported.trace)))
+    assert alpha_equal(again.program, done.program)
+    assert list(again.trace.decisions.values()) == list(done.trace.decisions.values())
+
+
+def test_json_is_read_and_written_without_loss() -> None:
+    line = json.loads((DATA / records.RECORDS).read_text().splitlines()[1])
+    assert to_data(from_data(line[1][0])) == line[1][0]
+
+
+def test_names_that_older_versions_used() -> None:
+    for program, theirs in cases():
+        old = parse(to_json(theirs).replace('"GetSBlock"', '"GetBlock"'))
+        assert old != theirs
+        assert import_trace(program, old).trace == import_trace(program, theirs).trace
+
+
+# ------------------------------------------------------------------ instructions
+def test_the_table_names_parameters_that_there_are() -> None:
+    for m in MAPPED:
+        params = {p.name for p in OPERATIONS[m.op].params}
+        said = {s.param for s in (*m.inputs, *m.attrs) if s.param}
+        assert said <= params, m.kind
+        missing = {p.name for p in OPERATIONS[m.op].params if type(p.default).__name__ == "Required"} - said
+        assert not missing, m.kind
+    assert len(BY_KIND) == len(BY_OP) == len(MAPPED) == 41
+    assert set(SAMPLERS.values()) <= set(OPERATIONS)
+
+
+def test_a_tile_is_mended_as_tvm_mends_it() -> None:
+    done = imported(
+        MM,
+        LOOPS,
+        ["SamplePerfectTile", ["l1"], [3, 16], ["v4", "v5", "v6"]],
+        ["Split", ["l1", "v4", "v5", "v6"], [1, 0], ["l7", "l8", "l9"]],
+        decisions=[[2, [2, 3, 8]]],
+    )
+    # 32 is 8 · 4, and 3 does not divide 4
+    assert done.trace.decisions == {"i_tile": (1, 4, 8)}
+    assert [n.code for n in done.notes] == ["MS744"]
+
+
+def test_decisions_that_are_not_there_are_drawn() -> None:
+    done = imported(MM, LOOPS, ["SamplePerfectTile", ["l1"], [2, -1], ["v4", "v5"]])
+    a, b = done.trace.decisions["i_tile"]  # type: ignore[misc]
+    assert a * b == 32  # type: ignore[operator]
+
+
+def test_none_text_lists_and_constants() -> None:
+    done = imported(
+        MM,
+        LOOPS,
+        ["Split", ["l1", "None", 8], [1, 0], ["l4", "l5"]],
+        ["Annotate", ["l4", '"some text"'], ["key"], []],
+        ["Annotate", ["b0", [1, 2]], ["list"], []],
+        ["CacheRead", ["b0", ["b0"]], [1, "local"], ["b6"]],
+        ["ComputeAt", ["b6", "l5"], [1, -1], []],
+    )
+    text = done.trace.as_ms("x")
+    assert "mm.i.split([_, 8])" in text
+    assert '"some text"' in text and "[1, 2]" in text
+    assert "mm.cache_read(B, local, consumers = [mm])" in text
+
+
+def test_blocks_that_tvm_makes_are_found_by_its_names() -> None:
+    done = imported(
+        MM,
+        LOOPS,
+        ["CacheWrite", ["b0", []], [0, "local"], ["b4"]],
+        ["GetSBlock", [], ["D_local", "main"], ["b5"]],
+        ["CacheRead", ["b5", []], [0, "shared"], ["b6"]],
+        ["GetSBlock", [], ["D_local_shared", "main"], ["b7"]],
+        ["DecomposeReduction", ["b0", "l3"], [], ["b8"]],
+        ["GetSBlock", [], ["mm_init", "main"], ["b9"]],
+        ["GetSBlock", [], ["mm_update", "main"], ["b10"]],
+        ["Annotate", ["b10", 1], ["here"], []],
+    )
+    assert len(done.trace.instructions) == 4
+
+
+def test_loops_of_one_iteration_are_not_counted_where_tvm_leaves_them_out() -> None:
+    done = imported(
+        MM,
+        LOOPS,
+        ["GetSBlock", [], ["relu", "main"], ["b4"]],
+        ["ReverseComputeAt", ["b4", "l1"], [0, -1], []],
+        ["GetLoops", ["b4"], [], ["l5", "l6"]],
+        ["Vectorize", ["l6"], [], []],
+    )
+    assert "relu.j.vectorize()" in done.trace.as_ms("x")
+    same_meaning(parse_program(GEMM), done.program)
+
+
+def test_remarks_on_the_root_block() -> None:
+    root = ["GetSBlock", [], ["root", "main"], ["b0"]]
+    remark = ["Annotate", ["b0", 64], ["meta_schedule.parallel"], []]
+    kept = imported(root, remark)
+    assert [n.message for n in kept.notes] == ["the remark 'meta_schedule.parallel' on the root block is left out"]
+    assert imported(root, remark, ["Unannotate", ["b0"], ["meta_schedule.parallel"], []]).notes == ()
+
+
+def test_getters_of_the_root_block() -> None:
+    done = imported(
+        ["GetSBlock", [], ["root", "main"], ["b0"]],
+        ["GetChildBlocks", ["b0"], [], ["b1", "b2"]],
+        ["GetOutputBlocks", ["b0"], [], ["b3"]],
+        ["GetConsumers", ["b1"], [], ["b4"]],
+        ["GetProducers", ["b4"], [], ["b5"]],
+        ["Annotate", ["b3", 1], ["last"], []],
+    )
+    assert [i.op for i in done.trace.instructions] == ["annotate"]
+    assert 'relu.annotate("last", 1)' in done.trace.as_ms("x")
+
+
+def test_compute_locations() -> None:
+    there = imported(
+        MM,
+        ["SampleComputeLocation", ["b0"], [], ["l1"]],
+        ["ComputeAt", ["b0", "l1"], [1, -1], []],
+        decisions=[[1, 0]],
+    )
+    assert next(iter(there.trace.decisions.values())).startswith("at(")  # type: ignore[union-attr]
+    root = imported(
+        MM,
+        ["SampleComputeLocation", ["b0"], [], ["l1"]],
+        ["ComputeAt", ["b0", "l1"], [1, -1], []],
+        decisions=[[1, -1]],
+    )
+    assert list(root.trace.decisions.values()) == ["root"]
+
+
+# ------------------------------------------------------------------ what is refused
+def test_refusals_name_the_instruction() -> None:
+    unknown = refused(["MyOwn", [], [], []])
+    assert unknown.startswith("MS742: mslang has no instruction `MyOwn`") and "instruction 0" in unknown
+    assert refused(["GetSBlock", [], ["conv", "main"], ["b0"]]).startswith("MS743: there is no block `conv`")
+    assert refused(MM, ["GetLoops", ["b0"], [], ["l1", "l2"]]).startswith("MS743: `GetLoops` gives 3 things here")
+    assert refused(["GetLoops", ["b7"], [], ["l1"]]).startswith("MS743: nothing is called `b7`")
+    assert refused(MM, ["CacheRead", ["b0", []], [5, "local"], ["b1"]]).startswith("MS743: block `mm` reads 2 buffers")
+    assert refused(MM, ["Split", ["b0"], [1, 0], []]).startswith("MS")
+    assert "instruction 2 of TVM's trace, `Fuse`" in refused(MM, LOOPS, ["Fuse", ["l3", "l1"], [1], ["l9"]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[", "{}", "[1, 2]", "[[], [[0, 1]]]", '[[["Split"]], []]', '[[["Split", [], [], [1]]], []]', "[[0], []]"],
+)
+def test_what_is_no_trace(text: str) -> None:
+    with pytest.raises(MsError) as caught:
+        parse(text)
+    assert caught.value.diagnostic.code == "MS740"
+
+
+# ------------------------------------------------------------------ out
+def test_sizes_that_tvm_cannot_say_are_numbers() -> None:
+    program = parse_program(GEMM)
+    s = Schedule(program, seed=3)
+    tile = s.perfect_tile(s.axis("mm", "i"), 2, 8, name="ti", decision=[4, 8])
+    s.split(s.axis("mm", "i"), [None, tile[1] * 2])  # type: ignore[operator]
+    done = export_trace(program, s.trace)
+    split = next(i for i in done.trace.insts if i.kind == "Split")
+    assert split.inputs[1:] == (None, 16)
+    assert [n.code for n in done.notes] == ["MS744"]
+
+
+def test_samplers_that_tvm_has_not_are_numbers() -> None:
+    program = parse_program(GEMM)
+    s = Schedule(program, seed=3)
+    tile = s.tile(s.axis("mm", "j"), 2, 8, name="tj", decision=[7, 5])
+    s.split(s.axis("mm", "j"), tile)
+    done = export_trace(program, s.trace)
+    split = next(i for i in done.trace.insts if i.kind == "Split")
+    assert split.inputs[1:] == (7, 5)
+    assert not done.trace.decisions
+    assert import_trace(program, done.trace).program == s.program
+
+
+def test_what_tvm_has_not_is_refused() -> None:
+    program = parse_program(GEMM)
+    s = Schedule(program, seed=3)
+    s.split(s.axis("mm", "i"), [4, 8], tail="guard")
+    assert export_trace(program, s.trace).notes == ()
+    peeled = Schedule(program, seed=3)
+    peeled.split(peeled.axis("relu", "i"), [None, 5], tail="peel")
+    with pytest.raises(MsError) as caught:
+        export_trace(program, peeled.trace)
+    assert caught.value.diagnostic.code == "MS746"
+
+
+def test_an_unroll_with_a_limit() -> None:
+    program = parse_program(GEMM)
+    for limit, kinds in ((64, ["GetSBlock", "GetLoops", "Unroll"]), (4, [])):
+        s = Schedule(program)
+        s.unroll(s.axis("mm", "k"), max_steps=limit)
+        done = export_trace(program, s.trace)
+        assert [i.kind for i in done.trace.insts] == kinds
+        assert [n.code for n in done.notes] == ["MS744"]
