@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Expr
+from mslang.ir.expr import Expr, Symbol
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.signature import Group
 from mslang.schedule import statements, values
@@ -95,6 +95,9 @@ class Interpreter:
         if found is None and name in self.world.sizes:
             size = self.world.sizes[name]
             return values.settle(size) if isinstance(size, Expr) else size
+        if found is None:
+            dynamic = self.session.program.dynamic
+            return next((x for x in dynamic if isinstance(x, Symbol) and x.name == name), None)
         return found
 
     def block_names(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mslang.diagnostics import Diagnostic, ScheduleError, problem
-from mslang.ir.expr import Var
+from mslang.ir.expr import Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
@@ -219,6 +219,17 @@ class Schedule(Methods):
     def enter_postproc(self) -> None:
         """Mark in the trace where postprocessing begins."""
         self.session.enter_postproc()
+
+    def size(self, name: str) -> Size:
+        """The size `name` of the program, known only at the call.
+
+        Raises:
+            ScheduleError: MS201, the program has no such size.
+        """
+        found = next((x for x in self.session.origin.dynamic if isinstance(x, Symbol) and x.name == name), None)
+        if found is None:
+            raise ScheduleError(problem("MS201", f"the program has no size `{name}` that is known only at the call"))
+        return Size(found)
 
     def minimum(self, a: SizeLike, b: SizeLike) -> SizeLike:
         """The smaller of two sizes."""

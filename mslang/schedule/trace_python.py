@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 
-from mslang.ir.expr import Binary, Const, Expr, Symbol, Unary, Var
+from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ops.table import OPERATIONS
@@ -101,6 +101,8 @@ class _Writer:
                 return repr(v)
             case Var(name=n):
                 return n
+            case Symbol(name=n, domain=DynamicRange()):
+                return f"s.size({n!r})"
             case Symbol(name=n, position=p):
                 variable = self._variables[self._samples[n]]
                 return variable if p is None else f"{variable}[{p}]"
