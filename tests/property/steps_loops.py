@@ -14,10 +14,19 @@ from mslang.ops.words import TAILS
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.position import leaves
 from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.tails import why_not_repeatable
 from tests.property.steps import Family, Step, Steps, apply, loops
 
 
 # ------------------------------------------------------------------ steps
+def _likely(steps: Steps, p: Program, found: list[Step]) -> Step | None:
+    """Mostly a step that is accepted, if there is one."""
+    steps.rng.shuffle(found)
+    if steps.rng.random() < 0.85:
+        found = [x for x in found if apply(p, x) is not None] or found
+    return found[0] if found else None
+
+
 def _split(steps: Steps, p: Program) -> Step:
     rng = steps.rng
     tail = rng.choices(TAILS, [5, 1, 2, 2])[0]
@@ -26,6 +35,8 @@ def _split(steps: Steps, p: Program) -> Step:
     if tail == "pad" and rng.random() < 0.8:
         within = [s for s in found if all(r.buffer in local for b in leaves(s) for r in b.writes)]
         found = within or found
+    if tail == "shift" and rng.random() < 0.8:
+        found = [s for s in found if why_not_repeatable(p, path_to_loop(p, s.var) or ()) is None] or found
     loop = rng.choice(found)
     given: dict[str, Any] = {} if tail == "guard" and rng.random() < 0.5 else {"tail": tail}
     if rng.random() < 0.1:
@@ -71,26 +82,27 @@ def _merge(steps: Steps, p: Program) -> Step | None:
         for a, b in pairwise([s for s in body if isinstance(s, For)])
         if a.extent == b.extent
     ]
-    if not found:
-        return None
-    a, b = steps.rng.choice(found)
-    while steps.rng.random() < 0.6 and len(a.body) == len(b.body) == 1:
-        match a.body[0], b.body[0]:
-            case For() as c, For() as d if c.extent == d.extent:
-                a, b = c, d
-            case _:
-                break
-    return "merge", ([LoopRef(a.var), LoopRef(b.var)],), {}
+    pairs: list[Step] = []
+    for a, b in found:
+        pairs.append(("merge", ([LoopRef(a.var), LoopRef(b.var)],), {}))
+        while len(a.body) == len(b.body) == 1:
+            match a.body[0], b.body[0]:
+                case For() as c, For() as d if c.extent == d.extent:
+                    a, b = c, d
+                case _:
+                    break
+            pairs.append(("merge", ([LoopRef(a.var), LoopRef(b.var)],), {}))
+    return _likely(steps, p, pairs)
 
 
 def _fission(steps: Steps, p: Program) -> Step | None:
-    found = [s for s in loops(p) if len(s.body) > 1]
-    if not found:
-        return None
-    loop = steps.rng.choice(found)
-    inside = [s for s in walk(loop.body[:-1], into_blocks=False) if isinstance(s, For | Block)]
-    after = steps.rng.choice(inside)
-    return "fission", (LoopRef(loop.var), LoopRef(after.var) if isinstance(after, For) else BlockRef(after.name)), {}
+    found: list[Step] = []
+    for loop in loops(p):
+        inside = [s for s in walk(loop.body[:-1], into_blocks=False) if isinstance(s, For | Block)]
+        for s in inside if len(loop.body) > 1 else ():
+            after = LoopRef(s.var) if isinstance(s, For) else BlockRef(s.name)
+            found.append(("fission", (LoopRef(loop.var), after), {}))
+    return _likely(steps, p, found)
 
 
 def _specialize(steps: Steps, p: Program) -> Step:
@@ -105,18 +117,9 @@ def _specialize(steps: Steps, p: Program) -> Step:
 
 
 def _pipeline(steps: Steps, p: Program) -> Step | None:
-    local = {b.name for b in p.allocs}
-    found = [
-        s
-        for s in loops(p)
-        if len(s.body) > 1
-        and s.kind == "serial"
-        and any(r.buffer in local for b in leaves(s.body[0]) for r in b.writes)
-    ]
-    if not found:
-        return None
-    named = {"stages": steps.rng.choice([2, 2, 3, 4])}
-    return "pipeline", (LoopRef(steps.rng.choice(found).var),), named | steps.rng.choice([{}, {"copy": "cp_async"}])
+    named = {"stages": steps.rng.choice([2, 2, 3, 4])} | steps.rng.choice([{}, {"copy": "cp_async"}])
+    found: list[Step] = [("pipeline", (LoopRef(s.var),), named) for s in loops(p) if len(s.body) > 1]
+    return _likely(steps, p, found)
 
 
 # ------------------------------------------------------------------ programs
