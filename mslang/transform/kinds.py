@@ -10,7 +10,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, free_vars, walk, walk_expr
+from mslang.ir.visit import Path, free_vars, walk, walk_expr, walk_paths
 from mslang.transform.carried import leaf_paths, why_not_data_parallel, why_not_independent
 from mslang.transform.legality import why_not_reduction
 from mslang.transform.outcome import LoopRef, Outcome, refuse
@@ -257,6 +257,28 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
                     why=reason,
                     help=f"{primitive} first, then mark the loop",
                 )
+
+
+def require_joined(program: Program, primitive: str) -> None:
+    """Check that loops of threads that share out a reduction still hold nothing else, after a primitive has moved
+    blocks.
+
+    Raises:
+        ScheduleError: MS309, such a loop holds another block.
+    """
+    for path in walk_paths(program.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or _reduces(program, path):
+            continue
+        reason = why_not_data_parallel(path)
+        if reason is not None:
+            raise refuse(
+                "MS309",
+                primitive,
+                f"the threads of loop `{loop.var}` share out a reduction, and would do something else beside",
+                why=reason,
+                help=f"{primitive} at a loop further out, or before the loop is bound",
+            )
 
 
 # ------------------------------------------------------------------ shared

@@ -14,6 +14,7 @@ from mslang.transform.dependence import buffers_read, buffers_written, storage_o
 from mslang.transform.instances import loops_beyond_spatial
 from mslang.transform.legality import why_not_stage_pipeline
 from mslang.transform.moving import loops_to, ranges_inside
+from mslang.transform.kinds import require_joined
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
 from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import block_at, is_under, leaves, loop_at, loop_path, scope_body
@@ -91,6 +92,7 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     done = _replaced(program, path, target, old, copy, at, at, len(loop_at(target).body))
     require_filled(done, copy.block, old, primitive)
     _require_covered(done, loop, copy.buffer, primitive)
+    require_joined(done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
@@ -154,6 +156,7 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     copy = copy_between(program, old, scope, box, limits, ranges_inside(target), into=False)
     done = _replaced(program, path, target, old, copy, at, 0, at)
     _require_covered(done, loop, copy.buffer, primitive)
+    require_joined(done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
