@@ -38,6 +38,8 @@ class Kind(StrEnum):
     BLOCKS = "blocks"
     INTRIN = "intrin"
     INDEX_MAP = "index map"
+    REGION_MAP = "region map"
+    """An index map whose results may be ranges."""
     PROGRAM = "program"
     RULE = "rule"
     SPACE = "space"
@@ -108,11 +110,12 @@ class Signature(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The signature as a person writes it: `loop.split(factors, tail = guard) -> loop…`."""
         shown = []
-        for p in self.params[1:] if self.group is not Group.FUNCTION else self.params:
+        function = self.group is Group.FUNCTION or not self.params or self.params[0].variadic
+        for p in self.params if function else self.params[1:]:
             star = "*" if p.variadic else ""
             default = "" if isinstance(p.default, Required) else f" = {_text(p.default)}"
             shown.append(f"{star}{p.name}{default}")
-        head = self.name if self.group is Group.FUNCTION or not self.params else f"{self.params[0].kind}.{self.name}"
+        head = self.name if function else f"{self.params[0].kind}.{self.name}"
         kinds = ", ".join(k.value for k in self.results) + ("…" if self.many else "")
         return f"{head}({', '.join(shown)})" + (f" -> {kinds}" if kinds else "")
 

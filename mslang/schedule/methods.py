@@ -1007,6 +1007,7 @@ class Methods:
             - a loop inside another that a reduction axis depends on: the initialisation would be repeated
             - loops at or under it that run the same instance of the block again
             - a spatial loop whose bounds depend on a reduction loop
+            - a reduction loop bound to threads: they must start together what they join
 
         Source: TVM decompose_reduction
         """
@@ -1042,7 +1043,7 @@ class Methods:
                 }
             }
             for i in 0..8, k1 in 0..4 {
-                block s[k1: 4 = k1 @ reduce, x: 8 = i @ spatial] {
+                block s[k1: 4 @ reduce = k1, x: 8 = i] {
                     init { S[x] = 0.0 }
                     S[x] = S[x] + S_rf[x, k1]
                 }
