@@ -12,9 +12,9 @@ from mslang.ir.visit import Path, path_to_block, path_to_loop
 from mslang.transform.cover import Box, image, produced_box, why_not_covered
 from mslang.transform.dependence import buffers_read, buffers_written, storage_of, storages_read, storages_written
 from mslang.transform.instances import loops_beyond_spatial
+from mslang.transform.kinds import require_joined
 from mslang.transform.legality import why_not_stage_pipeline
 from mslang.transform.moving import loops_to, ranges_inside
-from mslang.transform.kinds import require_joined
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
 from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import block_at, is_under, leaves, loop_at, loop_path, scope_body
