@@ -192,6 +192,9 @@ class Expressions:
         if op in COMPARISONS and self.is_index(a) and self.is_index(b):
             return Binary(op, self.index(a), self.index(b))
         left, right = self.value(a), self.value(b)
+        if op == "*" and isinstance(left, Const) and left.value == -1:
+            # TVM has no negation, and writes it so.
+            return Unary("-", right)
         if op == "/" and is_integer(dtype_of(left)):
             raise unsupported("the division of integers that rounds towards 0")
         return Binary(op, left, right)

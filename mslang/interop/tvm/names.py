@@ -12,11 +12,6 @@ from mslang.schedule.session import Session
 from mslang.transform.outcome import BlockRef
 
 
-def block_out(name: str) -> str:
-    """What a block is called in what is written for TVM, whose outermost block is `root`."""
-    return "root_block" if name == "root" else name
-
-
 class TvmNames:
     """TVM's names, by the handle of a block and by the name of a buffer."""
 
@@ -27,7 +22,7 @@ class TvmNames:
 
     def of_block(self, name: str) -> str:
         """What TVM calls a block of ours."""
-        return self._blocks.get(self._session.handles.handle(BlockRef(name)).number, block_out(name))
+        return self._blocks.get(self._session.handles.handle(BlockRef(name)).number, words.block_out(name))
 
     def block(self, name: str) -> Handle | None:
         """The block that TVM calls so, if there is one.

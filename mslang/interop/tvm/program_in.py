@@ -8,6 +8,7 @@ from functools import partial
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
 from mslang.interop.tvm.graph import Graph, Node, unreadable
+from mslang.interop.tvm.words import block_in
 from mslang.ir.expr import ONE, TRUE, ZERO, Const, Var, dtype_of
 from mslang.ir.program import (
     Annotations,
@@ -43,15 +44,22 @@ def programs(text: str | bytes) -> dict[str, Program]:
     """
     graph = Graph(text)
     found: dict[str, Program] = {}
-    for name, function in functions(graph):
-        program = Reader(graph, name).program(function)
-        faults = verify(program)
-        if faults:
-            raise unreadable(f"the program `{name}` is not well-formed: {faults[0].message}")
-        found[name] = program
+    try:
+        for name, function in functions(graph):
+            found[name] = _verified(Reader(graph, name).program(function))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as failure:
+        # A damaged graph may refer to anything anywhere, to itself too.
+        raise unreadable(f"{type(failure).__name__}: {failure}") from failure
     if not found:
         raise unreadable("it holds no function of tensors")
     return found
+
+
+def _verified(program: Program) -> Program:
+    faults = verify(program)
+    if faults:
+        raise unreadable(f"the program `{program.name}` is not well-formed: {faults[0].message}")
+    return program
 
 
 def functions(graph: Graph) -> Iterator[tuple[str, Node]]:
@@ -161,7 +169,7 @@ class Reader:
 
         visit(root)
         for key in order[1:] if g.node(root).kind == "BlockRealize" else order:
-            self.block_names[key] = self._fresh(g.text(g.field(g.node(key), "name_hint")))
+            self.block_names[key] = self._fresh(block_in(g.text(g.field(g.node(key), "name_hint"))))
 
     # ------------------------------------------------------------------ buffers
     def buffer(self, ref: object) -> Buffer:

@@ -6,7 +6,6 @@ from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
 from mslang.interop.tvm.graph import GraphWriter
-from mslang.interop.tvm.names import block_out
 from mslang.interop.tvm.program_in import DIRECTIONS, direction
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Const, dtype_of
@@ -155,7 +154,7 @@ class _Writer:
             case For():
                 return [self._loop(s)]
             case Block():
-                return [self._realize(s, block_out(s.name))]
+                return [self._realize(s, words.block_out(s.name))]
             case If(condition=c, then=then, otherwise=otherwise):
                 fields = {
                     "span": 0,

@@ -111,3 +111,16 @@ CALLS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Functions. `tir.round` rounds halves away from zero and ours to even, so only `nearbyint` is our `round`."""
+
+
+_ROOT = "root_block"
+
+
+def block_out(name: str) -> str:
+    """What a block is called in what is written for TVM, whose outermost block is `root`."""
+    return _ROOT if name == "root" else name
+
+
+def block_in(name: str) -> str:
+    """The block of ours that was written so."""
+    return "root" if name == _ROOT else name

@@ -1,0 +1,242 @@
+"""Programs as TVM's object graphs: there and back, three generations of the format, and damaged ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mslang.diagnostics import MsError
+from mslang.interop.tvm.index_maps import MapText, read_map, write_map
+from mslang.interop.tvm.program_in import programs
+from mslang.interop.tvm.program_out import to_graph
+from mslang.ir.equal import alpha_equal
+from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.index_map import IndexMap
+from mslang.ir.program import Program
+from mslang.resources import stdlib_folder
+from mslang.sema.modules import load
+from mslang.sema.program import instantiate, parse_program
+
+DATA = Path(__file__).parents[3] / "data" / "tvm"
+
+EVERYTHING = """program everything(A: f32[8, 16], I: i32[8], U: u8[8], out B: f32[8, 16], inout S: f32[8]) {
+    alloc T: f32[8, 16] @ shared(strides = [32, 1], align = 32)
+    for x in 8 @ parallel("pragma.x" = 1, "note" = "text") {
+        for y in 2 @ unrolled {
+            for z in 8 @ vectorized {
+                block first[i: 8 = x, j: 16 = y * 8 + z] {
+                    where y * 8 + z < 15
+                    attr "list" = [1, 2]
+                    let w = (i * 2 + j) % 7
+                    if w < 3 { T[i, j] = f32(I[i]) * f32(w) } else { T[i, j] = -abs(A[i, j]) }
+                }
+            }
+        }
+    }
+    block outer[i: 8] {
+        view v: f32[16] = T[i, 0..16]
+        alloc sum: f32[]
+        block inner[ii: 8 = i | k: 16] {
+            init { sum[] = 0.0 }
+            sum[] += exp(v[k])
+        }
+        block tail[p: 8 = i, j: 16] { B[p, j] = select(j % 2 == 0 and not I[p] == 3, max(sum[], v[j]), A[i64(I[p]) % 8, j]) }
+    }
+    for t in 8 @ threadIdx.x {
+        block bits[i: 8 = t] { S[i] = S[i] + f32(shift_left(bit_and(U[i], 3), 1)) + pow(2.0, f32(U[i])) }
+    }
+}"""
+
+
+def back(p: Program) -> Program:
+    (found,) = programs(to_graph(p)).values()
+    return replace(found, name=p.name)
+
+
+def test_everything_comes_back() -> None:
+    p = parse_program(EVERYTHING)
+    assert alpha_equal(back(p), p)
+
+
+WORKLOADS = sorted(f.stem for f in (stdlib_folder() / "workloads").glob("*.ms"))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_of_the_library_comes_back(name: str) -> None:
+    module = load(str(stdlib_folder() / "workloads" / f"{name}.ms"))
+    assert module.programs
+    for program in module.programs:
+        p = instantiate(module, program, {})
+        assert alpha_equal(back(p), p)
+
+
+# ------------------------------------------------------------------ generations
+def test_what_tvm_0_25_wrote() -> None:
+    (p,) = programs((DATA / "program_0.25.json").read_text()).values()
+    expected = parse_program("""program main(A: f32[8, 16], out C: f32[8]) {
+        alloc B: f32[8, 16]
+        block b[vi: 8, vk: 16] { B[vi, vk] = select(vi < 3, A[vi, vk], 2.5) }
+        block s[vi: 8 | vk: 16] {
+            reads B[vi, vk]
+            C[vi] += exp(B[vi, vk])
+        }
+    }""")
+    assert alpha_equal(p, expected)
+
+
+def test_names_before_the_block_was_an_sblock() -> None:
+    text = (DATA / "program_0.25.json").read_text()
+    older = text.replace("tirx.SBlock", "tir.Block").replace('"tirx.', '"tir.')
+    assert older != text
+    assert programs(older) == programs(text)
+
+
+def oldest(text: str) -> str:
+    """A graph of 0.25 in the format that was there before objects had a type and data: everything is a string."""
+    data = json.loads(text)
+    nodes: list[dict[str, Any]] = []
+    for n in data["nodes"]:
+        kind, value = n["type"], n.get("data")
+        name = {"ffi.Array": "Array", "ffi.Map": "Map", "ffi.String": "runtime.String", "ir.Op": "Op"}.get(kind, kind)
+        name = name.removeprefix("ir.").replace("tirx.SBlock", "tir.Block").replace("tirx.", "tir.")
+        match value:
+            case None:
+                nodes.append({"type_key": ""})
+            case dict():
+                nodes.append({"type_key": name, "attrs": {k: _text(v) for k, v in value.items()}})
+            case list():
+                nodes.append({"type_key": name, "data": value})
+            case str() if name in ("runtime.String", "Op"):
+                nodes.append({"type_key": name, "repr_str": value})
+            case _:
+                nodes.append({"type_key": "IntImm", "attrs": {"dtype": "int32", "value": _text(value)}})
+    return json.dumps({"root": data["root_index"], "nodes": nodes, "attrs": {"tvm_version": "0.12.0"}})
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def test_the_oldest_format() -> None:
+    text = (DATA / "program_0.25.json").read_text()
+    assert programs(oldest(text)) == programs(text)
+
+
+# ------------------------------------------------------------------ names
+def test_names_become_unique_and_parameters_and_blocks_keep_theirs() -> None:
+    p = parse_program("""program p(A: f32[4], out C: f32[4]) {
+        alloc T: f32[4]
+        block T_1[i: 4] { T[i] = A[i] }
+        block C_1[i: 4] { C[i] = T[i] }
+    }""")
+    # As TE makes them: a block is called as the buffer that it writes.
+    text = to_graph(p).replace('"T_1"', '"T"').replace('"C_1"', '"C"')
+    (q,) = programs(text).values()
+    assert [x.buffer.name for x in q.params] == ["A", "C"]
+    assert {b.name for b in q.allocs} == {"T_1"}
+    assert [s.name for s in _blocks(q)] == ["T", "C_1"]
+
+
+def _blocks(p: Program) -> list[Any]:
+    from mslang.ir.visit import blocks_of
+
+    return list(blocks_of(p.body))
+
+
+# ------------------------------------------------------------------ what cannot be
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "MS741"),
+        ("[]", "MS741"),
+        ('{"nodes": []}', "MS741"),
+        ('{"nodes": [{"type": "None"}], "root_index": 7}', "MS741"),
+        ('{"nodes": [{"type": "None"}], "root_index": 0}', "MS741"),
+        ('{"nodes": [3], "root_index": 0}', "MS741"),
+        ('{"nodes": [{"type": "ir.IRModule", "data": {"functions": 0}}], "root_index": 0}', "MS741"),
+    ],
+)
+def test_what_is_no_graph(text: str, code: str) -> None:
+    with pytest.raises(MsError) as caught:
+        programs(text)
+    assert caught.value.diagnostic.code == code
+
+
+def test_what_mslang_has_not_is_named() -> None:
+    text = to_graph(parse_program("program p(A: f32[4], out C: f32[4]) { block b[i: 4] { C[i] = exp(A[i]) } }"))
+    for broken, what in (
+        (text.replace("tirx.exp", "tirx.cosh"), "cosh"),
+        (text.replace("float32", "handle"), "handle"),
+    ):
+        with pytest.raises(MsError) as caught:
+            programs(broken)
+        assert caught.value.diagnostic.code == "MS745"
+        assert what in caught.value.diagnostic.message
+
+
+def test_damaged_graphs_never_end_in_a_traceback() -> None:
+    text = (DATA / "program_0.25.json").read_text()
+    data = json.loads(text)
+    rng = random.Random(1)
+    survived = 0
+    for _ in range(300):
+        broken = json.loads(text)
+        node = rng.choice(broken["nodes"])
+        match node.get("data"):
+            case dict() as fields if fields:
+                key = rng.choice(list(fields))
+                if rng.random() < 0.3:
+                    del fields[key]
+                else:
+                    fields[key] = rng.choice([0, -1, len(data["nodes"]) + 5, "x", None, 2.5, [], rng.randrange(200)])
+            case list() as inside if inside:
+                inside[rng.randrange(len(inside))] = rng.choice([0, -4, 10**6, "x", None, rng.randrange(200)])
+            case _:
+                node["type"] = rng.choice(["None", "ir.Nothing", "ffi.Array", "tirx.For"])
+        try:
+            programs(json.dumps(broken))
+            survived += 1
+        except MsError:
+            pass
+    assert survived < 250
+
+
+# ------------------------------------------------------------------ index maps
+def test_index_maps_come_back() -> None:
+    i, j = Var("i"), Var("j")
+    m = IndexMap(("i", "j"), (Binary("//", i, Const(4)), j, Binary("%", i, Const(4))))
+    assert read_map(write_map(m, {}), {}) == m
+
+
+def test_an_index_map_of_tvm() -> None:
+    text = json.dumps(
+        {
+            "root_index": 9,
+            "nodes": [
+                {"type": "None"},
+                {"type": "ffi.String", "data": "i"},
+                {"type": "tir.Var", "data": {"dtype": "int32", "name": 1, "span": 0}},
+                {"type": "ffi.Array", "data": [2]},
+                {"type": "ffi.String", "data": "v7"},
+                {"type": "tir.Var", "data": {"dtype": "int32", "name": 4, "span": 0}},
+                {"type": "tir.FloorDiv", "data": {"dtype": "int32", "a": 2, "b": 5, "span": 0}},
+                {"type": "tir.FloorMod", "data": {"dtype": "int32", "a": 2, "b": 5, "span": 0}},
+                {"type": "ffi.Array", "data": [6, 7]},
+                {
+                    "type": "tir.IndexMap",
+                    "data": {"initial_indices": 3, "final_indices": 8, "inverse_index_map": 0},
+                },
+            ],
+        }
+    )
+    i = Var("i")
+    assert read_map(MapText(text), {"v7": Const(8)}) == IndexMap(
+        ("i",), (Binary("//", i, Const(8)), Binary("%", i, Const(8)))
+    )
+    with pytest.raises(MsError):
+        read_map(MapText(text), {})
