@@ -268,7 +268,10 @@ class _Runner:
                 scheduled = concrete(other)
             case other:
                 raise ScheduleError(problem("MS203", f"`equiv` takes a scheduled program, not {describe(other)}"))
-        difference = self._equivalence(program, scheduled, *_tolerances(kwargs))
+        try:
+            difference = self._equivalence(program, scheduled, *_tolerances(kwargs))
+        except TargetError as error:
+            return Truth(True, None, (error.diagnostic.message,), judged=False)
         return Truth(difference is None, difference)
 
     def _implements(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
