@@ -157,7 +157,7 @@ PRIMITIVES = (
         _BLOCK,
         _BUFFER,
         Param("access", Kind.ACCESS),
-        Param("map", Kind.INDEX_MAP),
+        Param("map", Kind.REGION_MAP),
         planned=True,
     ),
     _primitive(

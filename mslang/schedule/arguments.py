@@ -124,7 +124,7 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return tuple(_lowered(op, param, _ELEMENTS[kind], x, resolve) for x in value)
         case tuple() if kind is Kind.FACTORS:
             return tuple(None if isinstance(x, Hole) or x is None else _size(op, param, x) for x in value)
-        case IndexMap() if kind is Kind.INDEX_MAP:
+        case IndexMap() if kind is Kind.REGION_MAP or (kind is Kind.INDEX_MAP and not value.has_ranges):
             return value
         case Intrin() if kind is Kind.INTRIN:
             return value

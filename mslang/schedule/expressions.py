@@ -85,11 +85,21 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
             return tuple(_comprehended(it, e, frame))
         case tree.IndexMap(params=params, results=results):
             inner_frame = frame.inner({p.text: IrVar(p.text) for p in params}, frame.address)
-            made = [evaluate(it, x, inner_frame) for x in results]
+            made = [_result(it, x, inner_frame) for x in results]
             return _at(e, frame, lambda: values.index_map(tuple(p.text for p in params), made))
         case tree.Bad():
             raise failure("MS207", e, "this could not be read")
     raise TypeError(f"not an expression: {e!r}")
+
+
+def _result(it: Interpreter, e: tree.Expr, frame: Frame) -> object:
+    """A result of an index map; of a range its two ends."""
+    match e:
+        case tree.Binary(op="..", left=low, right=high):
+            return evaluate(it, low, frame), evaluate(it, high, frame)
+        case tree.Group(items=(inner,)):
+            return _result(it, inner, frame)
+    return evaluate(it, e, frame)
 
 
 def _at(node: tree.Node, frame: Frame, action: Callable[[], object]) -> object:

@@ -78,6 +78,7 @@ _TYPES = {
     Kind.BUFFERS: "Sequence[Handle]",
     Kind.INTRIN: "str | Intrin",
     Kind.INDEX_MAP: "IndexMap",
+    Kind.REGION_MAP: "IndexMap",
     Kind.TAIL: _words(TAILS),
     Kind.ACCESS: _words(ACCESSES),
     Kind.DTYPE: "str",

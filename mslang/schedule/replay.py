@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.expr import Expr, Symbol
-from mslang.ir.index_map import IndexMap
+from mslang.ir.index_map import IndexMap, on_ends
 from mslang.ir.program import Program
 from mslang.ir.visit import map_expr
 from mslang.ops.signature import Group
@@ -128,7 +128,7 @@ def _current(session: Session, argument: Argument) -> Argument:
         case Expr():
             return _current_size(session, argument)
         case IndexMap(params=params, results=results):
-            return IndexMap(params, tuple(_current_size(session, e) for e in results))
+            return IndexMap(params, tuple(on_ends(e, lambda x: _current_size(session, x)) for e in results))
         case tuple():
             return tuple(_current(session, x) for x in argument)
     return argument

@@ -108,6 +108,8 @@ class _Writer:
                 return variable if p is None else f"{variable}[{p}]"
             case Binary(op="min" | "max" as op, left=a, right=b):
                 return f"s.{op}imum({self._size(a)}, {self._size(b)})"
+            case Binary(op="..", left=a, right=b):
+                return f"({self._size(a)}, {self._size(b)})"
             case Binary(op=op, left=a, right=b):
                 return f"({self._size(a)} {_OPERATORS.get(op, op)} {self._size(b)})"
             case Unary(op=op, operand=x):

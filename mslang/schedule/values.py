@@ -13,7 +13,7 @@ from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Unary, dtype_of
-from mslang.ir.index_map import IndexMap
+from mslang.ir.index_map import TO, IndexMap
 from mslang.schedule.handles import Handle
 
 Scalar = bool | int | float | str
@@ -96,11 +96,19 @@ def index_map(params: Sequence[str], results: Sequence[object]) -> IndexMap:
         raise ScheduleError(problem("MS203", f"the index map has two parameters `{twice}`"))
     made: list[Expr] = []
     for x in results:
-        size = None if isinstance(x, bool) else lift(x)
-        if size is None or dtype_of(size) != INDEX:
-            raise ScheduleError(problem("MS203", f"an index map gives indices, not {describe(x)}"))
-        made.append(simplify(size))
+        match x:
+            case (low, high) | Binary(op="..", left=low, right=high):
+                made.append(Binary(TO, _index(low), _index(high)))
+            case _:
+                made.append(_index(x))
     return IndexMap(tuple(params), tuple(made))
+
+
+def _index(x: object) -> Expr:
+    size = None if isinstance(x, bool) else lift(x)
+    if size is None or dtype_of(size) != INDEX:
+        raise ScheduleError(problem("MS203", f"an index map gives indices, not {describe(x)}"))
+    return simplify(size)
 
 
 def combine(op: str, left: object, right: object) -> object:
