@@ -11,8 +11,9 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
-from mslang.ir.program import Axis, Block, Buffer, Evaluate, For, Program, Range, Region, Stmt, Store, While
-from mslang.ir.visit import Path, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
+from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
+from mslang.ir.region import infer_regions
+from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
 from mslang.transform.carried import leaf_paths, reaches, why_unplaced
 from mslang.transform.cloning import require_still_concurrent, used_outside_of_blocks
 from mslang.transform.cover import why_not_covered
@@ -89,8 +90,8 @@ def _require_plain_body(here: _Padding) -> None:
     for q in leaf_paths(here.path):
         block = block_at(q)
         inside = tuple(walk((*block.body, *(block.init or ()))))
-        if block.views or any(isinstance(s, Block | Evaluate | While) for s in inside):
-            raise here.refused(f"block `{block.name}` holds more than loops, branches and stores")
+        if block.views or not all(isinstance(s, Store | If) for s in inside):
+            raise here.refused(f"block `{block.name}` holds more than branches and stores")
         for e in (x for s in inside for whole in stmt_exprs(s) for x in walk_expr(whole)):
             if isinstance(e, Load) and any(True for i in e.indices for _ in loads_of(i)):
                 raise here.refused(f"block `{block.name}` reads where data say, which zeros might not")
@@ -106,24 +107,32 @@ def _grow(here: _Padding, path: Path, growth: Growth) -> None:
         if a.kind != "spatial" and reaches(var, a.binding, path):
             raise here.refused(f"it serves the {a.kind} axis `{a.name}` of block `{block.name}`")
         _steps(here, a.binding, f"axis `{a.name}` of block `{block.name}`")
-    for write, region in ((w, r) for w, found in ((True, block.writes), (False, block.reads)) for r in found):
-        starts = [arith.simplify(substitute(r.start, values)) for r in region.ranges]
-        moved = {d: k for d, s in enumerate(starts) if (k := _steps(here, s, f"an index of `{region.buffer}`"))}
-        if any(_steps(here, substitute(r.extent, values), "a region") for r in region.ranges):
-            raise here.refused(f"how much block `{block.name}` touches of `{region.buffer}` depends on it")
+    for access in _accesses(block):
+        write, name = isinstance(access, Store), access.buffer
+        at = [arith.simplify(substitute(i, values)) for i in access.indices]
+        moved = {d: k for d, i in enumerate(at) if (k := _steps(here, i, f"an index of `{name}`"))}
         if not moved and not write:
             continue
-        buffer = here.buffers.get(region.buffer)
-        if buffer is None or storage_of(here.program, region.buffer) != region.buffer:
-            raise here.refused(f"block `{block.name}` touches `{region.buffer}`, which the scope does not allocate")
+        buffer = here.buffers.get(name)
+        if buffer is None or storage_of(here.program, name) != name:
+            raise here.refused(f"block `{block.name}` touches `{name}`, which the scope does not allocate")
         if buffer.strides is not None or buffer.offset is not None:
-            raise here.refused(f"`{region.buffer}` has a layout of its own")
-        if write and not any(_beyond(here, path, starts[d], buffer.shape[d]) for d in moved):
+            raise here.refused(f"`{name}` has a layout of its own")
+        if write and not any(_beyond(here, path, at[d], buffer.shape[d]) for d in moved):
             raise here.refused(
-                f"block `{block.name}` would write elements of `{region.buffer}` that are used, or that are no new ones"
+                f"block `{block.name}` would write elements of `{name}` that are used, or that are no new ones"
             )
         for d, k in moved.items():
-            growth[region.buffer, d] = max(k, growth.get((region.buffer, d), 0))
+            growth[name, d] = max(k, growth.get((name, d), 0))
+
+
+def _accesses(block: Block) -> Iterator[Load | Store]:
+    """The stores and loads of a block: what it declares may be wider, and tell less."""
+    for s in walk((*block.body, *(block.init or ()))):
+        if isinstance(s, Store):
+            yield s
+        for e in stmt_exprs(s):
+            yield from loads_of(e)
 
 
 def _steps(here: _Padding, e: Expr, what: str) -> int:
@@ -148,11 +157,11 @@ def _padded(here: _Padding, names: Sequence[str], extents: Sequence[Expr], growt
     loops = [For(n, e, ()) for n, e in zip(names, extents, strict=True)]
     ranges = ranges_above(path) | {s.var: loop_range(s) for s in loops}
     value = arith.add(loop.start, mixed_radix(names, extents))
-    body = tuple(_wider(s, here) for s in loop.body)
+    larger = dict(_larger(here, growth))
+    body = tuple(_wider(s, here, all_buffers(program) | larger) for s in loop.body)
     nest = nested(loops, substitute_loops(body, {loop.var: value}, ranges))
     written = {r.buffer for q in leaf_paths(path) for r in block_at(q).writes}
     taken = taken_names(program) | set(names)
-    larger = dict(_larger(here, growth))
     fills = [_fill(here.buffers[name], d, larger[name], taken) for name, d in growth if name not in written]
     for name in larger:
         if used_outside_of_blocks(program, name):
@@ -168,17 +177,22 @@ def _padded(here: _Padding, names: Sequence[str], extents: Sequence[Expr], growt
     return result
 
 
-def _wider(s: Stmt, here: _Padding) -> Stmt:
+def _wider(s: Stmt, here: _Padding, buffers: Mapping[str, Buffer]) -> Stmt:
     match s:
         case For():
-            return replace(s, body=tuple(_wider(x, here) for x in s.body))
+            return replace(s, body=tuple(_wider(x, here, buffers) for x in s.body))
         case Block():
             axes = tuple(
                 replace(a, extent=arith.simplify(arith.add(a.extent, arith.mul(Const(k), here.more)))) if k else a
                 for a in s.axes
                 for k in (_steps(here, a.binding, f"axis `{a.name}`"),)
             )
-            return replace(s, axes=axes)
+            if axes == s.axes:
+                return s
+            reads, writes = infer_regions(replace(s, axes=axes), buffers)
+            found = {r.buffer for r in reads}
+            more = tuple(r for r in s.reads if r.buffer not in found)
+            return replace(s, axes=axes, reads=(*reads, *more), writes=writes)
     return s
 
 
