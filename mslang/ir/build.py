@@ -35,6 +35,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.expr import Var as VarExpr
 from mslang.ir.expr import dtype_of as expr_dtype
+from mslang.ir.initial import inferred_init
 from mslang.ir.program import (
     Annotations,
     Axis,
@@ -51,7 +52,6 @@ from mslang.ir.program import (
     Store,
     View,
 )
-from mslang.ir.reduction import inferred_init
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import fresh, walk
 

@@ -1,4 +1,4 @@
-"""Reductions: which stores update, with what operator, and what they start from."""
+"""Reductions: which stores update, with what operator, and what that starts from."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import msgspec
 
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import FALSE, Binary, Const, Expr, Load
-from mslang.ir.program import Axis, Let, Stmt, Store
-from mslang.ir.visit import free_vars
+from mslang.ir.program import Store
 
 OPERATORS = frozenset({"+", "*", "min", "max"})
 """The operators whose identity is known."""
@@ -63,38 +62,3 @@ def identity(op: str, dtype: str) -> Const:
         case "max":
             return lowest(dtype)
     raise ValueError(f"no identity is known for {op}")
-
-
-def inferred_init(body: tuple[Stmt, ...], axes: tuple[Axis, ...], started: frozenset[str]) -> tuple[Stmt, ...] | None:
-    """The init of a block that does not say one: the identity for each store that updates over a reduction axis.
-
-    Args:
-        body: the block's statements; stores in `let`s count, stores in loops and branches do not.
-        axes: its axes.
-        started: the buffers that already have a value (`in`, `inout`, or written by an earlier block).
-
-    Returns:
-        The init's stores, or None where nothing is to be initialised.
-    """
-    reduced = {a.name for a in axes if a.kind == "reduce"}
-    if not reduced:
-        return None
-    found: dict[tuple[str, tuple[Expr, ...]], Stmt] = {}
-    for s in _stores(body):
-        update = update_of(s)
-        free = frozenset[str]().union(*(free_vars(x) for x in s.indices))
-        if update is None or s.buffer in started or free & reduced or not free <= {a.name for a in axes}:
-            continue
-        found.setdefault((s.buffer, s.indices), Store(s.buffer, s.indices, identity(update.op, update.dtype)))
-    return tuple(found.values()) or None
-
-
-def _stores(body: tuple[Stmt, ...]) -> tuple[Store, ...]:
-    found: tuple[Store, ...] = ()
-    for s in body:
-        match s:
-            case Store():
-                found = (*found, s)
-            case Let(body=inner):
-                found = (*found, *_stores(inner))
-    return found

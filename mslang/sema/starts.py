@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mslang.diagnostics import Diagnostic, Note
+from mslang.ir.initial import inferred_init
 from mslang.ir.program import Block, Stmt, Store
-from mslang.ir.reduction import inferred_init, update_of
+from mslang.ir.reduction import update_of
 from mslang.ir.visit import walk
 from mslang.sema.declare import Declarations
 from mslang.sema.report import fault

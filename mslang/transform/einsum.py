@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX, is_float
-from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, Load, Select, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, Load, Select, Symbol, Unary, Var, children, dtype_of
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.reduction import identity, update_of
 from mslang.ir.region import infer_regions
@@ -29,7 +29,7 @@ from mslang.ir.visit import (
 from mslang.transform.dependence import consumers
 from mslang.transform.formula import formula_of
 from mslang.transform.inlining import require_covered
-from mslang.transform.instances import domains_of, runs_all
+from mslang.transform.instances import domains_of, portable_predicate, runs_all
 from mslang.transform.kinds import require_kinds
 from mslang.transform.legality import why_neither
 from mslang.transform.nest import nest
@@ -183,9 +183,9 @@ def _product(program: Program, path: Path) -> _Product:
     return _Product(store, op, value, reads, _Access(store.buffer, store.indices))
 
 
-def _outside_of_loads(e: Expr) -> list[Expr]:
-    hidden = {id(x) for load in loads_of(e) for i in load.indices for x in walk_expr(i)}
-    return [x for x in walk_expr(e) if id(x) not in hidden]
+def _outside_of_loads(e: Expr) -> tuple[Expr, ...]:
+    below = () if isinstance(e, Load) else children(e)
+    return (e, *(x for c in below for x in _outside_of_loads(c)))
 
 
 def _loops_of(path: Path, padded: dict[str, Expr], product: _Product) -> dict[str, Expr]:
@@ -205,14 +205,14 @@ def _loops_of(path: Path, padded: dict[str, Expr], product: _Product) -> dict[st
     inside = all(free_vars(a.binding) <= chain.keys() for a in block.axes)
     if not inside or not all(isinstance(s, For | Block) for s in within_scope(path)):
         raise refuse("MS372", PRIMITIVE, f"block `{block.name}` does not stand among loops of its own alone")
-    if not runs_all(path, domains_of(path)):
+    stored = {i.name for i in product.write.indices if isinstance(i, Var)}
+    if not runs_all(path, domains_of(path)) or (stored & padded.keys() and portable_predicate(path) != ()):
         raise refuse("MS348", PRIMITIVE, f"block `{block.name}` does not surely run for all values of its axes")
-    written = {i.name for i in product.write.indices if isinstance(i, Var)}
     found: dict[str, Expr] = {}
     for a in block.axes:
         if a.name not in padded:
             continue
-        if a.kind == "spatial" and a.name not in written:
+        if a.kind == "spatial" and a.name not in stored:
             raise refuse(
                 "MS372",
                 PRIMITIVE,
@@ -280,7 +280,7 @@ def _known(e: Expr, beyond: set[str], op: str, fill: int | str) -> int | float |
             return cast if cast in _SMALL - {-1} else None
         case Unary(op="-", operand=x):
             negated = _known(x, beyond, op, fill)
-            return -negated if negated in _SMALL else None
+            return None if negated is None else -negated
         case Binary(op=o, left=left, right=right) if o in _SIMPLE:
             one, other = _known(left, beyond, op, fill), _known(right, beyond, op, fill)
             if o == "*" and 0 in (one, other) and not _floating(e):

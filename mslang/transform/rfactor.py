@@ -65,7 +65,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
             }
         }
         for i in 0..8, k1 in 0..4 {
-            block s[k1: 4 = k1 @ reduce, x: 8 = i @ spatial] {
+            block s[k1: 4 @ reduce = k1, x: 8 = i] {
                 init { S[x] = 0.0 }
                 S[x] = S[x] + S_rf[x, k1]
             }

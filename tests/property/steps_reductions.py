@@ -38,7 +38,7 @@ def _fuse_reduction_epilogue(steps: Steps, p: Program) -> Step | None:
     found = [
         (b.name, user.name)
         for b in blocks_of(p.body)
-        if b.init is not None
+        if b.init is not None and len(b.writes) == 1
         for user in consumers(p, path_to_block(p, b.name) or ())
         if user.init is None
     ]
@@ -49,7 +49,8 @@ def _fuse_reduction_epilogue(steps: Steps, p: Program) -> Step | None:
 
 
 def _pad_einsum(steps: Steps, p: Program) -> Step:
-    block = steps.rng.choice([b for b in blocks_of(p.body) if b.init is not None] or list(blocks_of(p.body)))
+    likely = [b for b in blocks_of(p.body) if b.init is not None and len(b.writes) == 1]
+    block = steps.rng.choice(likely or list(blocks_of(p.body)))
     return "pad_einsum", (BlockRef(block.name), [steps.rng.choice([1, 2, 3, 4]) for _ in block.axes]), {}
 
 

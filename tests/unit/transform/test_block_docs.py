@@ -25,6 +25,18 @@ EXAMPLES = {
         ["T: f32[64, 64]"],
         (block("relu"),),
     ),
+    "rfactor": ("A: f32[8, 16], out S: f32[8]", ["S_rf: f32[8, 4]"], (loop("k1"), 1)),
+    "fuse_reduction_epilogue": (
+        "A: f32[64, 64], B: f32[64, 64], b: f32[64], out C: f32[64, 64]",
+        ["T: f32[64, 64]"],
+        (block("mm"), block("bias")),
+    ),
+    "pad_einsum": (
+        "A: f32[6, 10], B: f32[10, 8], out C: f32[6, 8]",
+        ["A_pad_1: f32[6, 12]", "B_pad_1: f32[12, 8]"],
+        (block("mm"), (1, 1, 4)),
+    ),
+    "decompose_padding": ("A: f32[8], out P: f32[10]", [], (block("pad"), loop("i"))),
 }
 
 

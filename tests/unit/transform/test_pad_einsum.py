@@ -1,0 +1,144 @@
+"""pad_einsum: rounder extents that change nothing, and what is refused."""
+
+import pytest
+
+from mslang.ir.expr import Choice, Symbol
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.sema.program import parse_program
+from mslang.transform.compute_location import reverse_compute_at
+from mslang.transform.einsum import pad_einsum
+from mslang.transform.loops import split
+from tests.unit.transform.programs import block, loop, matmul, refused, sizes
+from tests.unit.transform.test_rfactor import same
+
+
+def shapes(p: Program) -> dict[str, list[int]]:
+    return {b.name: [int(n.value) for n in b.shape] for b in all_buffers(p).values()}
+
+
+def test_all_axes():
+    p = matmul(6, 5, 10)
+    out = pad_einsum(p, block("mm"), (4, 8, 3))
+    found = shapes(out.program)
+    assert (found["A_pad_1"], found["B_pad_1"], found["C_pad_1"]) == ([8, 12], [12, 8], [8, 8])
+    assert [b.name for b in blocks_of(out.program.body)] == ["A_pad", "B_pad", "mm", "C_pad"] and out.handles == ()
+    same(p, out.program)
+
+
+def test_what_needs_no_padding_stays():
+    p = matmul(8, 4, 10)
+    assert pad_einsum(p, block("mm"), (4, 2, 5)).program is p
+    out = pad_einsum(p, block("mm"), (1, 3, 1)).program
+    assert [b.name for b in blocks_of(out.body)] == ["B_pad", "mm", "C_pad"]
+    same(p, out)
+
+
+def tensors(body: str, params: str) -> Program:
+    return parse_program(f"program p({params}) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "padding"),
+    [
+        ("A: f32[6, 10], out C: f32[6]", "block s[i: 6 | k: 10] { C[i] = max(C[i], A[i, k]) }", (4, 4)),
+        ("A: i32[6, 10], out C: i32[6]", "block s[i: 6 | k: 10] { C[i] = min(C[i], A[i, k]) }", (1, 4)),
+        ("A: f32[6, 5], out C: f32[6]", "block s[i: 6 | k: 5] { C[i] *= A[i, k] }", (4, 4)),
+        ("A: i8[6, 10], w: i8[6], out C: i32[6]", "block s[i: 6 | k: 10] { C[i] += i32(A[i, k]) * i32(w[i]) }", (4, 4)),
+        ("A: f32[6, 10], B: f32[10], out C: f32[6]", "block s[i: 6 | k: 10] { C[i] += -A[i, k] * B[k] }", (4, 4)),
+        ("A: f32[7, 7], out C: f32[]", "block s[| k: 7] { C[] += A[k, k] }", (4,)),
+        ("A: f32[6, 10], w: f32[6], out C: f32[6, 3]", "block s[i: 5] { C[i, 2] = A[i, 3] * w[i] }", (4,)),
+        ("A: f32[6, 10], b: f32[6], out C: f32[6]",
+         "block s[i: 6 | k: 9] { init { C[i] = b[i] } C[i] += A[i, k] }", (4, 4)),
+        ("A: f32[3, 6, 5], B: f32[3, 5, 7], out C: f32[3, 6, 7]",
+         "block s[n: 3, i: 6, j: 7 | k: 5] { C[n, i, j] += A[n, i, k] * B[n, k, j] }", (1, 4, 4, 4)),
+    ],
+)  # fmt: skip
+def test_other_products(params, body, padding):
+    p = tensors(body, params)
+    if "6, 3" in params or "i: 5" in body:
+        p = tensors(body, params.replace("out C", "inout C"))
+    same(p, pad_einsum(p, block("s"), padding).program)
+
+
+def test_what_is_filled_in():
+    p = tensors("block s[i: 6 | k: 10] { C[i] = max(C[i], A[i, k]) }", "A: f32[6, 10], out C: f32[6]")
+    assert "-inf)" in print_program(pad_einsum(p, block("s"), (1, 4)).program)
+
+
+def test_a_sampled_multiple():
+    p, width = matmul(6, 5, 10), Symbol("w", Choice((2, 4, 16)))
+    out = pad_einsum(p, block("mm"), (width, width, 1)).program
+    for w in (2, 4, 16):
+        same(p, out, {"w": w})
+
+
+def test_afterwards_tiles_divide():
+    p = matmul(6, 5, 10)
+    out = split(pad_einsum(p, block("mm"), (4, 4, 4)).program, loop("i"), sizes(None, 4)).program
+    assert path_to_block(out, "mm")[-1].predicate.value is True
+    same(p, out)
+
+
+@pytest.mark.parametrize("padding", [(4, 4), (4, 4, 4, 4), (4, 0, 4), (4, -1, 4)])
+def test_the_padding_given(padding):
+    with refused("MS303", "one number above 0 for each axis"):
+        pad_einsum(matmul(6, 5, 10), block("mm"), padding)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("block s[i: 6 | k: 8] { C[i] += A[i, k + 1] }", ("neither an axis nor a number",)),
+        ("block s[i: 6 | k: 8] { C[i] += A[i, k] * A[0, k] }", ("uses `A` more than once",)),
+        ("block s[i: 6 | k: 8] { C[i] += A[i, k] * f32(k) }", ("the numbers of its axes",)),
+        ("block s[i: 6 | k: 8] { C[i] += A[i, k] / 2.0 }", ("it divides",)),
+        ("block s[i: 6] { C[i] = C[i] + A[i, 0] }", ()),
+        ("block s[i: 6] { C[i] = A[i, 0] B[i] = A[i, 0] }", ("more than one store",)),
+        ("block s[i: 6, j: 6 | k: 8] { C[i] += A[j, k] }", ("spatial axis `j` does not index `C`",)),
+    ],
+)
+def test_no_product_of_tensors(body, words):
+    p = tensors(body, "A: f32[6, 10], inout B: f32[6], out C: f32[6]")
+    n = len(path_to_block(p, "s")[-1].axes)
+    with refused("MS372" if words else "MS345", *words):
+        pad_einsum(p, block("s"), (4, 4, 3)[:n] if n != 3 else (1, 4, 1))
+
+
+@pytest.mark.parametrize(
+    "update", ["C[i] += A[i, k] * w[i]", "C[i] += A[i, k] + 1.0", "C[i] = max(C[i], w[i] + A[i, k])"]
+)
+def test_what_would_count(update):
+    p = tensors(f"block s[i: 6 | k: 10] {{ {update} }}", "A: f32[6, 10], w: f32[6], out C: f32[6]")
+    with refused("MS373", "would count"):
+        pad_einsum(p, block("s"), (1, 4))
+
+
+def test_loops_that_are_not_its_own():
+    with refused("MS372", "no loop of its own"):
+        pad_einsum(split(matmul(6, 5, 10), loop("i"), sizes(2, 3)).program, block("mm"), (4, 1, 1))
+    p = parse_program("""program p(A: f32[6, 10], out D: f32[6]) {
+        alloc C: f32[6]
+        block s[i: 6 | k: 10] { C[i] += A[i, k] }
+        block d[i: 6] { D[i] = C[i] } }""")
+    with refused("MS372", "block `d` is in one nest"):
+        pad_einsum(reverse_compute_at(p, block("d"), loop("i")).program, block("s"), (4, 1))
+
+
+def test_several_writers():
+    p = tensors(
+        "block s[i: 6 | k: 10] { C[i] += A[i, k] } block t[i: 6] { C[i] = 1.0 }", "A: f32[6, 10], out C: f32[6]"
+    )
+    with refused("MS345", "condition 4"):
+        pad_einsum(p, block("s"), (4, 4))
+
+
+def test_iterations_left_out():
+    p = tensors(
+        "block s[i: 6, j: 5 | k: 10] { where i < 4 init { C[i, j] = 0.0 } C[i, j] += A[i, k] * B[k, j] }",
+        "A: f32[6, 10], B: f32[10, 5], inout C: f32[6, 5]",
+    )
+    with refused("MS348", "does not surely run"):
+        pad_einsum(p, block("s"), (1, 4, 4))
+    same(p, pad_einsum(p, block("s"), (1, 1, 4)).program)
