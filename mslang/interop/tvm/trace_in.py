@@ -8,7 +8,8 @@ stands at that instruction. Where the two differ:
 - names: a block that TVM calls `C_local` may be `C_local_1` here, since names are unique; TVM's names are remembered;
 - remarks on TVM's root block, which is no block here, are for its postprocessors; they are kept apart, and noted
   when they are still there at the end;
-- a remark on a key that is there already says nothing to TVM, and is left out.
+- a remark on a key that is there already says nothing to TVM, and is left out; so is the removal of one that only
+  TVM copied.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _Import:
         self.session = Session(program, self.drawing)
         self.state = State(self.session)
         self.root_notes: dict[str, object] = {}
-        self.notes: list[Diagnostic] = []
+        self.notes: dict[str, Diagnostic] = {}
         self.addresses: set[str] = set()
 
     def run(self, target: str | None) -> Imported:
@@ -128,10 +129,10 @@ class _Import:
         sketch = sketch_of(self.session, target=target)
         numbers = self.session.numbers
         done = msgspec.structs.replace(sketch.trace, values=tuple(self.session.values.items()))
-        return Imported(done, sketch.instantiate(numbers), (*self.notes, *self.drawing.warnings.values()))
+        return Imported(done, sketch.instantiate(numbers), (*self.notes.values(), *self.drawing.warnings.values()))
 
     def _note(self, code: str, message: str, why: str | None = None) -> None:
-        self.notes.append(Diagnostic(code, message, severity=Severity.WARNING, why=why))
+        self.notes[message] = Diagnostic(code, message, severity=Severity.WARNING, why=why)
 
     # ------------------------------------------------------------------ one instruction
     def _step(self, inst: Inst, decision: object) -> None:
@@ -290,8 +291,9 @@ class _Import:
         if arguments.get("target") is ROOT:
             self._remark_on_root(mapped.op, arguments)
             return
-        if mapped.op == "annotate" and self._says_already(arguments):
-            self._note("MS744", f"`{inst.kind}` of {arguments['key']!r} is left out", "the key is there already")
+        if mapped.op in ("annotate", "unannotate") and self._there(arguments) is (mapped.op == "annotate"):
+            why = "the key is there already" if mapped.op == "annotate" else "the key is not there"
+            self._note("MS744", f"`{inst.kind}` of {arguments['key']!r} is left out", why)
             return
         if mapped.op == "fuse":
             arguments["loops"] = self.state.with_absent(arguments["loops"])
@@ -318,7 +320,7 @@ class _Import:
         else:
             self.root_notes.pop(key, None)
 
-    def _says_already(self, arguments: Mapping[str, object]) -> bool:
+    def _there(self, arguments: Mapping[str, object]) -> bool:
         target = arguments["target"]
         assert isinstance(target, Handle)
         return arguments["key"] in dict(self.state.statement(target).annotations)

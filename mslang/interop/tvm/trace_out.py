@@ -34,6 +34,23 @@ from mslang.schedule.trace import Instruction, Trace
 from mslang.schedule.values import Hole, Location
 from mslang.transform.outcome import BlockRef, LoopRef
 
+_KEEPS_LOOPS = frozenset(
+    {
+        "split",
+        "fuse",
+        "reorder",
+        "parallel",
+        "vectorize",
+        "unroll",
+        "bind",
+        "annotate",
+        "unannotate",
+        "decompose_reduction",
+    }
+)
+"""After other primitives TVM's variables of loops may be dead, or mean the loop of another block, where ours do not:
+loops are asked for anew."""
+
 
 class Exported(msgspec.Struct, frozen=True):
     """A trace of TVM's, and what was noted on the way."""
@@ -64,7 +81,8 @@ class _Export:
         self.names = TvmNames(self.session)
         self.insts: list[Inst] = []
         self.decisions: list[tuple[int, object]] = []
-        self.variables: dict[int, Name] = {}
+        self.blocks: dict[int, Name] = {}
+        self.loops: dict[int, Name] = {}
         """By the number of a handle."""
         self.sizes: dict[str, Name] = {}
         """By a symbol's text, or the name of a location."""
@@ -95,13 +113,13 @@ class _Export:
 
     def _name(self, handle: Handle) -> Name:
         """The random variable of a handle, asked for if it has none yet."""
-        known = self.variables.get(handle.number)
+        known = (self.loops if handle.kind == "loop" else self.blocks).get(handle.number)
         if known is not None:
             return known
         ref = self.session.handles.resolve(handle)
         if isinstance(ref, BlockRef):
             (known,) = self._emit("GetSBlock", (), (self.names.of_block(ref.name), self.function), "b")
-            self.variables[handle.number] = known
+            self.blocks[handle.number] = known
             return known
         path = path_to_loop(self.session.program, ref.name)
         assert path is not None
@@ -111,8 +129,8 @@ class _Export:
         assert isinstance(loops, tuple)
         made = self._emit("GetLoops", (self._name(of),), (), "l" * len(loops))
         for loop, name in zip(loops, made, strict=True):
-            self.variables.setdefault(loop.number, name)
-        return self.variables[handle.number]
+            self.loops.setdefault(loop.number, name)
+        return self.loops[handle.number]
 
     # ------------------------------------------------------------------ one instruction
     def _step(self, instruction: Instruction) -> None:
@@ -142,9 +160,12 @@ class _Export:
         results = [self.session.named(n) for n in self.session.instructions[-1].results]
         handles = [h for h in results if isinstance(h, Handle)]
         self.names.learn(instruction.op, where, handles, expected)
+        if instruction.op not in _KEEPS_LOOPS:
+            self.loops.clear()
         if mapped is not None:
             made = self._emit(mapped.kind, inputs, attrs, "".join(h.kind[0] for h in handles))
-            self.variables.update({h.number: n for h, n in zip(handles, made, strict=True)})
+            for handle, name in zip(handles, made, strict=True):
+                (self.loops if handle.kind == "loop" else self.blocks)[handle.number] = name
 
     def _mapped(self, op: str, bound: Mapping[str, object]) -> Mapped | None:
         """TVM's instruction for an operation; None if nothing is to be said."""
