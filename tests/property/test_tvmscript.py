@@ -84,7 +84,11 @@ def test_expressions_read_back(seed: int) -> None:
     p = Program("p", params, (For("x", SIZE, (block,)),), (), (SIZE,))
     text = tvmscript.print(p)
     (loop,) = tvmscript.parse_one(text).body
-    assert isinstance(loop, For) and isinstance(found := loop.body[0], Block)
+    assert isinstance(loop, For)
+    (found,) = loop.body
+    assert isinstance(found, Block)
     # What provably misses its buffer has been added to the regions.
     q = replace(p, body=(replace(loop, body=(replace(found, reads=everything, writes=everything),)),))
-    assert alpha_equal(q, map_program_exprs(p, _without_needless_casts)), f"{print_program(p)}\n{text}\n{print_program(q)}"
+    assert alpha_equal(q, map_program_exprs(p, _without_needless_casts)), (
+        f"{print_program(p)}\n{text}\n{print_program(q)}"
+    )

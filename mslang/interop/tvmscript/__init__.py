@@ -5,6 +5,7 @@ Neither imports TVM, and the text is read, never run. Both spellings in use are 
 """
 
 from mslang.interop.tvmscript.read import Function, Reading, parse, parse_one, read
+from mslang.interop.tvmscript.write import Dialect
 from mslang.interop.tvmscript.write import print_script as print
 
-__all__ = ["Function", "Reading", "parse", "parse_one", "print", "read"]
+__all__ = ["Dialect", "Function", "Reading", "parse", "parse_one", "print", "read"]

@@ -15,7 +15,7 @@ from mslang.interop.tvmscript.names import AXES
 from mslang.interop.tvmscript.scope import Loop, Scope
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, index, promoted
-from mslang.ir.arith import Verdict, covers
+from mslang.ir.arith import Verdict, covers, simplify
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, Buffer, Range, Region
 from mslang.ir.region import Regions, infer_regions, range_between, resolved
@@ -134,7 +134,7 @@ def _axis(
     bound_to = as_index(binding, at)
     value: Expr = Var(name)
     if over.start != ZERO:
-        bound_to = Binary("-", bound_to, over.start)
+        bound_to = simplify(Binary("-", bound_to, over.start), scope.ranges())
         value = Binary("+", value, over.start)
     frame.axes.append(Axis(name, extent, kind, bound_to))
     scope.outer[name] = Loop(ZERO, extent, kind)

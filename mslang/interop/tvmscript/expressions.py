@@ -21,7 +21,8 @@ from mslang.interop.tvmscript.values import (
     met,
     with_expr,
 )
-from mslang.ir.expr import Const, Expr, Load, Select, Unary
+from mslang.ir.arith import simplify
+from mslang.ir.expr import Binary, Const, Expr, Load, Select, Unary
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.region import point, range_between
 
@@ -69,7 +70,8 @@ class Expressions:
             case ast.UnaryOp(op=op, operand=x):
                 return self.unary(op, x, scope)
             case ast.BinOp(op=op, left=a, right=b) if type(op) in _BINARY:
-                return binary(_BINARY[type(op)], self.number(a, scope), self.number(b, scope), e)
+                made = binary(_BINARY[type(op)], self.number(a, scope), self.number(b, scope), e)
+                return _computed(made) if any(isinstance(x, ast.Name) for x in ast.walk(e)) else made
             case ast.BoolOp(op=op, values=[first, *others]):
                 result = self.number(first, scope)
                 for x in others:
@@ -237,6 +239,14 @@ class Expressions:
             case Number(dtype=d), "dtype":
                 return their_type(d)
         raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
+
+
+def _computed(n: Number) -> Number:
+    """A number made of Python's own (`N // 4`), which Python computes; a text's plain literals stay as they are."""
+    match n.expr:
+        case Binary(op=op, left=Const(), right=Const(value=b)) if n.index and (b != 0 or op not in ("//", "%")):
+            return index(simplify(n.expr), n.dtype)
+    return n
 
 
 def _parts(e: ast.expr) -> list[ast.expr]:

@@ -197,7 +197,10 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
     """A parameter's buffer; None for a handle, and for a size."""
     kind = a.annotation
     if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
-        kind = ast.parse(kind.value, mode="eval").body
+        try:
+            kind = ast.parse(kind.value, mode="eval").body
+        except SyntaxError:
+            raise refuse("MS733", a, f"`{kind.value}` is no annotation") from None
         for x in ast.walk(kind):
             ast.copy_location(x, a)
     dtype = size_type(kind, read.aliases)

@@ -251,7 +251,9 @@ class Statements:
                 return self.evaluate(bound(call, "value").get("value", call), scope)
             case "buffer_store":
                 found_args = bound(call, "buffer", "value", "indices", "**")
-                target = ast.Subscript(found_args["buffer"], found_args["indices"], ast.Store())
+                at = found_args["indices"]
+                at = ast.copy_location(ast.Tuple(at.elts, ast.Load()), at) if isinstance(at, ast.List) else at
+                target = ast.Subscript(found_args["buffer"], at, ast.Store())
                 value = self.read.number(found_args["value"], scope)
                 return (self.store(ast.copy_location(target, call), value, scope),)
             case str() as name if name.startswith("axis."):

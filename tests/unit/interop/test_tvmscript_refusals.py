@@ -1,0 +1,101 @@
+"""What TVMScript cannot be brought over: the code, and the place."""
+
+import pytest
+
+from mslang.diagnostics import MsError
+from mslang.interop import tvmscript
+
+HEAD = """from tvm.script import tir as T
+
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("b"):
+            vi = T.axis.spatial(8, i)
+            """
+
+
+def refused(text: str) -> list[tuple[str, str]]:
+    """The codes found and the text that each points at."""
+    found = tvmscript.read(text, "kernel.py")
+    assert found.functions == ()
+    assert all(d.path == "kernel.py" for d in found.diagnostics)
+    return [(d.code, "" if d.span is None else text[d.span.start : d.span.end]) for d in found.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "place"),
+    [
+        ("B[vi] = T.sin(A[vi])", "MS731", "T.sin(A[vi])"),
+        ("T.evaluate(T.tvm_mma_sync(A.data, 0))", "MS731", "T.tvm_mma_sync(A.data, 0)"),
+        ("T.evaluate(T.call_extern('int32', 'f', A.data))", "MS731", "A.data"),
+        ("T.evaluate(T.call_extern('int32', 'f', A.access_ptr('r')))", "MS731", "A.access_ptr('r')"),
+        ("B[vi] = A[0:4]", "MS731", "A[0:4]"),
+        ("B[vi] = T.ramp(0, 1, 4)", "MS731", "T.ramp(0, 1, 4)"),
+        ("B[0:8] = A[vi]", "MS731", "B[0:8]"),
+        ("assert vi < 3", "MS731", "assert vi < 3"),
+        ("B[vi] = [x for x in A]", "MS731", "[x for x in A]"),
+        ("p = lambda x: x", "MS731", "lambda x: x"),
+        ("x = A[vi]\n            if vi > 1:\n                x = 1.0", "MS731", "x"),
+        ("B[vi] = unknown(A[vi])", "MS732", "unknown(A[vi])"),
+        ("B[vi] = A[N]", "MS732", "N"),
+        ("B[vi] = A[1.5]", "MS733", "1.5"),
+        ("B[vi] = A[vi, 0]", "MS733", "A[vi, 0]"),
+        ("B[vi] = T.exp(A[vi], A[vi])", "MS733", "T.exp(A[vi], A[vi])"),
+        ("B[vi] = A[vi / 2]", "MS733", "vi / 2"),
+        ("vj = T.axis.remap('S', [3])", "MS733", "T.axis.remap('S', [3])"),
+        ("vj = T.axis.remap('SR', [i])", "MS733", "T.axis.remap('SR', [i])"),
+        ("T.block_attr({1: 2})", "MS733", "1"),
+        ("B[vi] = T.Cast('float8_e4m3fn', A[vi])", "MS734", "'float8_e4m3fn'"),
+        ("x = T.alloc_buffer((4,), 'float32', scope='texture')", "MS734", "'texture'"),
+        ("B[vi] = A[T.truncdiv(vi - 3, 2)]", "MS735", "T.truncdiv(vi - 3, 2)"),
+        ("B[vi] = A[T.Mod(vi, -2)]", "MS735", "T.Mod(vi, -2)"),
+    ],
+)  # fmt: skip
+def test_in_a_block(statement: str, code: str, place: str) -> None:
+    assert (code, place) in refused(HEAD + statement + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = (", "MS730"),
+        ("def f(:\n  pass", "MS730"),
+        ("\0", "MS730"),
+        ("  x = 1\n y = 2", "MS730"),
+        ("", "MS736"),
+        ("def f(): pass", "MS736"),
+        ("@T.prim_func\ndef f(a: T.handle): pass", "MS731"),
+        ("@T.prim_func\ndef f(a): pass", "MS733"),
+        ("@T.prim_func\ndef f(x: T.float32): pass", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer): pass", "MS733"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,), 'handle')): pass", "MS734"),
+        ("def g(n):\n  @T.prim_func\n  def f(A: T.Buffer((n,))): pass", "MS732"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  for i in A: pass", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  for i in T.thread_binding(4, thread='x'): pass", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  for i, j in T.grid(4): pass", "MS733"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  with open('x'): pass", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  n = T.int32()\n  for i in range(n): A[i] = 1.0", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer(('4 +',))): pass", "MS733"),
+        ("@T.prim_func\ndef f(A: 'T.Buffer((4,)'): pass", "MS733"),
+        ("@T.prim_func\ndef f(A: T.Buffer((-4,))): pass", "MS154"),
+    ],
+)
+def test_in_a_file(text: str, code: str) -> None:
+    assert code in [c for c, _ in refused(text)]
+
+
+def test_everything_that_can_be_told_is_told() -> None:
+    text = HEAD + "B[vi] = T.sin(A[vi])\n            B[vi] = T.cos(A[vi])\n"
+    assert [place for _, place in refused(text)] == ["T.sin(A[vi])", "T.cos(A[vi])"]
+
+
+def test_columns_count_characters() -> None:
+    text = HEAD.replace("i in", "ä in").replace(", i)", ", ä)") + 'B[vi] = T.sin("ünïcode")\n'
+    assert refused(text) == [("MS731", 'T.sin("ünïcode")')]
+
+
+def test_an_error_is_raised_with_all_it_found() -> None:
+    with pytest.raises(MsError) as caught:
+        tvmscript.parse(HEAD + "B[vi] = T.sin(A[vi])\n")
+    assert [d.code for d in caught.value.diagnostics] == ["MS731"]
