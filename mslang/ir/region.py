@@ -19,6 +19,16 @@ Regions = tuple[Region, ...]
 NO_BUFFERS: Mapping[str, Buffer] = MappingProxyType({})
 
 
+HIDDEN: Mapping[str, str] = MappingProxyType({"read": "hidden_reads", "write": "hidden_writes"})
+"""The annotations that name buffers which a block touches, but does not declare to."""
+
+
+def hidden(block: Block, access: str) -> frozenset[str]:
+    """The buffers that a block reads, or writes, without declaring it."""
+    found = dict(block.annotations).get(HIDDEN[access], ())
+    return frozenset(x for x in found if isinstance(x, str)) if isinstance(found, tuple) else frozenset()
+
+
 # ------------------------------------------------------------------ a..b
 def stop_of(r: Range) -> Expr:
     """The end of a range as it is written: `start..stop`. `range_between` takes it apart again."""
@@ -112,7 +122,7 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     Returns:
         The reads and the writes.
     """
-    started = frozenset(s.buffer for s in walk(block.init or ()) if isinstance(s, Store))
+    started = stored(block.init or ())
     updated = frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
     scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated, started=started)
     local = {b.name for b in block.allocs}
@@ -139,6 +149,20 @@ def touched_by_data(block: Block) -> frozenset[str]:
         for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope))
         if any(_depends_on_data(r.start) or _depends_on_data(r.extent) for r in a.box)
     )
+
+
+def stored(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """The buffers that statements store to; what blocks among them store to a view goes to what is viewed."""
+    viewed = {v.buffer.name: v.source.buffer for s in walk(body) if isinstance(s, Block) for v in s.views}
+    own = {a.name for s in walk(body) if isinstance(s, Block) for a in s.allocs}
+    found = set()
+    for s in walk(body):
+        if isinstance(s, Store):
+            name = s.buffer
+            while name in viewed:
+                name = viewed[name]
+            found.add(name)
+    return frozenset(found - own)
 
 
 def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:

@@ -40,7 +40,7 @@ from mslang.ir.program import (
     View,
     While,
 )
-from mslang.ir.region import infer_regions, touched_by_data
+from mslang.ir.region import hidden, infer_regions, stored, touched_by_data
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -295,10 +295,10 @@ class _Statements:
         yield from self.body(b.init, inner)
         written = {r.buffer for r in b.writes} | {x.name for x in b.allocs}
         reduced = {a.name for a in b.axes if a.kind == "reduce"}
+        for name in sorted(stored(b.init) - written - {v.buffer.name for v in b.views}):
+            yield inner.fault("MS156", f"the init writes `{name}`, which the block does not")
         for s in walk(b.init):
             if isinstance(s, Store):
-                if s.buffer not in written:
-                    yield inner.fault("MS156", f"the init writes `{s.buffer}`, which the block does not")
                 if reduced & free_vars(s.value).union(*(free_vars(x) for x in s.indices)):
                     yield inner.fault("MS156", "the init names a reduction axis", "it runs where all of them are 0")
 
@@ -310,6 +310,8 @@ class _Statements:
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
                 same = [d for d in declared if d.buffer == r.buffer]
+                if r.buffer in hidden(b, verb.removesuffix("s")):
+                    continue
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
                 elif r.buffer not in unknown and all(

@@ -158,7 +158,6 @@ PRIMITIVES = (
         _BUFFER,
         Param("access", Kind.ACCESS),
         Param("map", Kind.REGION_MAP),
-        planned=True,
     ),
     _primitive(
         "unsafe_hide_buffer_access",
@@ -166,7 +165,6 @@ PRIMITIVES = (
         _BLOCK,
         Param("access", Kind.ACCESS),
         Param("buffers", Kind.BUFFERS),
-        planned=True,
     ),
     _primitive("set_scope", "memory", _BLOCK, _BUFFER, Param("scope", Kind.SCOPE)),
     _primitive(
@@ -178,7 +176,7 @@ PRIMITIVES = (
         Param("offset", Kind.INT, 0),
         Param("buffer", Kind.BUFFER, None, keyword=True),
     ),
-    _primitive("unsafe_set_dtype", "memory", _BLOCK, _BUFFER, Param("dtype", Kind.DTYPE), planned=True),
+    _primitive("unsafe_set_dtype", "memory", _BLOCK, _BUFFER, Param("dtype", Kind.DTYPE)),
     _primitive("rolling_buffer", "memory", _BLOCK, _BUFFER),
     _primitive(
         "transform_layout",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load
 from mslang.ir.program import Block, Program, Range, Region, Store
-from mslang.ir.region import infer_regions
+from mslang.ir.region import hidden, infer_regions
 from mslang.ir.visit import (
     Path,
     all_buffers,
@@ -99,7 +99,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         changed = with_reads(
             with_loads(found[-1], formula.buffer, value),
             formula.buffer,
-            frozenset(buffers_read(inlined)),
+            frozenset(buffers_read(inlined)) | hidden(inlined, "read"),
             all_buffers(program),
         )
         done = put(done, found, changed)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.ops.table import PRIMITIVES
+from mslang.transform.access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.alignment import storage_align
 from mslang.transform.annotate import annotate, unannotate
 from mslang.transform.block_layout import reorder_block_iter_var, transform_block_layout
@@ -14,6 +15,7 @@ from mslang.transform.cache_index import cache_index
 from mslang.transform.caching import cache_inplace, cache_read, cache_write
 from mslang.transform.compute_location import compute_at, reverse_compute_at
 from mslang.transform.einsum import pad_einsum
+from mslang.transform.element_types import unsafe_set_dtype
 from mslang.transform.epilogue import fuse_reduction_epilogue
 from mslang.transform.fission import fission, merge
 from mslang.transform.inlining import compute_inline, reverse_compute_inline
@@ -66,6 +68,9 @@ IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
         "pad_einsum": pad_einsum,
         "decompose_padding": decompose_padding,
         "set_scope": set_scope,
+        "unsafe_set_dtype": unsafe_set_dtype,
+        "unsafe_hide_buffer_access": unsafe_hide_buffer_access,
+        "annotate_buffer_access": annotate_buffer_access,
         "rolling_buffer": rolling_buffer,
         "write_at": write_at,
         "read_at": read_at,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
 from mslang.ir.expr import Binary, Const, Expr, Var
-from mslang.ir.index_map import IndexMap
+from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.transform.dependence import consumers
@@ -105,6 +105,54 @@ def _rolling_buffer(steps: Steps, p: Program) -> Step | None:
     return next((step for step in drawn if apply(p, step) is not None), drawn[0] if drawn else None)
 
 
+def _annotate_buffer_access(steps: Steps, p: Program) -> Step | None:
+    """A region around what is declared to be read, or the one that is declared to be written."""
+    access = "read" if steps.rng.random() < 0.7 else "write"
+    found = [(b, r) for b in blocks_of(p.body) for r in (b.writes if access == "write" else b.reads)]
+    if not found:
+        return None
+    block, region = steps.rng.choice(found)
+    before, after = (steps.rng.randint(0, 1), steps.rng.randint(0, 2)) if access == "read" else (0, 0)
+    results: list[Expr] = []
+    for d in region.ranges:
+        low = Binary("-", d.start, Const(before)) if before else d.start
+        results.append(Binary(TO, low, Binary("+", Binary("+", d.start, d.extent), Const(after))))
+    given = IndexMap(tuple(a.name for a in block.axes), tuple(results))
+    return "annotate_buffer_access", (BlockRef(block.name), BufferRef(region.buffer), access, given), {}
+
+
+def _unsafe_hide_buffer_access(steps: Steps, p: Program) -> Step | None:
+    """Reads of what nobody writes: that others do not see them cannot change a result."""
+    inputs = {q.buffer.name for q in p.params if q.direction == "in"}
+    found = [(b.name, r.buffer) for b in blocks_of(p.body) for r in b.reads if r.buffer in inputs]
+    if not found:
+        return None
+    block, buffer = steps.rng.choice(found)
+    return "unsafe_hide_buffer_access", (BlockRef(block), "read", [BufferRef(buffer)]), {}
+
+
+WIDER: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "f32": ("f64",),
+        "f16": ("f32", "f64"),
+        "i8": ("i16", "i32", "i64"),
+        "u8": ("u16", "i16", "i32", "u32", "i64"),
+        "i16": ("i32", "i64"),
+        "i32": ("i64",),
+    }
+)
+"""Types that hold all that another does: to change to them cannot change a result."""
+
+
+def _unsafe_set_dtype(steps: Steps, p: Program) -> Step | None:
+    own = {b.name: b.dtype for b in (*p.allocs, *(x for b in blocks_of(p.body) for x in b.allocs)) if b.dtype in WIDER}
+    found = [(b.name, r.buffer) for b in blocks_of(p.body) for r in b.writes if r.buffer in own]
+    if not found:
+        return None
+    block, buffer = steps.rng.choice(found)
+    return "unsafe_set_dtype", (BlockRef(block), BufferRef(buffer), steps.rng.choice(WIDER[own[buffer]])), {}
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "cache_inplace": _cache_inplace,
@@ -112,6 +160,9 @@ STEPS: Mapping[str, Maker] = MappingProxyType(
         "read_at": _at("read_at", False),
         "write_at": _at("write_at", True),
         "rolling_buffer": _rolling_buffer,
+        "annotate_buffer_access": _annotate_buffer_access,
+        "unsafe_hide_buffer_access": _unsafe_hide_buffer_access,
+        "unsafe_set_dtype": _unsafe_set_dtype,
         "reindex": _reindex,
         "reindex_cache_read": _reindex_cache(False),
         "reindex_cache_write": _reindex_cache(True),

@@ -27,6 +27,7 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.program import Block, Region
+from mslang.ir.region import hidden
 from mslang.ir.visit import walk_expr
 
 
@@ -225,6 +226,8 @@ class Expressions:
         while True:
             updates = False
             for around in reversed(scope.levels[found.level : level]):
+                if buffer in hidden(around.block, "write" if write else "read"):
+                    break  # the blocks further out cannot know of it
                 updates = updates or _starts(around.block, buffer)
                 self._region(around, buffer, exprs, texts, scope, write, updates, site, checks)
             level = found.level
