@@ -17,7 +17,8 @@ from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of
 class Image(msgspec.Struct, frozen=True):
     """Where an index map takes the indices of a box.
 
-    The map is injective, and `shape` are the extents of the smallest box from 0 that holds its values.
+    The map is injective, and `shape` are the extents of a box from 0 that holds its values: the least, but where indices
+    are put together of digits that do not take all of their values.
     """
 
     shape: tuple[Expr, ...]
@@ -67,7 +68,8 @@ def why_not_fitting(index_map: IndexMap, rank: int) -> str | None:
 def image(index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str]) -> Image | NoImage:
     """Where a map takes the indices `0 .. extents`; `names` are what to call its results, none of them a parameter."""
     before = {p: Range(ZERO, n) for p, n in zip(index_map.params, extents, strict=True)}
-    found = arith.detect(index_map.results, before)
+    results = tuple(arith.simplify(e, before) for e in index_map.results)
+    found = arith.detect(results, before)
     if isinstance(found, arith.NotAffine):
         return NoImage(found.reason)
     if found.level == "affine":
@@ -77,7 +79,7 @@ def image(index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str]) ->
     shape = tuple(arith.simplify(arith.add(a, n)) for a, n in zip(found.starts, found.extents, strict=True))
     after = {n: Range(ZERO, e) for n, e in zip(names, shape, strict=True)}
     new = tuple(Var(n) for n in names)
-    solved = arith.invert(index_map.results, new, before, after)
+    solved = arith.invert(results, new, before, after)
     if solved is None:
         return NoImage("it cannot be inverted")
     inverse = tuple(arith.simplify(solved[p], after) for p in index_map.params)

@@ -33,8 +33,8 @@ def transform_layout(
 ) -> Outcome:
     """Give a buffer that the program allocates another layout: element `[i, j]` becomes `map(i, j)`.
 
-    The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape is the smallest that holds all
-    values of the map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
+    The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
+    map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
     buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
     new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
 
