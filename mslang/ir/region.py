@@ -8,8 +8,8 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.arith import relax, simplify, union_box
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load
+from mslang.ir.arith import intersect_box, relax, simplify, union_box
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
 
@@ -74,6 +74,8 @@ class _Access(msgspec.Struct, frozen=True):
     box: Box
     write: bool
     loops: tuple[tuple[str, Range], ...]
+    limit: Box | None = None
+    """What a guarded block inside can touch at all, whatever its loops run over."""
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -98,6 +100,12 @@ class _Scope(msgspec.Struct, frozen=True):
                 (*source.ranges[:dropped], *(Range(_plus(s.start, r.start), r.extent) for s, r in kept)),
             )
         return _Access(buffer, box, write, self.loops)
+
+    def root(self, buffer: str) -> str:
+        """The buffer that a name stands for, views looked through."""
+        while buffer in self.views:
+            buffer = self.views[buffer].buffer
+        return buffer
 
     def reads(self, e: Expr) -> Iterator[_Access]:
         """The accesses of the loads in `e`, but for those by which a reduction reads what it updates."""
@@ -132,6 +140,8 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
         if a.buffer in local:
             continue
         box = _relaxed(resolved(a.box, buffers.get(a.buffer)), a.loops)
+        if a.limit is not None and not _depends_on_any(a.limit, a.loops):
+            box = intersect_box(box, a.limit, ranges)
         known = boxes.setdefault((a.write, a.buffer), [])
         if box not in known:
             known.append(box)
@@ -192,9 +202,13 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                     yield from scope.reads(e)
                 for write, regions in ((False, s.reads), (True, s.writes)):
                     for r in regions:
-                        if not write and r.buffer in scope.started:
+                        if not write and scope.root(r.buffer) in scope.started:
                             continue
-                        yield scope.touch(r.buffer, _substituted(r.ranges, bound), write)
+                        touched = scope.touch(r.buffer, _substituted(r.ranges, bound), write)
+                        if p != TRUE and not any(_depends_on_data(d.start) for d in r.ranges):
+                            reached = relax(r.ranges, {a.name: Range(ZERO, a.extent) for a in axes})
+                            touched = replace(touched, limit=scope.touch(r.buffer, reached, write).box)
+                        yield touched
 
 
 def _plus(a: Expr, b: Expr) -> Expr:
@@ -203,6 +217,11 @@ def _plus(a: Expr, b: Expr) -> Expr:
 
 def _substituted(box: Box, values: Mapping[str, Expr]) -> Box:
     return tuple(Range(substitute(r.start, values), substitute(r.extent, values)) for r in box) if values else box
+
+
+def _depends_on_any(box: Box, loops: tuple[tuple[str, Range], ...]) -> bool:
+    names = {name for name, _ in loops}
+    return any(names & (free_vars(r.start) | free_vars(r.extent)) for r in box)
 
 
 def _depends_on_data(e: Expr) -> bool:

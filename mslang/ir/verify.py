@@ -298,9 +298,8 @@ class _Statements:
         for name in sorted(stored(b.init) - written - {v.buffer.name for v in b.views}):
             yield inner.fault("MS156", f"the init writes `{name}`, which the block does not")
         for s in walk(b.init):
-            if isinstance(s, Store):
-                if reduced & free_vars(s.value).union(*(free_vars(x) for x in s.indices)):
-                    yield inner.fault("MS156", "the init names a reduction axis", "it runs where all of them are 0")
+            if isinstance(s, Store) and reduced & free_vars(s.value).union(*(free_vars(x) for x in s.indices)):
+                yield inner.fault("MS156", "the init names a reduction axis", "it runs where all of them are 0")
 
     def covered(self, b: Block, inner: Visible) -> Found:
         """Each access is to a buffer whose region is declared, and none is provably outside of it."""

@@ -9,14 +9,12 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program
+from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
     Path,
     free_vars,
     fresh,
-    loads_of,
-    stmt_exprs,
     substitute,
-    walk,
 )
 from mslang.transform.initial import init_nest
 from mslang.transform.instances import runs_once
@@ -179,7 +177,7 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
 
 
 def _update(old: Block, taken: set[str]) -> Block:
-    loaded = {x.buffer for s in walk(old.body) for e in stmt_exprs(s) for x in loads_of(e)}
-    read = {r.buffer for r in old.reads}
+    touched, _ = infer_regions(replace(old, init=None))
+    loaded, read = {r.buffer for r in touched}, {r.buffer for r in old.reads}
     own = tuple(r for r in old.writes if r.buffer in loaded and r.buffer not in read)
     return replace(old, name=fresh(f"{old.name}_update", taken), init=None, reads=(*own, *old.reads))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.property import steps_caching, steps_layout, steps_loops, steps_reductions
+from tests.property import steps_blocks, steps_caching, steps_layout, steps_loops, steps_reductions
 from tests.property.steps import Family
 
 FAMILIES: tuple[Family, ...] = (
@@ -10,6 +10,7 @@ FAMILIES: tuple[Family, ...] = (
     steps_layout.FAMILY,
     steps_caching.FAMILY,
     steps_reductions.FAMILY,
+    steps_blocks.FAMILY,
 )
 
 STEPS = {op: maker for family in FAMILIES for op, maker in family.steps.items()}
