@@ -30,6 +30,7 @@ from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location
+from mslang.transform.advice import advised
 from mslang.transform.axes import axis_loop, axis_loops
 from mslang.transform.getters import GETTERS
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
@@ -220,7 +221,11 @@ class Session:
             return memo.outcome(self.registry.implementation(op), self.program, {"block": args["block"]})
         if where is not None and where.loop is not None:
             args = {**args, "loop": self.handles.resolve(where.loop)}
-        return memo.outcome(self.registry.implementation(op), self.program, args)
+        apply = self.registry.implementation(op)
+        try:
+            return memo.outcome(apply, self.program, args)
+        except ScheduleError as error:
+            raise advised(op, apply, self.program, args, error) from error
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""

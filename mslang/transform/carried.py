@@ -220,12 +220,37 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], or
     variables = {s.var for s in chain}
     for storage in storages_of(program, blocks):
         touching = touching_paths(program, blocks, storage)
-        if len(touching) > 1:
-            reason = _why_carried(program, touching, storage, bottom, variables)
-            if reason is not None:
-                return reason
+        reason = (
+            _why_carried(program, touching, storage, bottom, variables)
+            if len(touching) > 1
+            else _why_handed_on(program, touching[0], storage, bottom[: -len(chain)])
+        )
+        if reason is not None:
+            return reason
     reasons = (f(block_at(q), chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
     return next(filter(None, reasons), None)
+
+
+def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> str | None:
+    """None if no instance of a block reads of a buffer what another instance writes."""
+    block = block_at(path)
+    written = [r for r in block.writes if storage_of(program, r.buffer) == storage]
+    for r in block.reads:
+        if storage_of(program, r.buffer) != storage or any(r == w for w in written):
+            continue
+        same = all(w.buffer == r.buffer for w in written)
+        mine = consumed_box(path, r, above)
+        if not same or not all(_disjoint(mine, consumed_box(path, w, above)) for w in written):
+            return f"block `{block.name}` may read elements of `{storage}` that it writes in another iteration"
+    return None
+
+
+def _disjoint(a: Box, b: Box) -> bool:
+    return any(
+        arith.proved(Binary("<=", arith.add(p.start, p.extent), q.start))
+        or arith.proved(Binary("<=", arith.add(q.start, q.extent), p.start))
+        for p, q in zip(a, b, strict=True)
+    )
 
 
 def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:

@@ -67,6 +67,7 @@ def init_nest(
                 "MS314",
                 primitive,
                 f"the initialisation uses the view `{v.buffer.name}`, which a reduction axis moves",
+                why="it would start another part in each iteration of the reduction",
             )
     block = Block(
         name,

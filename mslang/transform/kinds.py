@@ -122,10 +122,15 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
     old = loop_at(path)
     notes: Annotations = () if max_steps is None else ((MAX_STEPS, max_steps),)
     if max_steps is not None and (free_vars(max_steps) or not arith.proved(Binary("<=", ZERO, max_steps))):
-        raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more")
+        raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more", help="0 says: unroll none of it")
     if not _is_free(old, "unrolled"):
         if dict(old.annotations).get(MAX_STEPS) != max_steps:
-            raise refuse("MS305", "unroll", f"loop `{old.var}` is unrolled already, with another `max_steps`")
+            raise refuse(
+                "MS305",
+                "unroll",
+                f"loop `{old.var}` is unrolled already, with another `max_steps`",
+                help="`unroll` it once, with the `max_steps` that counts",
+            )
         return Outcome(program)
     return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
 

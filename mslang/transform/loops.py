@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.program import For, Program
-from mslang.ir.visit import Path, free_vars, fresh
+from mslang.ir.program import For, Program, Stmt
+from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
 from mslang.ops.words import TAILS
 from mslang.transform.carried import why_not_reorderable
 from mslang.transform.kinds import require_kinds
@@ -186,7 +186,7 @@ def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     """
     require_distinct(loops, "fuse")
     if not loops:
-        raise refuse("MS303", "fuse", "no loops are given")
+        raise refuse("MS303", "fuse", "no loops are given", help="name those to fuse, outermost first")
     paths = [loop_path(program, x, "fuse") for x in loops]
     if len(loops) == 1:
         return Outcome(program, tuple(loops))
@@ -227,14 +227,26 @@ def _require_nested(loops: list[For], paths: list[Path]) -> None:
             order = ", ".join(loops[k].var for k in depth)
             raise refuse("MS304", "fuse", "the loops are not given outermost first", help=f"try fuse({order})")
         beside = [s for s in outer.body if s is not inner and any(x is inner for x in outer.body)]
-        why = "something stands beside it" if beside else "it is not the loop directly inside"
+        between = _between(outer, inner)
+        if beside:
+            why = f"{called(beside[0])} stands beside it"
+        elif between:
+            why = f"{', '.join(called(s) for s in between)} stands between them"
+        else:
+            why = f"loop `{inner.var}` is not inside loop `{outer.var}`"
         raise refuse(
             "MS304",
             "fuse",
             f"loop `{inner.var}` is not all of the body of loop `{outer.var}`",
             why=why,
-            help="`reorder` the loops next to each other first",
+            help="`reorder` the loops next to each other first" if between and not beside else None,
         )
+
+
+def _between(outer: For, inner: For) -> tuple[Stmt, ...]:
+    """The statements around one loop inside another, from the outside in."""
+    path = path_to_loop(Program("", (), outer.body), inner.var)
+    return () if path is None else tuple(s for s in path[:-1])
 
 
 def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:

@@ -134,7 +134,7 @@ class Expressions:
         if bound is not None:
             self._mention(name.span, name.text, bound.value, bound.span)
             if bound.death is not None:
-                self._report(_dead(name, bound.death))
+                self._report(_dead(name, bound.death, names))
             return bound.value
         if name.text in OPERATIONS:
             return ANY
@@ -472,20 +472,38 @@ def _tile_length(e: tree.Call, signature: Signature | None) -> int | None:
     return int(at.value) if isinstance(at, tree.Number) else None
 
 
-def _dead(name: tree.Name, death: Death) -> Diagnostic:
-    into = ", ".join(f"`{n}`" for n in death.into)
-    fixes = (Fix(f"use `{death.into[0]}`", name.span, death.into[0]),) if death.into else ()
+def _dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
+    living, story, notes = _traced(death, names)
+    into = ", ".join(f"`{n}`" for n in living)
+    fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
     message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
     return Diagnostic(
         "MS211",
         message,
         name.span,
         Severity.ERROR if death.certain else Severity.WARNING,
-        why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here"),
+        why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here") + story,
         help=f"use what stands in its place: {into}" if into else None,
-        notes=(Note("consumed here", death.span),),
+        notes=tuple(Note("consumed here", at) for at in notes),
         fixes=fixes,
     )
+
+
+def _traced(death: Death, names: Environment) -> tuple[list[str], str, list[Span]]:
+    """What lives in the place of a dead name, what became of what does not, and where they were consumed."""
+    living: list[str] = []
+    story = ""
+    spans = [death.span]
+    queue = list(death.into)
+    for each in queue:
+        then = names[each].death if each in names else None
+        if then is None:
+            living.append(each)
+            continue
+        story += f"; `{each}`, which came in its place, by `{then.by}`"
+        spans += [then.span] if then.span not in spans else []
+        queue += [n for n in then.into if n not in queue]
+    return living, story, spans
 
 
 def _native_value(thing: object) -> Static:
