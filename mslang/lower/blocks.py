@@ -141,7 +141,7 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Bod
     for name in {a.buffer for a in found if isinstance(a, Store)}:
         places = {a.indices for a in found if a.buffer == name}
         # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
-        loops = everywhere if len(places) > 1 else carrying
+        loops = everywhere - (notes.concurrent - carrying) if len(places) > 1 else carrying
         notes.carried.update((name, v) for v in loops)
         # A loop that the predicate asks and the elements do not tell: an iteration may leave an element as it was.
         touched = frozenset[str]().union(*(free_vars(i) for place in places for i in place))

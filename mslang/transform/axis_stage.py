@@ -34,6 +34,7 @@ from mslang.transform.position import (
 from mslang.transform.rewrite import map_bodies, put
 from mslang.transform.staging import (
     Copy,
+    require_apart,
     require_filled,
     require_users_covered,
     with_alloc,
@@ -89,6 +90,7 @@ def staged(
         require_filled(done, copy.block, old, primitive)
     reader = block_at(path_to_block(done, user) or ())
     require_users_covered(done, maker, copy.buffer, [reader], primitive)
+    require_apart(done, copy.block, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 

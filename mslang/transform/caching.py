@@ -29,6 +29,7 @@ from mslang.transform.staging import (
     others_touching,
     read_box,
     readable,
+    require_apart,
     require_filled,
     require_plain,
     require_users_covered,
@@ -253,4 +254,5 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
     anchor = (path_to_block(done, block.name) or ())[: len(anchor)]
     back = copy_between(done, old, scope, written, image, ranges, into=False, other=fill.buffer)
     done = put(done, anchor, anchor[-1], back.stmt)
+    require_apart(done, fill.block, primitive)
     return Outcome(done, (BlockRef(fill.block), BlockRef(back.block)))

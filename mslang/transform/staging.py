@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, all_buffers, fresh, path_to_block
+from mslang.ir.visit import Path, all_buffers, fresh, path_to_block, path_to_loop
+from mslang.transform.carried import why_not_independent
 from mslang.transform.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
 from mslang.transform.dependence import (
     buffers_read,
@@ -30,6 +31,7 @@ from mslang.transform.position import (
     common_path,
     index_of,
     leaves,
+    loops_above,
     scope_block,
     scope_body,
     scope_buffers,
@@ -267,7 +269,9 @@ def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str
     outside = scope_path(path) and all(b.name != storage for b in scope_buffers(program, path))
     reason = why_not_covered(program, path) if before or outside else f"nothing has written `{buffer.name}` before"
     if reason is not None:
-        raise refuse("MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason)
+        raise refuse(
+            "MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason
+        )
 
 
 def others_touching(program: Program, path: Path, buffer: str) -> tuple[Path, ...]:
@@ -296,3 +300,21 @@ def require_plain(program: Program, block: Block, buffer: Buffer, primitive: str
             f"block `{block.name}` touches `{buffer.name}` as `{other[0]}` too",
             why="a copy would stand for one of the names only",
         )
+
+
+def require_apart(program: Program, copy: str, primitive: str) -> None:
+    """Loops around a new block whose iterations run at the same time must still be apart (MS346): a copy may touch
+    more than the block that it serves."""
+    path = path_to_block(program, copy) or ()
+    for loop in loops_above(path):
+        if loop.kind in ("serial", "unrolled"):
+            continue
+        reason = why_not_independent(program, path_to_loop(program, loop.var) or ())
+        if reason is not None:
+            raise refuse(
+                "MS346",
+                primitive,
+                f"iterations of the {loop.kind} loop `{loop.var}` would touch the same elements",
+                why=reason,
+                help="stage the buffer before the loop gets its kind",
+            )

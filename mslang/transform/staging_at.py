@@ -25,6 +25,7 @@ from mslang.transform.staging import (
     copy_between,
     read_box,
     readable,
+    require_apart,
     require_filled,
     require_plain,
     subject,
@@ -93,6 +94,7 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     require_filled(done, copy.block, old, primitive)
     _require_covered(done, loop, copy.buffer, primitive)
     require_joined(done, primitive)
+    require_apart(done, copy.block, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
@@ -157,6 +159,7 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     done = _replaced(program, path, target, old, copy, at, 0, at)
     _require_covered(done, loop, copy.buffer, primitive)
     require_joined(done, primitive)
+    require_apart(done, copy.block, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
