@@ -45,7 +45,9 @@ EVERYTHING = """program everything(A: f32[8, 16], I: i32[8], U: u8[8], out B: f3
             init { sum[] = 0.0 }
             sum[] += exp(v[k])
         }
-        block tail[p: 8 = i, j: 16] { B[p, j] = select(j % 2 == 0 and not I[p] == 3, max(sum[], v[j]), A[i64(I[p]) % 8, j]) }
+        block tail[p: 8 = i, j: 16] {
+            B[p, j] = select(j % 2 == 0 and not I[p] == 3, max(sum[], v[j]), A[i64(I[p]) % 8, j])
+        }
     }
     for t in 8 @ threadIdx.x {
         block bits[i: 8 = t] { S[i] = S[i] + f32(shift_left(bit_and(U[i], 3), 1)) + pow(2.0, f32(U[i])) }
