@@ -9,6 +9,7 @@ _BLOCK = Param("block", Kind.BLOCK)
 _EITHER = Param("target", Kind.LOOP_OR_BLOCK)
 _BUFFER = Param("buffer", Kind.BUFFER)
 _SCOPE = Param("scope", Kind.SCOPE, "global")
+_INTO = Param("scope", Kind.SCOPE)
 _INDEX = Param("index", Kind.INT, -1, keyword=True)
 _MAP = Param("map", Kind.INDEX_MAP)
 _CONSUMERS = Param("consumers", Kind.BLOCKS, None, keyword=True)
@@ -114,8 +115,8 @@ PRIMITIVES = (
         Param("access", Kind.ACCESS, None, keyword=True),
         gives=(Kind.BLOCK,),
     ),
-    _primitive("reindex_cache_read", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,)),
-    _primitive("reindex_cache_write", "caching", _BLOCK, _BUFFER, _SCOPE, _MAP, gives=(Kind.BLOCK,)),
+    _primitive("reindex_cache_read", "caching", _BLOCK, _BUFFER, _INTO, _MAP, gives=(Kind.BLOCK,)),
+    _primitive("reindex_cache_write", "caching", _BLOCK, _BUFFER, _INTO, _MAP, gives=(Kind.BLOCK,)),
     _primitive(
         "read_at",
         "caching",

@@ -1058,7 +1058,7 @@ class Methods:
             - another block that comes first in the outermost loop, or stands under the outermost reduction loop
             - loops that run an instance twice, or whose bounds depend on others
             - a reduction that does not surely begin at 0
-            - a block with views or buffers of its own
+            - a block with views or buffers of its own, or one inside another that does not run for all values of its axes
             - an init or body of another shape (the one of twelve conditions that fails is named)
             - what no known reducer does
             - an axis beyond the dimensions of the buffer
@@ -1207,13 +1207,61 @@ class Methods:
     def annotate_buffer_access(
         self, block: Handle, buffer: Handle, access: Literal["read", "write"], map: IndexMap
     ) -> None:
-        """Known, but not part of this version: it can be written and checked, not run."""
+        """Say which part of a buffer a block reads, or writes, in place of what its body tells.
+
+        `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
+        the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
+        declared must hold all that the body touches, for writing nothing else: what a block declares to write is taken
+        for written.
+
+        Before:
+            block b[i: 62] { B[i] = A[i + 1] * 2.0 }
+
+        After:
+            # b.annotate_buffer_access(A, read, fn (i) -> [i .. i + 3])
+            block b[i: 62] {
+                attr "explicit_read_region" = [0]
+                reads A[i .. i + 3]
+                writes B[i]
+                B[i] = A[i + 1] * 2.0
+            }
+
+        Rejects:
+            - a block that does not touch the buffer so
+            - a map with another number of parameters than the block has axes, or of results than the buffer has
+              dimensions, or with a range that is not surely 1 or longer
+            - a region that does not surely hold all that the body touches; for writing also one that holds more
+            - for a block inside of another: a region that may hold more than before
+
+        Source: TVM annotate_buffer_access
+        """
         self.apply("annotate_buffer_access", block, buffer, access, map)
 
     def unsafe_hide_buffer_access(
         self, block: Handle, access: Literal["read", "write"], buffers: Sequence[Handle]
     ) -> None:
-        """Known, but not part of this version: it can be written and checked, not run."""
+        """Take buffers from what a block declares to read, or to write, though it still does.
+
+        Other primitives do not see these accesses any more: nobody checks what that does to their results. The block
+        keeps the names in the annotation `hidden_reads` (`hidden_writes`), by which it stays well formed.
+
+        Before:
+            block b[i: 64] { B[i] = A[i] + C[i] }
+
+        After:
+            # b.unsafe_hide_buffer_access(read, [C])
+            block b[i: 64] {
+                attr "hidden_reads" = ["C"]
+                reads A[i]
+                writes B[i]
+                B[i] = A[i] + C[i]
+            }
+
+        Rejects:
+            - a block that does not declare to read, or write, one of the buffers
+
+        Source: TVM unsafe_hide_buffer_access
+        """
         self.apply("unsafe_hide_buffer_access", block, access, buffers)
 
     def set_scope(self, block: Handle, buffer: Handle, scope: str) -> None:
@@ -1272,7 +1320,29 @@ class Methods:
         self.apply("storage_align", block, axis, factor, offset, buffer=buffer)
 
     def unsafe_set_dtype(self, block: Handle, buffer: Handle, dtype: str) -> None:
-        """Known, but not part of this version: it can be written and checked, not run."""
+        """Change the element type of a buffer that the program allocates; views of it go with it.
+
+        What is stored is converted to the new type, what is loaded back to the old one, so that all is computed as before.
+        Results change where the new type does not hold what the old one does: nobody checks that.
+
+        Before:
+            alloc t: f32[64]
+            block b[i: 64] { t[i] = A[i] * 2.0 }
+            block c[i: 64] { B[i] = t[i] + 1.0 }
+
+        After:
+            # b.unsafe_set_dtype(t, f16)
+            alloc t: f16[64]
+            block b[i: 64] { t[i] = f16(A[i] * 2.0) }
+            block c[i: 64] { B[i] = f32(t[i]) + 1.0 }
+
+        Rejects:
+            - what is no element type, or one with another number of lanes
+            - a buffer that the block does not write
+            - a parameter of the program: its type is the caller's
+
+        Source: TVM unsafe_set_dtype
+        """
         self.apply("unsafe_set_dtype", block, buffer, dtype)
 
     def rolling_buffer(self, block: Handle, buffer: Handle) -> None:
@@ -1326,8 +1396,8 @@ class Methods:
     ) -> None:
         """Give a buffer that the program allocates another layout: element `[i, j]` becomes `map(i, j)`.
 
-        The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape is the smallest that holds all
-        values of the map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
+        The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
+        map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
         buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
         new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
 
@@ -1379,7 +1449,7 @@ class Methods:
             - a block that is neither complete nor a reduction block, does more than one store, or uses a buffer at two
               indices or for reading and writing
             - an index that is neither an axis nor a number
-            - a block in a nest with others, or that does not surely run for all values of its axes
+            - a block inside another, in a nest with others, or that does not surely run for all values of its axes
             - an axis to be padded that has no loop of its own, or a predicate
             - a spatial axis to be padded that does not index what is written
             - a reduction in which what is added would count: no fill of the buffers makes it vanish
