@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
+    ONE,
+    Binary,
     Choice,
     Domain,
     DynamicRange,
@@ -86,6 +88,10 @@ def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
     assert isinstance(n, int)
     if not 1 <= n <= PARTS:
         raise ScheduleError(problem("MS203", f"`{op}` takes 1 to {PARTS} parts, not {n}"))
+    if not dynamic(extent) and not arith.proved(Binary("<=", ONE, extent)):
+        raise ScheduleError(
+            problem("MS203", f"`{op}` of a loop that may have no iterations", why="then no sizes make its extent")
+        )
     if op == "partitioned_tile":
         at, factor = args["at"], args["factor"]
         assert isinstance(at, int) and isinstance(factor, int)
