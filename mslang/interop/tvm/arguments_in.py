@@ -10,7 +10,8 @@ from mslang.interop.tvm.index_maps import MapText, read_map
 from mslang.interop.tvm.instructions import Mapped, Role, Slot
 from mslang.interop.tvm.state import State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name
-from mslang.ir.expr import Const, Expr
+from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
 from mslang.schedule.values import HOLE
@@ -76,9 +77,18 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
             return "write" if value else "read"
         case Role.MAP, MapText():
             return read_map(value, _sizes(state))
+        case Role.REGION, MapText():
+            return _ranges(read_map(value, _sizes(state)))
         case Role.PAD, (None | MapText()):
             return None if value is None else _pad(state, value)
     raise misfit(f"{value!r} is no {slot.role.value} for `{slot.param}`")
+
+
+def _ranges(map: IndexMap) -> IndexMap:
+    if len(map.results) % 2:
+        raise misfit("a region is given by an odd number of begins and ends")
+    pairs = zip(map.results[::2], map.results[1::2], strict=True)
+    return IndexMap(map.params, tuple(Binary(TO, begin, end) for begin, end in pairs))
 
 
 def _sizes(state: State) -> Mapping[str, Expr]:

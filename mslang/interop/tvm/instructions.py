@@ -46,6 +46,8 @@ class Role(StrEnum):
     """0 for read and 1 for write."""
     ACCESS_TEXT = "access text"
     MAP = "index map"
+    REGION = "region map"
+    """A map to begins and ends in turn, which are ranges of ours."""
     PAD = "pad value"
     UNUSED = "unused"
     """Said to TVM only; what it then says is the slot's `given`."""
@@ -133,7 +135,9 @@ MAPPED = (
         "unsafe_hide_buffer_access",
         (_BLOCK, Slot(Role.ACCESS_TEXT, "access"), Slot(Role.BUFFERS, "buffers")),
     ),
-    Mapped("AnnotateBufferAccess", "annotate_buffer_access", (_BLOCK, _EITHER_BUFFER, _ACCESS, _MAP)),
+    Mapped(
+        "AnnotateBufferAccess", "annotate_buffer_access", (_BLOCK, _EITHER_BUFFER, _ACCESS, Slot(Role.REGION, "map"))
+    ),
     Mapped(
         "TransformLayout",
         "transform_layout",

@@ -18,8 +18,8 @@ from mslang.interop.tvm.instructions import BY_OP, ENTER_POSTPROC, Mapped, Role,
 from mslang.interop.tvm.names import TvmNames
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir import arith
-from mslang.ir.expr import Const, Expr, Symbol
-from mslang.ir.index_map import IndexMap
+from mslang.ir.expr import Binary, Const, Expr, Symbol
+from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk_expr
 from mslang.ops.signature import Group
@@ -233,6 +233,9 @@ class _Export:
                 return value
             case Role.MAP, IndexMap():
                 return write_map(value, self._numbers(value))
+            case Role.REGION, IndexMap():
+                ends = IndexMap(value.params, tuple(x for e in value.results for x in _ends(e)))
+                return write_map(ends, self._numbers(ends))
             case Role.PAD, None:
                 return None
             case Role.PAD, (bool() | int() | float()):
@@ -370,6 +373,13 @@ class _Export:
         names = [self.session.handles.resolve(h) for h in loops]
         there = {f"at({r.name})": k for k, r in enumerate(names) if isinstance(r, LoopRef)}
         return {"inline": -2, "root": -1, **there}
+
+
+def _ends(e: Expr) -> tuple[Expr, Expr]:
+    """Begin and end of a range, or of a single index."""
+    if isinstance(e, Binary) and e.op == TO:
+        return e.left, e.right
+    return e, Binary("+", e, Const(1))
 
 
 def _lacking(what: str) -> MsError:
