@@ -134,8 +134,6 @@ def test_split_refuses():
         split(p, loop("i"), sizes(10, Symbol("v", Choice((8, 16)))))
     with refused("MS303", "no way to run a remainder"):
         split(p, loop("i"), sizes(None, 8), tail="wrap")
-    with refused("MS306", "`peel`", "do not surely divide"):
-        split(p, loop("i"), sizes(None, 8), tail="peel")
     with refused("MS305", "is parallel"):
         split(parallel(p, loop("i")).program, loop("i"), sizes(None, 8))
     with refused("MS305", "'note'"):
