@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mslang.interop.tvmscript.calls import bound, dotted
+from mslang.diagnostics import MsError
+from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.close import closed, size_bound
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import AXES
@@ -48,7 +49,11 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
         frame.notes,
     )
     whole = closed(whole, scope.outer, lambda n: made.names.inside(n, (*scope.outer, *made.names.local)), s)
-    return _with_regions(whole, frame, made)
+    try:
+        return _with_regions(whole, frame, made)
+    except MsError as error:
+        d = error.diagnostic
+        raise refuse(d.code, s, f"what the block `{name}` touches cannot be told: {d.message}", d.why, d.help) from None
 
 
 def _with_regions(b: Block, frame: Frame, made: Statements) -> Block:
@@ -103,8 +108,8 @@ def _domain(made: Statements, e: ast.expr, scope: Scope) -> tuple[Range, str]:
 
 def _remap(made: Statements, target: ast.expr, call: ast.Call, scope: Scope, frame: Frame) -> None:
     found = bound(call, "kinds", "bindings", "dtype")
-    kinds = made.read.value(found.get("kinds", call), scope)
-    bindings = made.read.value(found.get("bindings", call), scope)
+    kinds = made.read.value(needed(call, found, "kinds"), scope)
+    bindings = made.read.value(needed(call, found, "bindings"), scope)
     targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
     if not isinstance(kinds, str) or not isinstance(bindings, tuple) or len(kinds) != len(bindings):
         raise refuse("MS733", call, f"`{text_of(call)}` has not one kind for each binding")

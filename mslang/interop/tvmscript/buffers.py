@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mslang.interop.tvmscript.calls import bound, element_type
+from mslang.interop.tvmscript.calls import bound, element_type, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import OUR_SCOPES
@@ -92,7 +92,7 @@ def allocation(
 def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame) -> View:
     """`A = T.match_buffer(B[i:i + 16, 0:16], (16, 16))`; its strides and offset are those of what it views."""
     found = _fields(call, "param", *_FIELDS)
-    of = found.get("param", call)
+    of = needed(call, found, "param")
     source = _source(read.region(of, scope), read.value(of, scope))
     viewed = declared.buffers[source.buffer]
     keep: dict[str, ast.expr] = {k: found[k] for k in ("shape", "dtype", "align") if k in found}

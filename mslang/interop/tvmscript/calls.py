@@ -24,7 +24,7 @@ from mslang.interop.tvmscript.values import (
     with_expr,
 )
 from mslang.ir.arith import Verdict, decide
-from mslang.ir.dtype import is_float, is_integer
+from mslang.ir.dtype import SCALARS, is_float, is_integer
 from mslang.ir.expr import FUNCTIONS, ZERO, Binary, Call, Cast, Const, Select, Unary, dtype_of
 from mslang.ir.reduction import highest, lowest
 
@@ -95,13 +95,17 @@ def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:
     return found
 
 
+def needed(e: ast.Call, found: Mapping[str, ast.expr], name: str) -> ast.expr:
+    """An argument that has to be there."""
+    if name not in found:
+        raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{name}`")
+    return found[name]
+
+
 def arguments(read: Expressions, e: ast.Call, scope: Scope, *names: str) -> list[Number]:
     """The arguments of a call, all of which have to be there and be numbers; further keywords may stand after `**`."""
     found = bound(e, *names)
-    for n in names:
-        if n != "**" and n not in found:
-            raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{n}`")
-    return [read.number(found[n], scope) for n in names if n != "**"]
+    return [read.number(needed(e, found, n), scope) for n in names if n != "**"]
 
 
 def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
@@ -132,7 +136,7 @@ def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:
         case ast.Name(id=name) if name in _PYTHON and not e.keywords:
             return _python(read, e, scope, name)
         case ast.Attribute(value=of, attr="astype"):
-            dtype = bound(e, "dtype").get("dtype", e)
+            dtype = needed(e, bound(e, "dtype"), "dtype")
             return cast(read.number(of, scope), element_type(read, dtype, scope), folded=True)
         case ast.Attribute(value=ast.Name() as of) if isinstance(read.value(of, scope), Array):
             raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
@@ -181,19 +185,11 @@ def cast(n: Number, dtype: str, *, folded: bool) -> Number:
 
 
 def _cast(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    found = bound(e, "value", "dtype", "**")
-    return cast(_said(read, e, found, "value", scope), element_type(read, found.get("dtype", e), scope), folded=True)
-
-
-def _cast_node(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    found = bound(e, "dtype", "value", "**")
-    return cast(_said(read, e, found, "value", scope), element_type(read, found.get("dtype", e), scope), folded=False)
-
-
-def _said(read: Expressions, e: ast.Call, found: Mapping[str, ast.expr], name: str, scope: Scope) -> Number:
-    if name not in found:
-        raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{name}`")
-    return read.number(found[name], scope)
+    """`T.cast(x, "float32")`, and `T.Cast("float32", x)`, which is kept whatever `x` is."""
+    folded = dotted(e.func, read.aliases) != "Cast"
+    found = bound(e, *(("value", "dtype") if folded else ("dtype", "value")), "**")
+    dtype = element_type(read, needed(e, found, "dtype"), scope)
+    return cast(read.number(needed(e, found, "value"), scope), dtype, folded=folded)
 
 
 def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
@@ -216,17 +212,19 @@ def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
 
 
 def _variable(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    return Unnamed(element_type(read, bound(e, "dtype", "name").get("dtype", e), scope))
+    return Unnamed(element_type(read, needed(e, bound(e, "dtype", "name"), "dtype"), scope))
 
 
 def _limit(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     """`T.min_value(dtype)`, `T.max_value(dtype)`: of floating types the finite ones; `T.infinity(dtype)`."""
-    dtype = element_type(read, bound(e, "dtype", "**").get("dtype", e), scope)
+    dtype = element_type(read, needed(e, bound(e, "dtype", "**"), "dtype"), scope)
     name = dotted(e.func, read.aliases)
     if name == "infinity":
         return Number(Const(math.inf, dtype), dtype)
-    if is_float(dtype):
+    if dtype in _LARGEST:
         return Number(Const(_LARGEST[dtype] * (1 if name == "max_value" else -1), dtype), dtype)
+    if dtype not in SCALARS:
+        raise refuse("MS731", e, f"`{text_of(e)}` is a vector")
     value = (highest if name == "max_value" else lowest)(dtype)
     return index(Const(value.value), dtype) if dtype in ("i32", "i64") else Number(value, dtype)
 
@@ -283,7 +281,7 @@ def _complement(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 def _same(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     found = bound(e, "value", "**")
-    return _said(read, e, found, "value", scope)
+    return read.number(needed(e, found, "value"), scope)
 
 
 def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
@@ -360,13 +358,12 @@ def _vector(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 _HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {
         **dict.fromkeys(("if_then_else", "Select"), _choice),
-        **dict.fromkeys(("cast", "astype"), _cast),
+        **dict.fromkeys(("cast", "astype", "Cast"), _cast),
         **dict.fromkeys(("min_value", "max_value", "infinity"), _limit),
         **dict.fromkeys(("likely", "meta_var"), _same),
         **dict.fromkeys(("call_extern", "call_pure_extern"), _extern),
         **dict.fromkeys(("Ramp", "ramp", "Broadcast", "broadcast", "Shuffle", "vscale"), _vector),
         **dict.fromkeys(("Not",), _not),
-        "Cast": _cast_node,
         "var": _variable,
         "ceildiv": _ceildiv,
         "bitwise_not": _complement,

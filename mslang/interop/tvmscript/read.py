@@ -127,6 +127,9 @@ def _function(
     except Refusal as refusal:
         found.append(source.placed(refusal))
         return None, found
+    except MsError as error:
+        found += [replace(d, span=source.span(f), path=source.path) for d in error.diagnostics]
+        return None, found
     if not found:
         at = source.span(f)
         found += [replace(d, span=at, path=source.path) for d in verify(program)]
@@ -195,14 +198,7 @@ def _attributes_of_sizes(call: ast.Call, scope: Scope, made: Statements, frame: 
 
 def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: Statements) -> Buffer | None:
     """A parameter's buffer; None for a handle, and for a size."""
-    kind = a.annotation
-    if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
-        try:
-            kind = ast.parse(kind.value, mode="eval").body
-        except SyntaxError:
-            raise refuse("MS733", a, f"`{kind.value}` is no annotation") from None
-        for x in ast.walk(kind):
-            ast.copy_location(x, a)
+    kind = _unquoted(a)
     dtype = size_type(kind, read.aliases)
     name = dotted(kind.func if isinstance(kind, ast.Call) else kind, read.aliases) if kind is not None else None
     if dtype is not None:
@@ -219,6 +215,20 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
         return buffer
     said = "nothing" if a.annotation is None else f"`{text_of(a.annotation)}`"
     raise refuse("MS733", a, f"`{a.arg}` is {said}, not a buffer", help='write `A: T.Buffer((16, 16), "float32")`')
+
+
+def _unquoted(a: ast.arg) -> ast.expr | None:
+    """An annotation, taken out of its quotes if it stands in some."""
+    match a.annotation:
+        case ast.Constant(value=str() as text):
+            try:
+                found = ast.parse(text, mode="eval").body
+            except SyntaxError:
+                raise refuse("MS733", a, f"`{text}` is no annotation") from None
+            for x in ast.walk(found):
+                ast.copy_location(x, a)
+            return found
+    return a.annotation
 
 
 def _check_sizes(f: ast.FunctionDef, program: Program, dynamic: tuple[Symbol, ...]) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import Declared, allocation, view
-from mslang.interop.tvmscript.calls import bound, dotted
+from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.loops import loops
@@ -244,17 +244,17 @@ class Statements:
                     found = condition(self.read.number(e, scope), e)
                     frame.predicate = found if frame.predicate is None else Binary("and", frame.predicate, found)
             case "block_attr" | "sblock_attr":
-                frame.notes += notes_of(self.read, bound(call, "attrs").get("attrs", call), scope)
+                frame.notes += notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope)
             case "func_attr":
-                frame.function_attributes(notes_of(self.read, bound(call, "attrs").get("attrs", call), scope))
+                frame.function_attributes(notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope))
             case "evaluate":
-                return self.evaluate(bound(call, "value").get("value", call), scope)
+                return self.evaluate(needed(call, bound(call, "value"), "value"), scope)
             case "buffer_store":
                 found_args = bound(call, "buffer", "value", "indices", "**")
-                at = found_args["indices"]
+                at = needed(call, found_args, "indices")
                 at = ast.copy_location(ast.Tuple(at.elts, ast.Load()), at) if isinstance(at, ast.List) else at
-                target = ast.Subscript(found_args["buffer"], at, ast.Store())
-                value = self.read.number(found_args["value"], scope)
+                target = ast.Subscript(needed(call, found_args, "buffer"), at, ast.Store())
+                value = self.read.number(needed(call, found_args, "value"), scope)
                 return (self.store(ast.copy_location(target, call), value, scope),)
             case str() as name if name.startswith("axis."):
                 declare_axes(self, ast.copy_location(ast.Name("v", ast.Store()), call), call, scope, frame)
