@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, problem
-from mslang.ir.arith import Verdict, covers, decide
+from mslang.ir.arith import Verdict, covers, decide, intersect_box
 from mslang.ir.dtype import INDEX, parts
 from mslang.ir.expr import (
     ONE,
@@ -40,7 +40,7 @@ from mslang.ir.program import (
     View,
     While,
 )
-from mslang.ir.region import hidden, infer_regions, stored, touched_by_data
+from mslang.ir.region import hidden, infer_regions, stored, touched_by_data, whole
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -308,12 +308,16 @@ class _Statements:
         unknown = touched_by_data(b)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
-                same = [d for d in declared if d.buffer == r.buffer]
                 if r.buffer in hidden(b, verb.removesuffix("s")):
                     continue
+                same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
-                elif r.buffer not in unknown and all(
-                    covers(d.ranges, r.ranges, ranges) is Verdict.REFUTED for d in same
-                ):
+                elif r.buffer not in unknown and all(self.outside(r, d, ranges) for d in same):
                     yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")
+
+    def outside(self, found: Region, declared: Region, ranges: Mapping[str, Range]) -> bool:
+        """Is what is touched provably not within a region, nor the part of it that lies in the buffer? (The hull of
+        what is touched may be larger than the buffer, though no access is outside.)"""
+        inside = intersect_box(found.ranges, whole(self.buffers[found.buffer]), ranges)
+        return all(covers(declared.ranges, box, ranges) is Verdict.REFUTED for box in (found.ranges, inside))
