@@ -149,7 +149,12 @@ def with_buffers(program: Program, path: Path, buffers: Sequence[Buffer]) -> Pro
 
 # ------------------------------------------------------------------ reductions that are cut
 def divided_by(path: Path, variables: Collection[str]) -> frozenset[str]:
-    """The blocks under the loop at the end of a path whose reduction runs along some of the loops around them."""
+    """The blocks under the loop at the end of a path whose reduction runs along some of the loops around them.
+
+    Inside a block there are none: to say there what is read would make it a read of the block around, which it is not.
+    """
+    if scope_block(path) is not None:
+        return frozenset()
     return frozenset(
         block_at(q).name
         for q in leaf_paths(path)

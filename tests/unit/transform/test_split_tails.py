@@ -74,6 +74,24 @@ def test_the_rest_keeps_its_init_where_it_may_be_the_first():
     assert "C" in {r.buffer for r in found(out.program, "mm_tail").reads}
 
 
+def test_the_rest_of_a_reduction_inside_a_block_keeps_its_init():
+    before = parse_program(
+        """program p(A: f32[4, 9], out C: f32[4]) {
+            for i in 0..4 {
+                block outer[x: 4 = i] {
+                    for k in 0..9 {
+                        block s[y: 4 = x | z: 9 = k] {
+                            init { C[y] = 0.0 }
+                            C[y] = C[y] + A[y, z]
+                        }
+                    }
+                }
+            }
+        }"""
+    )
+    same(before, split(before, loop("k"), sizes(None, 4), tail="peel").program)
+
+
 @pytest.mark.parametrize("n", [1, 3, 4, 7, 8, 9])
 def test_peel_of_a_dynamic_extent(n):
     before = parse_program(DYNAMIC)
