@@ -44,11 +44,13 @@ def storage_align(
     `buffer` says which, if the block writes several.
 
     Before:
+        alloc T: f32[64, 64]
         block a[i: 64, j: 64] { T[i, j] = A[i, j] }
         block b[i: 64, j: 64] { B[i, j] = T[i, j] }
 
     After:
         # a.storage_align(axis = -2, factor = 32, offset = 8)
+        alloc T: f32[64, 64]
         block a[i: 64, j: 64] {
             attr "buffer_dim_align" = [[0, 0, 32, 8]]
             T[i, j] = A[i, j]

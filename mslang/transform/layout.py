@@ -42,11 +42,13 @@ def transform_layout(
     elements that are added hold anything.
 
     Before:
+        alloc T: f32[64, 64]
         block a[i: 64, j: 64] { T[i, j] = A[i, j] }
         block b[i: 64, j: 64] { B[i, j] = T[i, j] }
 
     After:
         # a.transform_layout(T, fn (i, j) -> [i // 16, j, i % 16])
+        alloc T: f32[4, 64, 16]
         block a[i: 64, j: 64] { T[i // 16, j, i % 16] = A[i, j] }
         block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
