@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, Binary, Load, dtype_of
+from mslang.ir.initial import inferred_init
 from mslang.ir.program import Axis, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
 from mslang.ir.reduction import update_of
 from mslang.ir.region import infer_regions
@@ -156,12 +157,18 @@ def _block(b: Block, buffers: Mapping[str, Buffer]) -> list[str]:
     inside += attrs(b.annotations)
     if b.init is not None:
         inside += _braced("init", _lines(b.init, buffers), one_line=True)
-    elif any(a.kind == "reduce" for a in b.axes) and any(
-        isinstance(s, Store) and update_of(s) is not None for s in walk(b.body)
-    ):
+    elif _seems_to_start(b):
         inside.append("init {}")
     plain = len(b.body) == 1 and isinstance(b.body[0], Store)
     return _braced(f"block {name_text(b.name)}{_axes(b.axes)}", [*inside, *_lines(b.body, buffers)], one_line=plain)
+
+
+def _seems_to_start(b: Block) -> bool:
+    """Might an init be inferred, or asked for, if none were said?"""
+    if not any(a.kind == "reduce" for a in b.axes):
+        return False
+    updates = any(isinstance(s, Store) and update_of(s) is not None for s in walk(b.body))
+    return updates or inferred_init(b.body, b.axes, frozenset()) is not None
 
 
 def _goes_without_saying(b: Block, buffers: Mapping[str, Buffer]) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk_paths
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk, walk_paths
 from mslang.transform.dependence import storage_of, writers
 from mslang.transform.guarded import Indices, collapsed, detect
 from mslang.transform.linear import linear_terms
@@ -70,11 +71,23 @@ def consumed_box(path: Path, region: Region, above: Path) -> Box:
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`,
-    but for elements outside of its `image`; None if it is not known to be a box."""
-    block = block_at(path)
-    below = path[len(above) :] if above and isinstance(above[-1], For) else within_scope(path)
-    if any(not isinstance(s, For | Block) for s in below):
+    but for elements outside of its `image`; None if it is not known to be a box.
+
+    What it touches while loops that the region does not depend on are at their starts is touched.
+    """
+    if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
+    if any(isinstance(s, Block) for s in walk(block_at(path).body)) and not _inner_blocks_touch_all(path, region):
+        return None
+    found = _produced(path, region, above)
+    if found is not None or block_at(path).predicate == TRUE:
+        return found
+    begun = _begun(path, region, above)
+    return None if begun is path else _produced(begun, region, above)
+
+
+def _produced(path: Path, region: Region, above: Path) -> Box | None:
+    block = block_at(path)
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
     if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and _fills(found.box, found.inner, found.outer):
@@ -91,6 +104,59 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
         if _fills(region.ranges, axes, {}):
             return arith.relax(region.ranges, axes)
     return None
+
+
+def _begun(path: Path, region: Region, above: Path) -> Path:
+    """The path with the loops at their starts that the region does not depend on; the path itself if it depends on
+    all."""
+    block = block_at(path)
+    used = {v for r in region_outside(block, region) for e in (r.start, r.extent) for v in free_vars(e)}
+    starts: dict[str, Expr] = {s.var: s.start for s in loops_between(path, above) if s.var not in used}
+    if not starts:
+        return path
+    hidden = {n: e for n, e in starts.items() if n not in {a.name for a in block.axes}}
+    axes = tuple(replace(a, binding=substitute(a.binding, starts)) for a in block.axes)
+    return (*path[:-1], replace(block, axes=axes, predicate=substitute(block.predicate, hidden)))
+
+
+def _inner_blocks_touch_all(path: Path, region: Region) -> bool:
+    """Does one of the blocks inside the block at the end of a path surely write all of one of its regions?
+
+    A region that blocks inside only read counts as touched: nothing relies on reads.
+    """
+    block, ranges = block_at(path), axis_ranges(block_at(path))
+    if region not in block.writes:
+        return True
+    for q in walk_paths(block.body):
+        inner = q[-1]
+        if not isinstance(inner, Block) or any(isinstance(s, Block) for s in q[:-1]):
+            continue
+        for r in inner.writes:
+            box = produced_box((*path, *q), r, path) if _viewed(block, r.buffer)[0] == region.buffer else None
+            if box is not None:
+                _, starts = _viewed(block, r.buffer)
+                moved = _moved(box, starts)
+                if arith.covers(moved, region.ranges, ranges) is arith.Verdict.PROVED:
+                    return True
+    return False
+
+
+def _viewed(block: Block, buffer: str) -> tuple[str, Box]:
+    """What a name stands for in a block: for a view the buffer and the region that it looks at."""
+    found = next((v for v in block.views if v.buffer.name == buffer), None)
+    if found is None:
+        return buffer, ()
+    name, starts = _viewed(block, found.source.buffer)
+    return name, _moved(found.source.ranges, starts)
+
+
+def _moved(box: Box, source: Box) -> Box:
+    """A box of a view as one of what it looks at (`source`: the region; empty if it is no view)."""
+    if not source:
+        return box
+    dropped = len(source) - len(box)
+    kept = zip(source[dropped:], box, strict=True)
+    return (*source[:dropped], *(Range(arith.add(s.start, r.start), r.extent) for s, r in kept))
 
 
 def image(block: Block, region: Region) -> Box:

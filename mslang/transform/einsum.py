@@ -65,7 +65,7 @@ def pad_einsum(program: Program, block: BlockRef, padding: Sequence[int | Expr])
         - a block that is neither complete nor a reduction block, does more than one store, or uses a buffer at two
           indices or for reading and writing
         - an index that is neither an axis nor a number
-        - a block in a nest with others, or that does not surely run for all values of its axes
+        - a block inside another, in a nest with others, or that does not surely run for all values of its axes
         - an axis to be padded that has no loop of its own, or a predicate
         - a spatial axis to be padded that does not index what is written
         - a reduction in which what is added would count: no fill of the buffers makes it vanish
@@ -192,6 +192,14 @@ def _loops_of(path: Path, padded: dict[str, Expr], product: _Product) -> dict[st
     """The extents that the loops of padded axes get."""
     block = block_at(path)
     top = within_scope(path)[0]
+    if scope_path(path):
+        raise refuse(
+            "MS372",
+            PRIMITIVE,
+            f"block `{block.name}` stands inside block `{block_at(scope_path(path)).name}`",
+            why="the copies would reach beyond what that block says it uses",
+            help="pad before blocks are made into one",
+        )
     if leaves(top) != (block,):
         other = next(b.name for b in leaves(top) if b is not block)
         raise refuse(

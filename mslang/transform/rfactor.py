@@ -25,6 +25,7 @@ from mslang.transform.position import (
     loop_path,
     loops_above,
     ranges_above,
+    scope_path,
     taken_names,
     within_scope,
 )
@@ -80,7 +81,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
         - another block that comes first in the outermost loop, or stands under the outermost reduction loop
         - loops that run an instance twice, or whose bounds depend on others
         - a reduction that does not surely begin at 0
-        - a block with views or buffers of its own
+        - a block with views or buffers of its own, or one inside another that does not run for all values of its axes
         - an init or body of another shape (the one of twelve conditions that fails is named)
         - what no known reducer does
         - an axis beyond the dimensions of the buffer
@@ -435,6 +436,15 @@ def _conditions(
         moved = substitute(c, in_axes)
         if not free_vars(plain) & job.reducing:
             kept.append(moved)
+        elif scope_path(job.path) and not arith.proved(plain, ranges):
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"block `{old.name}` stands inside block `{block_at(scope_path(job.path)).name}`, and has a condition "
+                "on loops that reduce",
+                why="the partial results would reach beyond what that block says it uses",
+                help="rfactor before blocks are made into one",
+            )
         elif arith.proved(substitute(plain, still), ranges):
             if not arith.proved(plain, ranges):
                 kept.append(moved)

@@ -62,7 +62,7 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
         value = _reversed(writer, value)
     if isinstance(offset, Affine) and offset.lane == 1:
         pointer = _pointer(writer, place, offset)
-        if scope.mask is None or _overruns(writer, place, s.indices, scope):
+        if scope.mask is None or _overruns(writer, place, s.indices, scope, stores=True):
             fn.do(f"store {value.typed}, ptr {pointer}, align {align}{place.tag}")
             return
         _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", scope.mask.value, place.tag)
@@ -182,12 +182,20 @@ def _contiguous(writer: ExpressionWriter, place: Memory, offset: Affine, e: Load
     )
 
 
-def _overruns(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], scope: Scope) -> bool:
-    """Whether lanes that do not act may be read and written too: they hit the padding of a row of registers."""
+def _overruns(
+    writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], scope: Scope, *, stores: bool = False
+) -> bool:
+    """Whether lanes that do not act may be read too, or stored: they hit the rest of a row of registers, or only the
+    padding of it."""
     if not place.row or scope.mask is None or not scope.mask.tail:
         return False
     last = writer.affine(indices[-1], scope)
-    return last is not None and not last.terms and last.lane == 1 and 0 <= last.constant <= place.row - scope.lanes
+    if last is None or last.terms or last.lane != 1 or not 0 <= last.constant <= place.row - scope.lanes:
+        return False
+    match place.buffer.shape[-1]:
+        case Const(value=n):
+            return not stores or last.constant + scope.mask.active >= n
+    return not stores
 
 
 def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, scope: Scope) -> Value:
