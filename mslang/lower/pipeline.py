@@ -17,10 +17,19 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Buffer, Evaluate, For, Stmt, Store, While
-from mslang.ir.visit import map_expr, substitute
-from mslang.lower.analysis import accesses
+from mslang.ir.visit import loads_of, map_expr, substitute
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, bodies, map_deep, map_expressions, walk, with_bodies
+from mslang.lower.kernel import (
+    Allocate,
+    Body,
+    Invoke,
+    bodies,
+    expressions,
+    map_deep,
+    map_expressions,
+    walk,
+    with_bodies,
+)
 from mslang.transform.pipelining import STAGES
 
 
@@ -118,12 +127,13 @@ def _split(inside: _Iteration) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 def _touched(s: Stmt) -> _Touched:
-    found = list(accesses((s,)))
     inner = tuple(walk((s,)))
     own = {x.buffer.name for x in inner if isinstance(x, Allocate)}
+    # an instruction's operands are addresses: its meaning says what it loads and stores
+    read = [e for x in inner if not isinstance(x, Invoke) for e in expressions(x)]
     return _Touched(
-        frozenset(x.buffer for x in found if isinstance(x, Store)) - own,
-        frozenset(x.buffer for x in found if isinstance(x, Load)) - own,
+        frozenset(x.buffer for x in inner if isinstance(x, Store)) - own,
+        frozenset(x.buffer for e in read for x in loads_of(e)) - own,
         not any(isinstance(x, Evaluate | While) for x in inner),
     )
 
