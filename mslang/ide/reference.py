@@ -71,7 +71,7 @@ def _operation(s: Signature) -> str:
     lines = [
         f"\n### {s.name}\n",
         f"```mslang\n{s.text}\n```\n",
-        f"```python\n{python_signature(s)}\n```\n",
+        f"```py\n{python_signature(s)}\n```\n",
         _rendered(doc),
         f"Consumes {consumed}.\n" if consumed else "",
         _codes(s),

@@ -37,10 +37,19 @@ class Methods:
     ) -> tuple[Handle, ...]:
         """Replace a loop by a nest of loops over the same values.
 
-        One factor may be a hole: it becomes the extent divided by the product of the others, rounded up. Where the
-        factors may run over the extent, every block below gets the predicate that cuts off what lies beyond; it stays
-        away where the factors surely multiply to the extent (a perfect tile, a divisor). With `disable_predication` it
-        must surely stay away. Loops of one iteration stay.
+        One factor may be a hole: it becomes the extent divided by the product of the others, rounded up. Where the factors
+        surely multiply to the extent (a perfect tile, a divisor), that is all; else `tail` says how the remainder runs:
+
+        - `guard`: every block below gets the predicate that cuts off what lies beyond.
+        - `peel`: the nest runs full tiles only: the hole, or else the outermost factor, is rounded down. What is left, of
+          which there may be nothing, runs in a loop `i_tail` behind it, over copies of the loops, blocks and own buffers
+          below, whose names end in `_tail`. A reduction that is cut goes on there: its block says that it reads what it
+          updates, and has no init where that surely never runs.
+        - `shift`: the last tile is moved inwards until it ends with the loop, so that some iterations run again.
+        - `pad`: the domain is rounded up, and the buffers that the iterations added touch grow. What they read that nobody
+          under the loop writes is filled with zeros in front, by a block `T_fill`.
+
+        With `disable_predication` a predicate must surely stay away. Loops of one iteration stay.
 
         The new loops are named `i_0`, `i_1`, … and are returned outermost first; the old handle is dead.
 
@@ -63,8 +72,12 @@ class Methods:
             - no factor at all, or more than one hole
             - a factor that is not surely positive
             - factors without a hole whose product may fall short of the extent
-            - a tail other than `guard` where the factors do not surely divide the extent
             - `disable_predication` where a predicate is not surely needless
+            - `peel`, if a loop below that runs at once would come to share a buffer with other iterations
+            - `shift`, if one tile may be larger than the loop
+            - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
+            - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
+              allocates, in steps of a fixed size
             - a loop of one iteration inside a vectorized loop, if it would get more
 
         Source: TVM split
@@ -1297,11 +1310,13 @@ class Methods:
         `buffer` says which, if the block writes several.
 
         Before:
+            alloc T: f32[64, 64]
             block a[i: 64, j: 64] { T[i, j] = A[i, j] }
             block b[i: 64, j: 64] { B[i, j] = T[i, j] }
 
         After:
             # a.storage_align(axis = -2, factor = 32, offset = 8)
+            alloc T: f32[64, 64]
             block a[i: 64, j: 64] {
                 attr "buffer_dim_align" = [[0, 0, 32, 8]]
                 T[i, j] = A[i, j]
@@ -1405,11 +1420,13 @@ class Methods:
         elements that are added hold anything.
 
         Before:
+            alloc T: f32[64, 64]
             block a[i: 64, j: 64] { T[i, j] = A[i, j] }
             block b[i: 64, j: 64] { B[i, j] = T[i, j] }
 
         After:
             # a.transform_layout(T, fn (i, j) -> [i // 16, j, i % 16])
+            alloc T: f32[4, 64, 16]
             block a[i: 64, j: 64] { T[i // 16, j, i % 16] = A[i, j] }
             block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
