@@ -1,0 +1,57 @@
+"""Buffers that hand values from one iteration to the next live around the loop, others inside."""
+
+from mslang.ir.program import For
+from mslang.lower.carry import carried_between
+from mslang.lower.kernel import Allocate
+from mslang.lower.lower import lower
+from mslang.sema.program import parse_program
+from mslang.target.detect import host
+from tests.unit.transform.meaning import same
+
+HANDED_ON = parse_program(
+    """program p(A: f32[8], out B: f32[8]) {
+        alloc T: f32[8]
+        for i in 0..8 {
+            block a[x: 8 = i] { T[x] = A[x] * 2.0 }
+            block b[x: 8 = i] { B[x] = T[x] + T[max(x - 1, 0)] }
+        }
+    }"""
+)
+OWN = parse_program(
+    """program p(A: f32[8], out B: f32[8]) {
+        alloc T: f32[8]
+        for i in 0..8 {
+            block a[x: 8 = i] { T[x] = A[x] * 2.0 }
+            block b[x: 8 = i] { B[x] = T[x] + 1.0 }
+        }
+    }"""
+)
+HALF = parse_program(
+    """program p(A: f32[4, 8], out B: f32[4, 8]) {
+        alloc T: f32[4, 8]
+        for i in 0..4, j in 0..8 {
+            block a[x: 4 = i, y: 8 = j] { T[x, y] = A[x, y] * 2.0 }
+            block b[x: 4 = i, y: 8 = j] { B[x, y] = T[x, y] + T[x, max(y - 1, 0)] }
+        }
+    }"""
+)
+
+
+def test_what_is_handed_on():
+    assert carried_between(HANDED_ON) == {("T", "i")}
+    assert carried_between(OWN) == frozenset()
+    assert carried_between(HALF) == {("T", "j")}
+
+
+def test_where_buffers_are_placed():
+    assert isinstance(lower(HANDED_ON, host()).body[0], Allocate)
+    loop = lower(OWN, host()).body[0]
+    assert isinstance(loop, For) and isinstance(loop.body[0], Allocate)
+    row = lower(HALF, host()).body[0]
+    assert isinstance(row, For) and isinstance(row.body[0], Allocate)
+    assert [n.value for n in row.body[0].buffer.shape] == [1, 8]
+
+
+def test_results():
+    for program in (HANDED_ON, OWN, HALF):
+        same(program, program)
