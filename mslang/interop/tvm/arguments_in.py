@@ -69,8 +69,10 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
             return bool(value)
         case Role.SCOPE, str():
             return words.scope_in(value)
-        case Role.TEXT | Role.INTRIN | Role.ACCESS_TEXT, str():
+        case Role.TEXT | Role.ACCESS_TEXT, str():
             return value
+        case Role.INTRIN, str():
+            return _intrin(value)
         case Role.DTYPE, str():
             return words.dtype_in(value)
         case Role.ACCESS, bool() | int():
@@ -82,6 +84,14 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
         case Role.PAD, (None | MapText()):
             return None if value is None else _pad(state, value)
     raise misfit(f"{value!r} is no {slot.role.value} for `{slot.param}`")
+
+
+def _intrin(name: str) -> str:
+    found = words.intrin_in(name)
+    if found is None:
+        why = "intrinsics are found by what they are called in TVM; only those that the library has, too, are known"
+        raise MsError(problem("MS742", f"mslang has no intrinsic `{name}`", why=why))
+    return found
 
 
 def _ranges(map: IndexMap) -> IndexMap:

@@ -124,3 +124,23 @@ def block_out(name: str) -> str:
 def block_in(name: str) -> str:
     """The block of ours that was written so."""
     return "root" if name == _ROOT else name
+
+
+_INTRINS: Mapping[str, str] = {
+    "dot_16x4_vnni": "std.cpu.dot.u8s8_vnni",
+    "wmma_load_16x16x16_f16_a_shared": "std.cuda.wmma.load_a",
+    "wmma_load_16x16x16_f16_b_shared": "std.cuda.wmma.load_b",
+    "wmma_fill_16x16x16_f32": "std.cuda.wmma.fill_f32",
+    "wmma_store_16x16x16_f32_global": "std.cuda.wmma.store_f32",
+}
+_TVM_INTRINS = {ours: theirs for theirs, ours in _INTRINS.items()}
+
+
+def intrin_in(name: str) -> str | None:
+    """The intrinsic of our library that one of TVM's is; None if there is none."""
+    return _INTRINS.get(name)
+
+
+def intrin_out(name: str) -> str | None:
+    """The intrinsic of TVM's that one of our library is; None if there is none."""
+    return _TVM_INTRINS.get(name)
