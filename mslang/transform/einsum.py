@@ -212,10 +212,20 @@ def _loops_of(path: Path, padded: dict[str, Expr], product: _Product) -> dict[st
     chain = {s.var: s for s in loops_above(path)}
     inside = all(free_vars(a.binding) <= chain.keys() for a in block.axes)
     if not inside or not all(isinstance(s, For | Block) for s in within_scope(path)):
-        raise refuse("MS372", PRIMITIVE, f"block `{block.name}` does not stand among loops of its own alone")
+        raise refuse(
+            "MS372",
+            PRIMITIVE,
+            f"block `{block.name}` does not stand among loops of its own alone",
+            why="its loops are run anew over the padded extents, and nothing else must be under them",
+        )
     stored = {i.name for i in product.write.indices if isinstance(i, Var)}
     if not runs_all(path, domains_of(path)) or (stored & padded.keys() and portable_predicate(path) != ()):
-        raise refuse("MS348", PRIMITIVE, f"block `{block.name}` does not surely run for all values of its axes")
+        raise refuse(
+            "MS348",
+            PRIMITIVE,
+            f"block `{block.name}` does not surely run for all values of its axes",
+            why="its loops and its predicate do not surely cover the domains of its axes",
+        )
     found: dict[str, Expr] = {}
     for a in block.axes:
         if a.name not in padded:

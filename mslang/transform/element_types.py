@@ -43,7 +43,12 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
     old = buffer_named(program, buffer, primitive)
     was, now = parts(old.dtype), parts(dtype)
     if now is None or was is None or now.lanes != was.lanes:
-        raise refuse("MS366", primitive, f"`{old.name}` cannot have elements of type `{dtype}`")
+        raise refuse(
+            "MS366",
+            primitive,
+            f"`{old.name}` cannot have elements of type `{dtype}`",
+            help="an element type is one of the language's, for a value of the same sort: a number for a number",
+        )
     written = buffers_written(block_at(path))
     if old.name not in written:
         raise refuse(

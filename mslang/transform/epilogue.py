@@ -139,7 +139,12 @@ def _job(program: Program, path: Path, after: Path) -> _Job:
             why="what may be done within a reduction is known of these",
         )
     if not same_scope(path, after):
-        raise refuse("MS340", PRIMITIVE, f"blocks `{block.name}` and `{epilogue.name}` are in different scopes")
+        raise refuse(
+            "MS340",
+            PRIMITIVE,
+            f"blocks `{block.name}` and `{epilogue.name}` are in different scopes",
+            why="both must stand in the same block, or in none",
+        )
     formula = complete_formula(program, after, PRIMITIVE)
     require_inner(program, path, update.buffer, PRIMITIVE)
     users = [b.name for b in consumers(program, path)]

@@ -66,7 +66,12 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
     old = loop_at(path)
     require_plain(old, "fission")
     if not is_under(wanted, old) or not same_scope(path, wanted):
-        raise refuse("MS304", "fission", f"{shown(after)} is not under loop `{old.var}` in its scope")
+        raise refuse(
+            "MS304",
+            "fission",
+            f"{shown(after)} is not under loop `{old.var}` in its scope",
+            help="name a statement of the loop's body, after which something follows",
+        )
     at = index_of(old.body, wanted[len(path)]) + 1
     if at == len(old.body):
         raise refuse(
@@ -128,7 +133,12 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     """
     require_distinct(loops, "merge")
     if len(loops) < 2:
-        raise refuse("MS303", "merge", "fewer than two loops are given")
+        raise refuse(
+            "MS303",
+            "merge",
+            "fewer than two loops are given",
+            help="name the loops to merge, in the order of the program",
+        )
     chains = _chains(program, [loop_path(program, x, "merge") for x in loops])
     tops = [loop_at(c[0]) for c in chains]
     around, body = _siblings(program, chains)
@@ -186,7 +196,12 @@ def _require_known(program: Program, tops: Sequence[For], primitive: str) -> Non
         for block in leaves(top):
             for storage in sorted(storages_written(program, block)):
                 if used_outside_of_blocks(program, storage):
-                    raise refuse("MS352", primitive, f"`{storage}` is read outside of blocks")
+                    raise refuse(
+                        "MS352",
+                        primitive,
+                        f"`{storage}` is read outside of blocks",
+                        why="of statements outside of blocks it is not known when they run",
+                    )
 
 
 # ------------------------------------------------------------------ merge
@@ -199,9 +214,19 @@ def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     shared = len(common_path(*paths))
     for p in paths:
         if not same_scope(p, paths[0]):
-            raise refuse("MS304", "merge", f"{_named([LoopRef(loop_at(x).var) for x in paths])} are in several scopes")
+            raise refuse(
+                "MS304",
+                "merge",
+                f"{_named([LoopRef(loop_at(x).var) for x in paths])} are in several scopes",
+                why="loops are merged within one block, or outside of all",
+            )
         if len(p) <= shared:
-            raise refuse("MS304", "merge", f"loop `{loop_at(p).var}` is around another of the loops")
+            raise refuse(
+                "MS304",
+                "merge",
+                f"loop `{loop_at(p).var}` is around another of the loops",
+                why="loops are merged that stand side by side",
+            )
         if len(p) != len(paths[0]):
             raise refuse(
                 "MS304",
@@ -211,16 +236,30 @@ def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
             )
         for k, s in enumerate(p[shared:], shared):
             if not isinstance(s, For):
-                raise refuse("MS304", "merge", f"{called(s)} stands around loop `{loop_at(p).var}`")
+                raise refuse(
+                    "MS304",
+                    "merge",
+                    f"{called(s)} stands around loop `{loop_at(p).var}`",
+                    why="only loops may stand around those to merge, up to where the nests part",
+                )
             require_plain(s, "merge")
             if k + 1 < len(p) and len(s.body) != 1:
-                raise refuse("MS304", "merge", f"loop `{s.var}` holds more than {called(p[k + 1])}")
+                raise refuse(
+                    "MS304",
+                    "merge",
+                    f"loop `{s.var}` holds more than {called(p[k + 1])}",
+                    why="what stands beside would run in another order",
+                )
     chains = [tuple(p[: k + 1] for k in range(shared, len(p))) for p in paths]
     if len({id(c[0][-1]) for c in chains}) < len(chains):
-        raise refuse("MS304", "merge", "two of the loops are in one nest already")
+        raise refuse(
+            "MS304", "merge", "two of the loops are in one nest already", why="loops are merged that stand side by side"
+        )
     order = {id(s): k for k, s in enumerate(_list_of(program, chains[0][0]))}
     if any(id(c[0][-1]) not in order for c in chains):
-        raise refuse("MS304", "merge", "the nests do not stand side by side")
+        raise refuse(
+            "MS304", "merge", "the nests do not stand side by side", why="the loops around them are not the same"
+        )
     return sorted(chains, key=lambda c: order[id(c[0][-1])])
 
 

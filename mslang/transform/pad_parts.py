@@ -80,7 +80,12 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
     if reason is not None:
         raise refuse("MS345", PRIMITIVE, f"block `{block.name}` cannot be taken apart", why=reason)
     if any(not isinstance(s, For) for s in path[len(above) - 1 : -1]):
-        raise refuse("MS374", PRIMITIVE, f"something else than loops stands above block `{block.name}`")
+        raise refuse(
+            "MS374",
+            PRIMITIVE,
+            f"something else than loops stands above block `{block.name}`",
+            why="the loops above are run for the parts of the domain one after the other",
+        )
     pad = _padding(old)
     inside = _inside(old, pad)
     _require_readers(program, path, top)

@@ -74,9 +74,16 @@ def _extents(loop: For, sizes: Sequence[Expr | None]) -> list[Expr]:
         raise refuse("MS303", "loop_partition", "only one size may be `_`", why="two unknown sizes have many solutions")
     for s in given:
         if free_vars(s):
-            raise refuse("MS306", "loop_partition", f"a size depends on `{min(free_vars(s))}`")
+            raise refuse(
+                "MS306",
+                "loop_partition",
+                f"a size depends on `{min(free_vars(s))}`",
+                why="a size is one number in all iterations",
+            )
         if not arith.proved(Binary("<", ZERO, s)):
-            raise refuse("MS306", "loop_partition", "a size is not surely positive")
+            raise refuse(
+                "MS306", "loop_partition", "a size is not surely positive", help="a size is a number above 0 or `_`"
+            )
     total: Expr = ZERO
     for s in given:
         total = arith.add(total, s)

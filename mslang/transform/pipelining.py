@@ -58,9 +58,7 @@ def pipeline(program: Program, loop: LoopRef, *, stages: int, copy: str | None =
     if stages < 2:
         raise refuse("MS303", "pipeline", f"{stages} stages are too few", why="with two, one copy runs ahead")
     if copy is not None and copy not in COPIES:
-        raise refuse(
-            "MS303", "pipeline", f"there is no way to copy `{copy}`", help=f"one of {', '.join(COPIES)}"
-        )
+        raise refuse("MS303", "pipeline", f"there is no way to copy `{copy}`", help=f"one of {', '.join(COPIES)}")
     if old.kind != "serial":
         raise refuse("MS305", "pipeline", f"loop `{old.var}` is {old.kind}", why="its iterations have no order")
     if STAGES in dict(old.annotations):
@@ -78,7 +76,12 @@ def pipeline(program: Program, loop: LoopRef, *, stages: int, copy: str | None =
             help=f"stage what it reads: `cache_read`, then `compute_at` loop `{old.var}`",
         )
     if all(r is None for r in reasons):
-        raise refuse("MS359", "pipeline", f"there is nothing but copies under loop `{old.var}`")
+        raise refuse(
+            "MS359",
+            "pipeline",
+            f"there is nothing but copies under loop `{old.var}`",
+            why="nothing is left that copies could run ahead of",
+        )
     notes = (*old.annotations, (STAGES, stages), *(() if copy is None else ((COPY, copy),)))
     return Outcome(put(program, path, replace(old, annotations=notes)))
 

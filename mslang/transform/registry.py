@@ -24,9 +24,9 @@ from mslang.transform.layout import transform_layout
 from mslang.transform.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Outcome
+from mslang.transform.pad_parts import decompose_padding
 from mslang.transform.partition import loop_partition
 from mslang.transform.pipelining import pipeline
-from mslang.transform.pad_parts import decompose_padding
 from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write

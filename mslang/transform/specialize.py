@@ -101,7 +101,12 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
     if dtype_of(condition) != "bool":
         raise refuse("MS358", "specialize", "what is given is no condition", help="compare something: `n % 16 == 0`")
     if any(True for _ in loads_of(condition)):
-        raise refuse("MS358", "specialize", "the condition depends on data")
+        raise refuse(
+            "MS358",
+            "specialize",
+            "the condition depends on data",
+            why="what a buffer holds is not known when the copies are told apart",
+        )
     hidden = sorted(free_vars(condition) - ranges_above(path).keys())
     if hidden:
         raise refuse(
@@ -113,7 +118,12 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
     known = {s.name for s in program.dynamic if isinstance(s, Symbol)}
     sizes = {x.name for x in walk_expr(condition) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
     if not sizes <= known:
-        raise refuse("MS358", "specialize", f"the program has no size `{min(sizes - known)}`")
+        raise refuse(
+            "MS358",
+            "specialize",
+            f"the program has no size `{min(sizes - known)}`",
+            help="a condition names sizes of the program, decisions and loops around",
+        )
 
 
 # ------------------------------------------------------------------ what follows from a condition

@@ -85,7 +85,12 @@ def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> O
     path = block_path(done, BlockRef(outcome.handles[0].name), primitive)
     block = block_at(path)
     if intrin_of(block) is not None:
-        raise refuse("MS381", primitive, f"block `{block.name}` is the instruction `{intrin_of(block)}` already")
+        raise refuse(
+            "MS381",
+            primitive,
+            f"block `{block.name}` is the instruction `{intrin_of(block)}` already",
+            help="an instruction stays what it is; tensorize another block",
+        )
     try:
         match_ = _matched(done, block, intrin)
     except Mismatch as found:
