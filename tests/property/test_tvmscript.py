@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from mslang.interop import tvmscript
 from mslang.interop.tvmscript.write import Dialect
 from mslang.ir.equal import alpha_equal
-from mslang.ir.expr import FUNCTIONS, Call, Cast, Const, DynamicRange, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import Cast, Const, DynamicRange, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.print import print_program
 from mslang.ir.program import Axis, Block, Buffer, For, Param, Program, Range, Region, Store
-from mslang.ir.visit import map_expr, map_program_exprs, walk_expr
+from mslang.ir.visit import map_expr, map_program_exprs
 from tests.property import block_programs
 from tests.property.steps import Steps, apply
 from tests.property.strategies import programs
@@ -61,14 +61,8 @@ class Typed(Odd):
 
 
 def _without_needless_casts(e: Expr) -> Expr:
-    """An index converted to what it is: TVM's indices are of two widths, ours of one."""
-    return map_expr(e, lambda x: x.operand if isinstance(x, Cast) and _is_index(x) else None)
-
-
-def _is_index(e: Cast) -> bool:
-    data = (x for x in walk_expr(e.operand) if not (isinstance(x, Call) and x.name in FUNCTIONS))
-    wide = any(isinstance(x, Load | Cast | Call) and dtype_of(x) == "i64" for x in data)
-    return e.dtype == "i64" and dtype_of(e.operand) == "i64" and not wide
+    """Indices converted to what they are: TVM's are of two widths, ours of one."""
+    return map_expr(e, lambda x: x.operand if isinstance(x, Cast) and x.dtype == dtype_of(x.operand) == "i64" else None)
 
 
 @settings(max_examples=150, deadline=None)

@@ -175,9 +175,7 @@ def element_type(read: Expressions, e: ast.expr, scope: Scope) -> str:
 # ------------------------------------------------------------------ casts and literals
 def cast(n: Number, dtype: str, *, folded: bool) -> Number:
     """A conversion. `folded`: of a literal it is the literal, to the same type nothing at all, as TVM does it."""
-    if n.index and dtype == "i64":
-        return index(n.expr, dtype)
-    if n.index and dtype == "i32" and folded:
+    if n.index and dtype in ("i32", "i64") and folded:
         return index(n.expr, dtype)
     if folded and (n.dtype == dtype or constant(n) is not None):
         return Number(as_data(n, dtype), dtype)

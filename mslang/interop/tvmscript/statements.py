@@ -14,7 +14,7 @@ from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.loops import loops
 from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
-from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index
+from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
 from mslang.ir import program as ir
 from mslang.ir.expr import Binary, Call, Load, Var, dtype_of
 from mslang.ir.program import Stmt
@@ -241,7 +241,7 @@ class Statements:
                 frame.writes = self.regions(call, scope)
             case "where":
                 for e in call.args:
-                    found = condition(self.read.number(e, scope), e)
+                    found = plain_index(condition(self.read.number(e, scope), e))
                     frame.predicate = found if frame.predicate is None else Binary("and", frame.predicate, found)
             case "block_attr" | "sblock_attr":
                 frame.notes += notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope)

@@ -14,6 +14,7 @@ import msgspec
 from mslang.interop.tvmscript.source import refuse
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import BITS, COMPARISONS, LOGICAL, SHIFTS, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.visit import map_expr
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ def as_index(n: Number, at: ast.AST) -> Expr:
     """The number as an index."""
     match n:
         case Number(index=True) | Number(dtype="i64"):
-            return n.expr
+            return plain_index(n.expr)
         case Number(expr=Const(value=v), dtype="i32"):
             return Const(v)
         case Number(expr=Cast(dtype="i32", operand=x)) if _is_index(x):
@@ -105,6 +106,13 @@ def as_index(n: Number, at: ast.AST) -> Expr:
     if not is_integer(n.dtype):
         raise refuse("MS733", at, f"a `{n.dtype}` is no index")
     return Cast(INDEX, n.expr)
+
+
+def plain_index(e: Expr) -> Expr:
+    """An index without conversions between the two widths that indices have there."""
+    return map_expr(
+        e, lambda x: x.operand if isinstance(x, Cast) and x.dtype == INDEX and _is_index(x.operand) else None
+    )
 
 
 def _is_index(e: Expr) -> bool:
