@@ -88,6 +88,8 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
 
 def _produced(path: Path, region: Region, above: Path) -> Box | None:
     block = block_at(path)
+    if _may_be_idle(path, region, above):
+        return None
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
     if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and _fills(found.box, found.inner, found.outer):
@@ -104,6 +106,15 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
         if _fills(region.ranges, axes, {}):
             return arith.relax(region.ranges, axes)
     return None
+
+
+def _may_be_idle(path: Path, region: Region, above: Path) -> bool:
+    """May a loop that the region does not depend on run not at all?"""
+    used = {v for r in region_outside(block_at(path), region) for e in (r.start, r.extent) for v in free_vars(e)}
+    ranges = ranges_above(path)
+    return any(
+        s.var not in used and not arith.proved(Binary("<=", ONE, s.extent), ranges) for s in loops_between(path, above)
+    )
 
 
 def _begun(path: Path, region: Region, above: Path) -> Path:

@@ -281,6 +281,8 @@ def _layout(block: Block, used: Used, map: IndexMap, primitive: str) -> tuple[tu
             f"the map takes {len(map.params)} indices, block `{block.name}` has {len(axes)} axes",
             help=f"the axes are {', '.join(f'`{n}`' for n in axes) or 'none'}",
         )
+    if map.has_ranges:
+        raise refuse("MS361", primitive, "the map gives a range", why="an element has one place in the new buffer")
     layout = tuple(arith.simplify(e) for e in map.at([Var(n) for n in axes]))
     mentioned = {v for e in layout for v in free_vars(e)}
     missing, extra = sorted(set(used.axes) - mentioned), sorted(mentioned - set(used.axes))
@@ -303,7 +305,12 @@ def _layout(block: Block, used: Used, map: IndexMap, primitive: str) -> tuple[tu
     for e in layout:
         limits = arith.bounds(e, own)
         if limits is None or not arith.proved(Binary("<=", ZERO, limits[0])):
-            raise refuse("MS361", primitive, "an index of the map may be below 0, or has no bound")
+            raise refuse(
+                "MS361",
+                primitive,
+                "an index of the map may be below 0, or has no bound",
+                why="the new buffer has elements from 0 on",
+            )
         shape.append(arith.simplify(arith.add(limits[1], ONE)))
     return layout, tuple(shape)
 

@@ -71,6 +71,7 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
     their order means something now.
 
     Before:
+        alloc T: f32[18]
         for i in 0..16 {
             for x in 0..3 {
                 block a[v: 18 = i + x] { T[v] = A[v] * 2.0 }
@@ -79,7 +80,8 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
         }
 
     After:
-        # a.rolling_buffer(T), where T: f32[3]
+        # a.rolling_buffer(T)
+        alloc T: f32[3]
         for i in 0..16 {
             for x in 0..3 {
                 block a[v: 18 @ opaque = i + x] {
@@ -183,7 +185,12 @@ def _users(program: Program, path: Path, old: Buffer, primitive: str) -> list[Pa
             )
     users = consumers(program, path)
     if not users:
-        raise refuse("MS341", primitive, f"nobody reads what block `{block.name}` writes")
+        raise refuse(
+            "MS341",
+            primitive,
+            f"nobody reads what block `{block.name}` writes",
+            why="a buffer rolls for those who read it",
+        )
     return [path_to_block(program, b.name) or () for b in users]
 
 

@@ -1,10 +1,13 @@
 """Programs to transform, and a terse text of loops and blocks to compare."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from mslang.diagnostics import ScheduleError
-from mslang.ir.build import ProgramBuilder, reduce, spatial
+from mslang.ir.build import ProgramBuilder, Value, expression, reduce, spatial
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Symbol, Unary, Var
+from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, For, If, Program, Stmt
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 
@@ -112,6 +115,15 @@ def buffer(name: str) -> BufferRef:
 
 def sizes(*factors: int | Expr | None) -> list[Expr | None]:
     return [Const(f) if isinstance(f, int) else f for f in factors]
+
+
+def index_map(params: str, f: Callable[..., Sequence[Value | int | tuple[Value | int, Value | int]]]) -> IndexMap:
+    """`index_map("ij", lambda i, j: (j, (i, i + 4)))`: a pair is a range."""
+
+    def result(x: object) -> Expr:
+        return Binary("..", *map(expression, x)) if isinstance(x, tuple) else expression(x)
+
+    return IndexMap(tuple(params), tuple(result(x) for x in f(*(Value(Var(p)) for p in params))))
 
 
 def refused(code: str, *words: str) -> "Refused":

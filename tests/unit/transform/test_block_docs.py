@@ -10,7 +10,7 @@ from mslang.ir.equal import alpha_equal
 from mslang.ir.print import print_program
 from mslang.sema.program import parse_program
 from mslang.transform.registry import IMPLEMENTATIONS
-from tests.unit.transform.programs import block, buffer, loop
+from tests.unit.transform.programs import block, buffer, index_map, loop
 
 MATMUL = "A: f32[64, 64], B: f32[64, 64], out C: f32[64, 64]"
 
@@ -25,6 +25,45 @@ EXAMPLES = {
         ["T: f32[64, 64]"],
         (block("relu"),),
     ),
+    "cache_inplace": (
+        "inout A: f32[64], B: f32[64]",
+        ["A_local_1: f32[64] @ local"],
+        (block("add"), buffer("A"), "local"),
+    ),
+    "cache_index": ("A: f32[64], out B: f32[64]", ["index_var_0: i64[64] @ local"], (block("up"), "local")),
+    "reindex": ("A: f32[18], W: f32[3], out C: f32[16]", ["A_reindex_1: f32[16, 3]"], (block("conv"), buffer("A"))),
+    "reindex_cache_read": (
+        MATMUL,
+        ["A_shared_1: f32[16, 64, 4] @ shared"],
+        (block("mm"), buffer("A"), "shared", index_map("ijk", lambda i, j, k: (k // 4, i, k % 4))),
+    ),
+    "reindex_cache_write": (
+        MATMUL,
+        ["C_local_1: f32[64, 64] @ local"],
+        (block("mm"), buffer("C"), "local", index_map("ijk", lambda i, j, k: (j, i))),
+    ),
+    "read_at": (
+        "A: f32[64], out B: f32[64]",
+        ["A_shared_1: f32[64] @ shared"],
+        (block("b"), loop("i0"), buffer("A"), "shared"),
+    ),
+    "write_at": (
+        "A: f32[64], out B: f32[64]",
+        ["B_local_1: f32[64] @ local"],
+        (block("b"), loop("i0"), buffer("B"), "local"),
+    ),
+    "annotate_buffer_access": (
+        "A: f32[64], out B: f32[62]",
+        [],
+        (block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i + 3),))),
+    ),
+    "unsafe_hide_buffer_access": (
+        "A: f32[64], C: f32[64], out B: f32[64]",
+        [],
+        (block("b"), "read", [buffer("C")]),
+    ),
+    "rolling_buffer": ("A: f32[18], out B: f32[16]", [], (block("a"), buffer("T"))),
+    "unsafe_set_dtype": ("A: f32[64], out B: f32[64]", [], (block("b"), buffer("t"), "f16")),
     "rfactor": ("A: f32[8, 16], out S: f32[8]", ["S_rf: f32[8, 4]"], (loop("k1"), 1)),
     "fuse_reduction_epilogue": (
         "A: f32[64, 64], B: f32[64, 64], b: f32[64], out C: f32[64, 64]",

@@ -1,0 +1,48 @@
+"""cache_index: which indices are computed beforehand."""
+
+from mslang.transform.cache_index import cache_index
+from mslang.transform.outcome import BlockRef
+from tests.unit.transform.programs import block, refused
+from tests.unit.transform.staged import accepted, program
+
+UP = program("A: f32[8, 8], out B: f32[8, 8]", "block up[i: 8, j: 8] { B[i, j] = A[(i * 3 + 1) // 4, (j + 2) % 8] }")
+
+
+def test_each_index_gets_a_buffer():
+    made = cache_index(UP, block("up"), "local")
+    text = accepted(UP, made)
+    assert made.handles == (BlockRef("index_0"), BlockRef("index_1"))
+    assert "A[index_var_0[i], index_var_1[j]]" in text
+    assert "reads A[(i * 3 + 1) // 4, (j + 2) % 8], index_var_0[i], index_var_1[j]" in text
+
+
+def test_an_index_by_two_axes_gets_a_buffer_of_two_dimensions():
+    p = program("A: f32[64], out B: f32[8, 8]", "block b[i: 8, j: 8] { B[i, j] = A[i * 8 + j] }")
+    text = accepted(p, cache_index(p, block("b")))
+    assert "alloc index_var_0: i64[8, 8]" in text
+
+
+def test_the_threshold_counts_occurrences():
+    p = program("A: f32[20], out B: f32[8]", "block b[i: 8] { B[i] = A[i * 2] + A[i * 2] + A[i * 2 + 4] }")
+    assert len(cache_index(p, block("b"), threshold=0).handles) == 2
+    text = accepted(p, cache_index(p, block("b"), threshold=2))
+    assert "A[index_var_0[i]] + A[index_var_0[i]] + A[index_var_0[i] + 4]" in text
+
+
+def test_there_is_nothing_to_do_for_plain_indices_and_for_what_is_updated():
+    p = program("A: f32[8, 4], out B: f32[16]", "block b[i: 8 | k: 4] { B[i * 2] += A[i, k] }")
+    made = cache_index(p, block("b"))
+    assert made.handles == ()
+    assert made.program == p
+
+
+def test_a_division_that_may_fail_stays_where_it_is_guarded():
+    p = program("A: f32[8], out B: f32[8]", "block b[i: 8] { B[i] = select(i > 0, A[8 // i - 1], 0.0) }")
+    assert cache_index(p, block("b")).handles == ()
+
+
+def test_refusals():
+    with refused("MS363", "-1"):
+        cache_index(UP, block("up"), threshold=-1)
+    with refused("MS334"):
+        cache_index(UP, block("up"), "attic")

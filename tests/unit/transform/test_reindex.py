@@ -1,0 +1,101 @@
+"""reindex: the layout by axes, where the copy stands, what is refused."""
+
+from mslang.transform.outcome import BlockRef
+from mslang.transform.reindexing import reindex
+from tests.unit.transform.programs import block, buffer, matmul, refused
+from tests.unit.transform.staged import accepted, program
+
+CONV = program("A: f32[18], W: f32[3], out C: f32[16]", "block conv[i: 16 | k: 3] { C[i] += A[i + k] * W[k] }")
+
+
+def test_what_is_read_gets_the_layout_of_the_axes():
+    made = reindex(CONV, block("conv"), buffer("A"))
+    text = accepted(CONV, made)
+    assert made.handles == (BlockRef("A_reindex"),)
+    assert "alloc A_reindex_1: f32[16, 3]" in text
+    assert "A_reindex_1[i, k] = A[i + k]" in text
+
+
+def test_axes_keep_their_order_and_those_not_used_are_left_out():
+    p = program("B: f32[4, 6], out C: f32[6]", "block b[i: 6 | k: 4] { C[i] += B[k, i] }")
+    text = accepted(p, reindex(p, block("b"), buffer("B"), access="read"))
+    assert "alloc B_reindex_1: f32[6, 4]" in text
+
+
+def test_what_is_written_is_copied_back():
+    p = matmul(8, 6, 4)
+    text = accepted(p, reindex(p, block("mm"), buffer("C")))
+    assert text.index("block mm") < text.index("block C_reindex")
+
+
+def test_an_axis_of_extent_1_stays_where_it_is_the_index():
+    p = program("A: f32[1, 8], out C: f32[1, 8]", "block b[n: 1, i: 8] { C[n, i] = A[n, i] }")
+    text = accepted(p, reindex(p, block("b"), buffer("A"), access="read"))
+    assert "alloc A_reindex_1: f32[1, 8]" in text
+
+
+def test_where_the_index_may_leave_the_buffer_there_is_0():
+    p = program("A: f32[8], out C: f32[10]", "block b[i: 10] { C[i] = select(1 <= i and i < 9, A[i - 1], 7.0) }")
+    text = accepted(p, reindex(p, block("b"), buffer("A")))
+    assert "select(" in text.split("block A_reindex")[1].split("block b")[0]
+
+
+def test_a_condition_on_the_axes_goes_with_the_copy():
+    p = program("A: f32[8], out C: f32[8]", "block b[i: 8] { where i % 2 == 0\n C[i] = A[i] }")
+    with refused("MS332"):
+        reindex(p, block("b"), buffer("C"))
+
+
+def test_accesses_without_a_single_place_are_refused():
+    p = program("A: f32[9], out C: f32[8]", "block b[i: 8] { C[i] = A[i] + A[i + 1] }")
+    with refused("MS360", "2 places"):
+        reindex(p, block("b"), buffer("A"))
+    p = program("A: f32[8], idx: i64[8], out C: f32[8]", "block b[i: 8] { C[i] = A[idx[i]] }")
+    with refused("MS360", "depends on data"):
+        reindex(p, block("b"), buffer("A"))
+    p = program("A: f32[8, 4], out C: f32[8]", "block b[i: 8] { for k in 0..4 { C[i] = A[i, k] } }")
+    with refused("MS360", "`k`"):
+        reindex(p, block("b"), buffer("A"))
+    p = program("A: f32[8], out C: f32[8]", "block o[v: 1] { block b[i: 8] { C[i] = A[i] } }")
+    with refused("MS360", "holds other blocks"):
+        reindex(p, block("o"), buffer("A"))
+
+
+def test_a_block_that_is_not_alone_under_its_loops_is_refused():
+    p = program(
+        "A: f32[8], out C: f32[8], out D: f32[8]",
+        "for i in 0..8 { block b[i: 8 = i] { C[i] = A[i] }\n block c[i: 8 = i] { D[i] = A[i] } }",
+    )
+    with refused("MS360", "not alone"):
+        reindex(p, block("b"), buffer("A"))
+
+
+def test_a_scope_that_is_no_stage_pipeline_is_refused():
+    p = program("inout A: f32[8], out C: f32[8]", "block b[i: 8] { C[i] = A[i] }\n block w[i: 8] { A[i] = 1.0 }")
+    with refused("MS362", "`w`"):
+        reindex(p, block("b"), buffer("A"))
+
+
+def test_indices_that_meet_are_refused_for_writing():
+    p = program("A: f32[8], out C: f32[4]", "block b[i: 8] { C[i // 2] = A[i] }")
+    with refused("MS361", "several values"):
+        reindex(p, block("b"), buffer("C"))
+
+
+def test_a_buffer_that_is_read_and_written_is_refused():
+    p = program("inout A: f32[8]", "block b[i: 8] { A[i] = A[i] + 1.0 }")
+    with refused("MS333", "hold nothing"):
+        reindex(p, block("b"), buffer("A"))
+    with refused("MS333", "changes while it runs"):
+        reindex(p, block("b"), buffer("A"), access="read")
+
+
+def test_a_buffer_that_the_block_does_not_touch_is_refused():
+    with refused("MS330", "does not read `C`"):
+        reindex(CONV, block("conv"), buffer("C"), access="read")
+
+
+def test_instances_that_do_not_surely_run_are_refused():
+    p = program("A: f32[8], out C: f32[8]", "for i in 0..4 { block b[i: 8 = i * 2] { C[i] = A[i] } }")
+    with refused("MS348"):
+        reindex(p, block("b"), buffer("C"))
