@@ -65,7 +65,7 @@ def parse_intrin(text: str) -> Intrin:
         raise MsError(*parsed.diagnostics)
     if not isinstance(parsed.item, tree.Intrin):
         raise MsError(fault("MS128", Span(0, len(text)), "one `intrin` item is needed here"))
-    return _made(parsed.item, (), exact=False)
+    return _made(parsed.item, (), exact=True)
 
 
 @lru_cache(maxsize=128)

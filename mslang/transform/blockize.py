@@ -14,7 +14,7 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute, walk
 from mslang.transform.cover import Box, cuts_only_outside, image
 from mslang.transform.initial import init_nest
-from mslang.transform.instances import runs_once
+from mslang.transform.instances import loops_beyond_spatial, runs_once
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.position import (
     axis_ranges,
@@ -25,6 +25,7 @@ from mslang.transform.position import (
     leaves,
     loop_at,
     loop_path,
+    loops_above,
     loops_between,
     ranges_above,
     same_scope,
@@ -274,6 +275,9 @@ def _as_axis(e: Expr, block: Block, ranges: Mapping[str, Range], allowed: set[st
 
 
 # ------------------------------------------------------------------ init
+_IN_ORDER = ("serial", "unrolled", "vectorized")
+
+
 def _require_liftable(path: Path, inner: Sequence[For], primitive: str) -> None:
     """The init of a block may run before all that the loops inside do (MS378)."""
     block, ranges = block_at(path), ranges_above(path)
@@ -287,6 +291,10 @@ def _require_liftable(path: Path, inner: Sequence[For], primitive: str) -> None:
         raise refused(f"loop `{idle.var}` repeats the whole reduction, and no axis depends on it")
     if not runs_once(path, inner):
         raise refused(f"the loops from `{inner[0].var}` on may run an instance of the block twice")
+    beyond = loops_beyond_spatial(path)
+    at_once = next((s for s in loops_above(path) if s.var in beyond and s.kind not in _IN_ORDER), None)
+    if at_once is not None:
+        raise refused(f"loop `{at_once.var}`, which reduces, is {at_once.kind}: its iterations run at the same time")
     starts: dict[str, Expr] = {s.var: s.start for s in inner}
     spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
     for a in block.axes:
@@ -349,7 +357,7 @@ def _with_regions(program: Program, block: Block) -> Block:
 def _of_blocks(program: Program, blocks: tuple[BlockRef, ...]) -> Outcome:
     primitive = "blockize"
     if not blocks:
-        raise refuse("MS379", primitive, "no block is given")
+        raise refuse("MS379", primitive, "no block is given", help="name at least one")
     paths = [block_path(program, b, primitive) for b in blocks]
     _require_one_scope(program, blocks, paths)
     above = common_path(*(q[:-1] for q in paths))
@@ -389,10 +397,15 @@ def _require_one_scope(program: Program, blocks: Sequence[BlockRef], paths: Sequ
             why="one block holds them all",
         )
     if len({b.name for b in blocks}) < len(blocks):
-        raise refuse("MS379", "blockize", "a block is given twice")
+        raise refuse("MS379", "blockize", "a block is given twice", help="name each block once")
     between = [s for q in paths for s in q[len(scope_path(q)) :] if not isinstance(s, For | Block)]
     if between:
-        raise refuse("MS379", "blockize", f"a `{type(between[0]).__name__.lower()}` stands above one of the blocks")
+        raise refuse(
+            "MS379",
+            "blockize",
+            f"a `{type(between[0]).__name__.lower()}` stands above one of the blocks",
+            why="blocks are put together that stand among loops alone",
+        )
 
 
 def _side_by_side(program: Program, blocks: Sequence[BlockRef], paths: Sequence[Path], above: Path) -> list[Stmt]:

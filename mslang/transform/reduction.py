@@ -107,7 +107,8 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     moved = loop_path(program, loop, "decompose_reduction")
     program = put(program, moved, init.nest, moved[-1])
     # Threads join what they have summed only where they start it together.
-    require_kinds(program, [s.var for s in loops if s.kind.startswith("threadIdx")], "decompose_reduction")
+    joining = [s.var for s in loops if s.kind.startswith("threadIdx") and s.var in reduced]
+    require_kinds(program, joining, "decompose_reduction")
     made, left = BlockRef(init.name), BlockRef(update.name)
     return Outcome(program, (made,), {block: left})
 

@@ -1,0 +1,254 @@
+"""blockize: of a loop, of several blocks, what it lifts, and what it refuses."""
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from mslang.backend.reference.interpret import run
+from mslang.ir.build import ProgramBuilder, reduce, spatial
+from mslang.ir.expr import Binary, Choice, Const, PerfectTile, Symbol, Var
+from mslang.ir.print import print_program
+from mslang.ir.program import Block
+from mslang.ir.verify import verify
+from mslang.ir.visit import path_to_block
+from mslang.sema.program import parse_program
+from mslang.transform.blockize import blockize
+from mslang.transform.caching import cache_read, cache_write
+from mslang.transform.compute_location import compute_at, reverse_compute_at
+from mslang.transform.kinds import bind, parallel
+from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.reduction import decompose_reduction
+from mslang.transform.rewrite import put
+from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refused, sizes, text
+
+
+def tiled(m=8, n=8, k=8, t=4):
+    p = matmul(m, n, k)
+    for name in "ijk":
+        p = split(p, loop(name), sizes(None, t)).program
+    return reorder(p, loops("i_0 j_0 k_0 i_1 j_1 k_1")).program
+
+
+def same(before, after):
+    assert not verify(after), verify(after)
+    assert parse_program(print_program(after)) == after
+    rng = np.random.default_rng(0)
+    arrays = {
+        q.buffer.name: rng.integers(-3, 4, [int(n.value) for n in q.buffer.shape]).astype(np.float32)
+        for q in before.params
+    }
+    want = run(before, {n: a.copy() for n, a in arrays.items()})
+    found = run(after, {n: a.copy() for n, a in arrays.items()})
+    for q in before.params:
+        if q.direction != "in":
+            assert np.array_equal(want[q.buffer.name], found[q.buffer.name])
+
+
+def block_of(program, name) -> Block:
+    return path_to_block(program, name)[-1]
+
+
+# ------------------------------------------------------------------ a loop
+def test_a_tile_of_a_reduction():
+    out = blockize(tiled(), loop("i_1"))
+    assert out.handles == (block("mm_o"),) and out.forward == {}
+    assert outline(out.program) == (
+        "i_0 in 0+2\n  j_0 in 0+2\n    k_0 in 0+2\n      mm_o[x_o = i_0, y_o = j_0, z_o = k_0]"
+    )
+    outer, inner = block_of(out.program, "mm_o"), block_of(out.program, "mm")
+    assert [(a.name, a.kind, a.extent) for a in outer.axes] == [
+        ("x_o", "spatial", Const(2)),
+        ("y_o", "spatial", Const(2)),
+        ("z_o", "reduce", Const(2)),
+    ]
+    assert [r.buffer for r in outer.reads] == ["A", "B"] and [r.buffer for r in outer.writes] == ["C"]
+    init = block_of(out.program, "mm_init")
+    assert [text(a.binding) for a in inner.axes] == ["(x_o * 4) + i_1", "(y_o * 4) + j_1", "(z_o * 4) + k_1"]
+    assert [text(a.binding) for a in init.axes] == ["(x_o * 4) + i_1_init", "(y_o * 4) + j_1_init"]
+    assert inner.init is None and "C" in {r.buffer for r in inner.reads}
+    same(tiled(), out.program)
+
+
+def test_only_the_innermost_loop():
+    out = blockize(tiled(), loop("k_1")).program
+    assert "mm_o[x_o = (i_0 * 4) + i_1, y_o = (j_0 * 4) + j_1, z_o = k_0]" in outline(out)
+    same(tiled(), out)
+
+
+def test_the_outermost_loop():
+    out = blockize(matmul(4, 4, 4), loop("i")).program
+    assert [a.extent for a in block_of(out, "mm_o").axes] == [Const(1)] * 3
+    same(matmul(4, 4, 4), out)
+
+
+def test_a_block_of_blocks_again():
+    once = blockize(tiled(), loop("j_1")).program
+    twice = blockize(once, loop("i_1"))
+    assert twice.handles == (block("mm_o_o"),)
+    same(tiled(), twice.program)
+
+
+def test_tiles_that_run_over_keep_their_guards_inside():
+    p = matmul(7, 8, 9)
+    for name in "ijk":
+        p = split(p, loop(name), sizes(None, 4)).program
+    p = reorder(p, loops("i_0 j_0 k_0 i_1 j_1 k_1")).program
+    out = blockize(p, loop("i_1")).program
+    assert text(block_of(out, "mm").predicate) == "(x < 7) and (z < 9)"
+    assert block_of(out, "mm_o").predicate == Const(True, "bool")
+    same(p, out)
+
+
+def test_a_guard_of_the_loops_outside_goes_to_the_new_block():
+    p = split(copy(10), loop("i"), sizes(None, 4)).program
+    p = split(p, loop("i_1"), sizes(None, 2)).program
+    out = blockize(p, loop("i_1_1")).program
+    same(p, out)
+
+
+def test_fused_loops():
+    p = fuse(matmul(8, 8, 4), loops("i j")).program
+    p = split(p, loop("i_j_fused"), sizes(None, 4)).program
+    out = blockize(p, loop("i_j_fused_1")).program
+    assert "mm_o[x_o = i_j_fused_0 // 2, y_o = i_j_fused_0 % 2, z_o = 0]" in outline(out)
+    same(p, out)
+
+
+def test_sampled_tiles():
+    t = [Symbol("t", PerfectTile(Const(8), 2), k) for k in range(2)]
+    p = split(matmul(8, 8, 8), loop("i"), t).program
+    p = reorder(p, loops("i_0 j k i_1")).program
+    out = blockize(p, loop("i_1")).program
+    assert block_of(out, "mm_o").axes[0].extent == t[0]
+    assert not verify(out)
+
+
+def test_what_follows_works_on_the_new_block():
+    p = blockize(tiled(), loop("i_1")).program
+    p = cache_write(p, block("mm_o"), buffer("C"), "local").program
+    p = reverse_compute_at(p, block("C_local"), loop("j_0")).program
+    p = cache_read(p, block("mm_o"), buffer("A"), "local").program
+    p = compute_at(p, block("A_local"), loop("k_0")).program
+    p = decompose_reduction(p, block("mm_o"), loop("k_0")).program
+    assert "mm_o_update[x_o = i_0, y_o = j_0, z_o = k_0]" in outline(p)
+    same(tiled(), p)
+
+
+# ------------------------------------------------------------------ several blocks
+def test_blocks_of_a_program():
+    out = blockize(chain(), (block("first"), block("second")))
+    assert out.handles == (block("first_second_o"),)
+    made = block_of(out.program, "first_second_o")
+    assert made.axes == () and [r.buffer for r in made.writes] == ["T", "B"]
+    same(chain(), out.program)
+
+
+def test_blocks_under_a_loop():
+    p = split(chain(), loop("x"), sizes(None, 4)).program
+    p = reverse_compute_at(p, block("second"), loop("x_0")).program
+    out = blockize(p, (block("first"), block("second"))).program
+    assert [a.name for a in block_of(out, "first_second_o").axes] == ["x_o"]
+    same(p, out)
+
+
+# ------------------------------------------------------------------ refusals
+def test_several_blocks_under_the_loop():
+    p = split(chain(), loop("x"), sizes(None, 4)).program
+    p = reverse_compute_at(p, block("second"), loop("x_0")).program
+    refused("MS375", lambda: blockize(p, loop("x_0")), "2 statements stand under it")
+
+
+def test_no_such_loop():
+    refused("MS301", lambda: blockize(chain(), loop("nowhere")), "no loop")
+
+
+def test_tiles_that_overlap():
+    p = split(copy(64), loop("i"), sizes(4, 16)).program
+    path = path_to_block(p, "b")
+    b = block_of(p, "b")
+    axis = replace(b.axes[0], binding=Binary("+", Binary("*", Var("i_0"), Const(10)), Var("i_1")))
+    refused("MS376", lambda: blockize(put(p, path, replace(b, axes=(axis,))), loop("i_1")), "not a multiple")
+
+
+def test_a_loop_in_both_parts():
+    p = split(copy(64), loop("i"), sizes(4, 16)).program
+    path = path_to_block(p, "b")
+    b = block_of(p, "b")
+    binding = Binary("//", Binary("+", Binary("*", Var("i_0"), Const(6)), Var("i_1")), Const(4))
+    broken = put(p, path, replace(b, axes=(replace(b.axes[0], binding=binding),)))
+    refused("MS376", lambda: blockize(broken, loop("i_1")), "axis `x`")
+
+
+def test_a_predicate_that_leaves_something_out():
+    p = parse_program(
+        "program p(A: f32[8], inout B: f32[8]) {\n"
+        "    for i in 8 {\n        block b[x: 8 = i] {\n            where A[x] > 0.0 and x % 2 == 0\n"
+        "            reads A[x]\n            writes B[x]\n            B[x] = A[x]\n        }\n    }\n}\n"
+    )
+    refused("MS377", lambda: blockize(p, loop("i")), "leaves out some")
+
+
+def test_a_repeated_reduction():
+    b = ProgramBuilder("p")
+    a, s = b.input("A", (4,)), b.output("S", ())
+    with b.block("s", reduce("k", 4)) as (k,):
+        s[()] += a[k]
+    p = b.finish()
+    from mslang.ir.program import For
+
+    p = replace(p, body=(For("again", Const(2), p.body),))
+    refused("MS378", lambda: blockize(p, loop("again")), "repeats the whole reduction")
+
+
+def test_a_reduction_by_threads():
+    p = bind(matmul(4, 4, 4), loop("k"), "threadIdx.x").program
+    refused("MS378", lambda: blockize(p, loop("k")), "at the same time")
+
+
+def test_parallel_loops_outside_are_fine():
+    p = parallel(tiled(), loop("i_0")).program
+    same(p, blockize(p, loop("i_1")).program)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"), [(("second", "first"), "do not follow one another"), (("first", "first"), "given twice")]
+)
+def test_blocks_in_another_order(names, says):
+    refused("MS379", lambda: blockize(chain(), tuple(block(n) for n in names)), says)
+
+
+def test_no_blocks():
+    refused("MS379", lambda: blockize(chain(), ()), "no block")
+
+
+def test_blocks_that_share_loops_with_others():
+    p = split(chain(), loop("x"), sizes(None, 4)).program
+    p = reverse_compute_at(p, block("second"), loop("x_0")).program
+    p = cache_write(p, block("second"), buffer("B"), "global").program
+    refused("MS379", lambda: blockize(p, (block("first"), block("B_global"))), "shares loops")
+
+
+def test_loops_around_all_that_reduce():
+    b = ProgramBuilder("p")
+    a, s, t = b.input("A", (4, 8)), b.output("S", (4,)), b.output("T", (4, 8))
+    with b.block("s", spatial("x", 4), reduce("k", 8)) as (x, k):
+        s[x] += a[x, k]
+    with b.block("t", spatial("x", 4), spatial("k", 8)) as (x, k):
+        t[x, k] = a[x, k]
+    from mslang.ir.program import For
+
+    p = b.finish()
+    outer = p.body[0]
+    second = block_of(p, "t")
+    inner = outer.body[0]
+    axes = tuple(replace(x, binding=Var(v)) for x, v in zip(second.axes, (outer.var, inner.var), strict=True))
+    both = For(inner.var, inner.extent, (*inner.body, replace(second, axes=axes)))
+    joined = replace(p, body=(replace(outer, body=(both,)),))
+    refused("MS379", lambda: blockize(joined, (block("s"), block("t"))), "reduces over axis")
+
+
+def test_a_choice_of_sizes_stays_a_size():
+    width = Symbol("w", Choice((2, 4)))
+    p = split(copy(8), loop("i"), [None, width]).program
+    out = blockize(p, loop("i_1")).program
+    assert not verify(out)
