@@ -219,7 +219,7 @@ def _fill(old: Buffer, d: int, new: Buffer, taken: set[str]) -> Stmt:
     extents = [arith.simplify(arith.sub(n, old.shape[d])) if k == d else n for k, n in enumerate(shape)]
     loops = [For(named(f"{old.name}_{k}"), n, ()) for k, n in enumerate(extents)]
     bound = [arith.add(old.shape[d], Var(s.var)) if k == d else Var(s.var) for k, s in enumerate(loops)]
-    axes = tuple(Axis(f"v{k}", n, "spatial", b) for k, (n, b) in enumerate(zip(shape, bound, strict=True)))
+    axes = tuple(Axis(named(f"v{k}"), n, "spatial", b) for k, (n, b) in enumerate(zip(shape, bound, strict=True)))
     at = tuple(Var(a.name) for a in axes)
     zero = Const(False if old.dtype == "bool" else 0.0 if is_float(old.dtype) else 0, old.dtype)
     region = Region(old.name, tuple(Range(i, ONE) for i in at))
