@@ -13,6 +13,8 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, Note, Span
 from mslang.ops.signature import Kind
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.check.addresses import addresses_of
 from mslang.schedule.check.expressions import Expressions
 from mslang.schedule.check.kinds import (
     ANY,
@@ -26,7 +28,7 @@ from mslang.schedule.check.kinds import (
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
 from mslang.sema.module import Found, Module
-from mslang.sema.report import fault, warning
+from mslang.sema.report import fault, unknown, warning
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -64,6 +66,16 @@ class Checked(msgspec.Struct, frozen=True):
 def check_item(module: Module, item: tree.AnyItem, registry: Registry = REGISTRY) -> Checked:
     """Check a schedule, rule, fn, space or test; other items give nothing."""
     checker = _Checker(module, registry)
+    if isinstance(item, tree.Rule | tree.Fn) and item.name.text in OPERATIONS:
+        checker.diagnostics.append(
+            warning(
+                "MS216",
+                item.name,
+                f"an operation is called `{item.name.text}`, too",
+                why="an operation comes first, so a call of this name never means this item",
+                help="call it something else",
+            )
+        )
     match item:
         case tree.Schedule():
             checker.schedule(item)
@@ -145,7 +157,7 @@ class _Checker:
         names = self.start(item.params, item, item.program, item.target)
         if item.source is not None:
             self.expressions.value(item.source, names)
-            self._pins(item.pins or (), names)
+            self._pins(item.pins or (), names, item.source)
         if item.body is not None:
             self.body(item.body, names, "schedule")
 
@@ -157,7 +169,7 @@ class _Checker:
                     self.strategy(p, names)
             case tree.Pinned(strategy=inner, pins=pins):
                 self.strategy(inner, names)
-                self._pins(pins, names)
+                self._pins(pins, names, inner if isinstance(inner, tree.Ref | tree.Member | tree.Call) else None)
             case tree.Group(items=(inner,)):
                 self.strategy(inner, names)
             case _:
@@ -172,8 +184,14 @@ class _Checker:
                         )
                     )
 
-    def _pins(self, pins: Sequence[tree.Pin], names: Environment) -> None:
+    def _pins(self, pins: Sequence[tree.Pin], names: Environment, of: tree.Expr | None = None) -> None:
+        known = None if of is None or not pins else addresses_of(self.module, of)
         for pin in pins:
+            if known is not None and pin.address not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                self.diagnostics.append(
+                    unknown("MS251", pin, "decision", pin.address, known, why=f"the decisions here are: {listed}")
+                )
             # A pin may name a fork's case or a location, which are not names in scope.
             if not isinstance(pin.value, tree.Ref):
                 self.expressions.value(pin.value, names, quiet=True)

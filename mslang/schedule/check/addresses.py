@@ -1,0 +1,96 @@
+"""Which addresses the decisions of an item have, as far as that can be told without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from mslang.ops.table import OPERATIONS
+from mslang.sema.module import Found, Module
+from mslang.sema.native import BUILTINS, Native
+from mslang.sema.refer import dotted_name, nodes
+from mslang.syntax import tree
+
+DEPTH = 16
+"""How deep fns are followed."""
+
+
+class _Unknown(Exception):
+    """An address depends on what only running tells: an element, a block that a rule meets."""
+
+
+def addresses_of(module: Module, e: tree.Expr, depth: int = 0) -> frozenset[str] | None:
+    """The addresses of the decisions of a schedule, space or fn that an expression names; None if not known."""
+    with suppress(_Unknown):
+        return frozenset(_named(module, e, depth))
+    return None
+
+
+def _named(module: Module, e: tree.Expr, depth: int) -> Iterator[str]:
+    name = dotted_name(e.callee if isinstance(e, tree.Call) else e)
+    found = module.find(name) if name is not None else None
+    if not isinstance(found, Found) or depth > DEPTH:
+        raise _Unknown
+    match found.item:
+        case tree.Schedule(source=source, body=None) if source is not None:
+            yield from _named(found.module, source, depth + 1)
+        case tree.Schedule(body=body) if body is not None:
+            yield from _body(found.module, body, depth)
+        case tree.Fn(body=body, name=fn):
+            yield from (f"{fn.text}/{a}" for a in _body(found.module, body, depth))
+        case _:
+            raise _Unknown
+
+
+def _body(module: Module, body: tree.Body, depth: int) -> Iterator[str]:
+    for s in body.statements:
+        match s:
+            case tree.Sample(name=name, address=address):
+                yield address.value if address is not None else name.text
+            case tree.Fork(name=name, cases=cases):
+                yield "fork" if name is None else name.text
+                for case in cases:
+                    if isinstance(case, tree.Case):
+                        yield from _body(module, case.body, depth)
+            case tree.If(body=then, otherwise=otherwise):
+                yield from _body(module, then, depth)
+                if otherwise is not None:
+                    yield from _body(module, otherwise, depth)
+            case tree.For(body=inner):
+                if any(True for _ in _body(module, inner, depth)):
+                    raise _Unknown
+            case tree.Let(binders=binders, value=value):
+                first = next((b.name.text for b in binders if b.name is not None), None)
+                yield from (f"{first}/{a}" for a in _called(module, value, depth))
+            case tree.Bad():
+                raise _Unknown
+            case _:
+                for _ in _called(module, s, depth):
+                    raise _Unknown
+
+
+def _called(module: Module, node: tree.Node, depth: int) -> Iterator[str]:
+    """The addresses in the fns that a statement calls."""
+    if depth > DEPTH:
+        raise _Unknown
+    for call in nodes(node):
+        if not isinstance(call, tree.Call):
+            continue
+        name = dotted_name(call.callee)
+        last = call.callee.name.text if isinstance(call.callee, tree.Ref | tree.Member) else None
+        if last in OPERATIONS:
+            continue
+        thing = module.find(name) if name is not None else None
+        thing = thing if thing is not None or last is None else module.find(last)
+        match thing:
+            case Found(item=tree.Fn(body=body)):
+                yield from _body(thing.module, body, depth + 1)
+            case Found(item=tree.Rule()):
+                raise _Unknown
+            case Native(name=own) if own in BUILTINS and own != "apply":
+                continue
+            case None:
+                # A user's own primitive, or a fault that is told elsewhere.
+                continue
+            case _:
+                raise _Unknown
