@@ -61,7 +61,7 @@ def storage_align(
         - a factor below 1
         - an axis that the buffer has not
         - a block that does not write the buffer, or writes several and none is named
-        - a buffer that the program does not allocate (a parameter, a view), or whose strides are given
+        - a buffer that the program does not allocate (a parameter, a view), or whose strides are given, by a view too
         - an annotation `buffer_dim_align` of the block that says something else
 
     Source: TVM storage_align
@@ -84,6 +84,14 @@ def storage_align(
         )
     if own[name].strides is not None:
         raise refuse("MS394", primitive, f"the strides of `{name}` are given", why="they say where its rows lie")
+    viewed = next((v for s in blocks_of(program.body) for v in s.views if v.source.buffer == name), None)
+    if viewed is not None and viewed.buffer.strides is not None:
+        raise refuse(
+            "MS394",
+            primitive,
+            f"`{viewed.buffer.name}` is a view of `{name}` with strides of its own",
+            why="they say where the rows lie",
+        )
     rank = len(buffer_named(program, BufferRef(name), primitive).shape)
     if not -rank <= axis < rank:
         raise refuse("MS394", primitive, f"`{name}` has no dimension {axis}", help=f"it has {rank}, from 0")

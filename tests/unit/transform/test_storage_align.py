@@ -163,3 +163,20 @@ def test_another_annotation_of_that_name_stays(value: Any) -> None:
     p = annotate(two(), block("a"), ALIGNMENT, value).program
     with refused("MS394", "unannotate"):
         storage_align(p, block("a"), 0, 4)
+
+
+def test_strides_that_a_view_gives_stay() -> None:
+    p = parse_program("""program p(A: f32[8, 4], out B: f32[8, 4]) {
+        alloc T: f32[8, 4]
+        for i in 8, j in 4 { block a[x: 8 = i, y: 4 = j] { T[x, y] = A[x, y] } }
+        for k in 8 {
+            block b[x: 8 = k] {
+                reads T[x, 0 .. 4]
+                writes B[x, 0 .. 4]
+                view V: f32[1, 4] @ global(strides = [4, 1]) = T[x .. x + 1, 0 .. 4]
+                for l in 4 { block c[z: 8 = x, y: 4 = l] { B[z, y] = V[0, y] } }
+            }
+        }
+    }""")
+    with refused("MS394", "`V` is a view of `T`"):
+        storage_align(p, block("a"), 0, 32)
