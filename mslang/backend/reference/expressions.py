@@ -223,8 +223,8 @@ class Expressions:
         exprs: tuple[Expr | None, ...] = indices
         texts = [self._index(d, x, found.shape[d], scope, site, checks) for d, x in enumerate(indices)]
         level = len(scope.levels)
+        updates = False
         while True:
-            updates = False
             for around in reversed(scope.levels[found.level : level]):
                 if buffer in hidden(around.block, "write" if write else "read"):
                     break  # the blocks further out cannot know of it

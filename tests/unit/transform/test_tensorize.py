@@ -1,0 +1,279 @@
+"""tensorize: what becomes an instruction, how it is kept, and what is not as described."""
+
+import numpy as np
+import pytest
+
+from mslang.backend.reference.interpret import run
+from mslang.ir.intrin import Guard, Intrin, intrin_of, recorded
+from mslang.ir.print import print_program
+from mslang.ir.program import Block
+from mslang.ir.verify import verify
+from mslang.ir.visit import blocks_of, path_to_block
+from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.sema.program import parse_program
+from mslang.transform.blockize import blockize
+from mslang.transform.caching import cache_read
+from mslang.transform.kinds import parallel
+from mslang.transform.loops import reorder, split
+from mslang.transform.memory import set_scope
+from mslang.transform.outcome import Gone
+from mslang.transform.reduction import decompose_reduction
+from mslang.transform.tensorize import as_instruction, tensorize
+from tests.unit.transform.programs import block, buffer, loop, loops, matmul, refused, sizes
+
+PRODUCT = parse_intrin(
+    "intrin product(a: f32[4, 4], b: f32[4, 4], inout c: f32[4, 4]) {\n"
+    "    desc { block mma[i: 4, j: 4 | k: 4] { c[i, j] += a[i, k] * b[k, j] } }\n"
+    '    impl llvm "; nothing"\n}\n'
+)
+FILL = parse_intrin(
+    "intrin fill(out c: f32[4, 4]) on cpu(avx512f) {\n"
+    "    desc { block f[i: 4, j: 4] { c[i, j] = 0.0 } }\n"
+    "    impl { block f[j: 4, i: 4] { c[i, j] = 0.0 } }\n"
+    '    impl cuda "fill({c}, {c.stride});"\n}\n'
+)
+COPY = parse_intrin(
+    "intrin copy_4(src: f32[4], out dst: f32[4]) {\n"
+    "    desc { block c[x: 4] { dst[x] = src[x] } }\n"
+    "    impl { block c[x: 4] { dst[x] = src[x] } }\n}\n"
+)
+
+
+def tiled(t=4, order="i_0 j_0 k_0 i_1 j_1 k_1"):
+    p = matmul(8, 8, 8)
+    for name in "ijk":
+        p = split(p, loop(name), sizes(None, t)).program
+    return reorder(p, loops(order)).program
+
+
+def block_of(program, name) -> Block:
+    return path_to_block(program, name)[-1]
+
+
+def same(before, after):
+    assert not verify(after), verify(after)
+    assert parse_program(print_program(after)) == after
+    rng = np.random.default_rng(0)
+    arrays = {
+        q.buffer.name: rng.integers(-3, 4, [int(n.value) for n in q.buffer.shape]).astype(np.float32)
+        for q in before.params
+    }
+    want = run(before, {n: a.copy() for n, a in arrays.items()})
+    found = run(after, {n: a.copy() for n, a in arrays.items()})
+    assert all(np.array_equal(want[n], found[n]) for n in want)
+
+
+# ------------------------------------------------------------------ what becomes an instruction
+def test_a_loop():
+    out = tensorize(tiled(), loop("i_1"), PRODUCT)
+    made = block_of(out.program, "mm_o")
+    assert intrin_of(made) == "product" and [v.buffer.name for v in made.views] == ["a", "b", "c"]
+    assert made.init is not None
+    assert out.forward[block("mm")] == Gone("tensorize", (block("mm_o"),))
+    assert out.forward[loop("k_1")] == Gone("tensorize", (block("mm_o"),))
+    same(tiled(), out.program)
+
+
+def test_the_program_carries_the_text():
+    out = tensorize(tiled(), loop("i_1"), PRODUCT).program
+    record = recorded(parse_program(print_program(out)))["product"]
+    assert record.params == ("a", "b", "c") and not record.emulated and record.texts == {"llvm": "; nothing"}
+
+
+def test_another_intrinsic_of_the_same_name():
+    p = decompose_reduction(blockize(tiled(), loop("i_1")).program, block("mm_o"), loop("k_0")).program
+    p = tensorize(p, block("mm_o_update"), PRODUCT).program
+    other = Intrin("product", FILL.desc, None, None, (("llvm", "; other"),))
+    p = tensorize(p, block("mm_o_init"), other).program
+    assert set(recorded(p)) == {"product", "product_1"}
+    assert intrin_of(block_of(p, "mm_o_init")) == "product_1"
+    same(tiled(), p)
+
+
+def test_an_implementation_as_a_program_takes_the_place():
+    p = decompose_reduction(blockize(tiled(), loop("i_1")).program, block("mm_o"), loop("k_0")).program
+    p = tensorize(p, block("mm_o_init"), FILL).program
+    record = recorded(p)["fill"]
+    assert record.emulated and record.guard == Guard("cpu", ("avx512f",)) and set(record.texts) == {"cuda"}
+    same(tiled(), p)
+
+
+@pytest.mark.parametrize("order", ["i_0 j_0 k_0 j_1 i_1 k_1", "i_0 j_0 k_0 k_1 j_1 i_1", "i_0 j_0 k_0 i_1 k_1 j_1"])
+def test_loops_in_another_order(order):
+    p = tiled(order=order)
+    first = order.split()[3]
+    same(tiled(), tensorize(p, loop(first), PRODUCT).program)
+
+
+def test_a_reduction_started_by_the_description():
+    whole = parse_intrin(
+        "intrin whole(a: f32[4, 8], b: f32[8, 4], out c: f32[4, 4]) {\n"
+        "    desc { block mma[i: 4, j: 4 | k: 8] { c[i, j] += a[i, k] * b[k, j] } }\n"
+        '    impl llvm "; nothing"\n}\n'
+    )
+    p = matmul(8, 8, 8)
+    for name in "ij":
+        p = split(p, loop(name), sizes(None, 4)).program
+    p = reorder(p, loops("i_0 j_0 i_1 j_1 k")).program
+    out = tensorize(p, loop("i_1"), whole).program
+    assert block_of(out, "mm_o").init is None
+    same(matmul(8, 8, 8), out)
+    refused("MS380", lambda: tensorize(tiled(), loop("i_1"), PRODUCT_STARTED), "goes on over axis `z_o`")
+
+
+PRODUCT_STARTED = parse_intrin(
+    "intrin started(a: f32[4, 4], b: f32[4, 4], out c: f32[4, 4]) {\n"
+    "    desc { block mma[i: 4, j: 4 | k: 4] { c[i, j] += a[i, k] * b[k, j] } }\n"
+    '    impl llvm "; nothing"\n}\n'
+)
+
+
+def test_a_block_that_is_no_tile_is_tiled_first():
+    p = cache_read(tiled(), block("mm"), buffer("A"), "local").program
+    out = tensorize(p, block("A_local"), COPY)
+    assert intrin_of(block_of(out.program, "A_local_o")) is None
+    same(tiled(), out.program)
+    direct = tensorize(matmul(8, 8, 8), block("mm"), PRODUCT).program
+    assert intrin_of(block_of(direct, "mm_o")) == "product"
+    same(matmul(8, 8, 8), direct)
+
+
+def test_commuted_operands():
+    swapped = parse_intrin(PRODUCT.text.replace("a[i, k] * b[k, j]", "b[k, j] * a[i, k]"))
+    same(tiled(), tensorize(tiled(), loop("i_1"), swapped).program)
+
+
+def test_decomposed_after_it_became_an_instruction():
+    p = tensorize(tiled(), loop("i_1"), PRODUCT).program
+    p = decompose_reduction(p, block("mm_o"), loop("k_0")).program
+    assert "C" in {r.buffer for r in block_of(p, "mm_o_update").reads}
+    same(tiled(), p)
+
+
+def test_as_an_instruction_alone():
+    p = as_instruction(PRODUCT)
+    assert [intrin_of(b) for b in blocks_of(p.body, into_blocks=False)] == ["product"]
+    assert not verify(p)
+
+
+def test_names_do_not_clash():
+    host = parse_program(
+        "program p(i: f32[8], out c: f32[8]) {\n    for src in 8 {\n"
+        "        block dst[x: 8 = src] { c[x] = i[x] }\n    }\n}\n"
+    )
+    named = parse_intrin(
+        'intrin n(src: f32[8], out dst: f32[8]) { desc { block c[i: 8] { dst[i] = src[i] } } impl llvm "; no" }'
+    )
+    out = tensorize(host, loop("src"), named).program
+    same(host, out)
+
+
+def test_the_text_of_an_intrinsic_reads_back():
+    for x in (PRODUCT, FILL, COPY, PRODUCT_STARTED, library_intrin("std.cuda.wmma.store_f32")):
+        again = parse_intrin(x.text)
+        assert (again.desc, again.program, again.guard, again.texts) == (x.desc, x.program, x.guard, x.texts)
+
+
+# ------------------------------------------------------------------ refusals
+def mismatch(says, change, target="i_1", make=tiled):
+    old, new = change
+    other = parse_intrin(PRODUCT.text.replace(old, new))
+    assert other.desc != PRODUCT.desc
+    refused("MS380", lambda: tensorize(make(), loop(target), other), says)
+
+
+MISMATCHES = {
+    "an operation": (("a[i, k] * b[k, j]", "a[i, k] + b[k, j]"), "expected"),
+    "an element type": (("b: f32[4, 4]", "b: f64[4, 4]"), "type"),
+    "a transposed operand": (("b[k, j]", "b[j, k]"), "index"),
+    "an offset": (("a[i, k]", "a[i, k % 2]"), "index 1 of `A`"),
+    "a scope": (("a: f32[4, 4]", "a: f32[4, 4] @ shared"), "`a` is in scope shared, `A` in scope global"),
+    "strides": (
+        ("a: f32[4, 4]", "a: f32[4, 4] @ global(strides = [4, 1])"),
+        "dimension 0 of `a` has stride 4, that of `A` 8",
+    ),
+    "alignment": (("a: f32[4, 4]", "a: f32[4, 4] @ global(align = 64)"), "aligned to 64"),
+    "a constant": (("+= a[i, k] * b[k, j]", "+= a[i, k] * 2.0"), "expected"),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_not_as_described(name):
+    change, says = MISMATCHES[name]
+    if name == "an element type":
+        change = ("b: f32[4, 4]", "b: f64[4, 4]")
+        text = PRODUCT.text.replace(*change).replace("* b[k, j]", "* f32(b[k, j])")
+        refused("MS380", lambda: tensorize(tiled(), loop("i_1"), parse_intrin(text)), says)
+        return
+    mismatch(says, change)
+
+
+def test_other_extents():
+    refused("MS380", lambda: tensorize(tiled(2), loop("i_1"), PRODUCT), "runs 4 times, loop `i_1` of the tile 2 times")
+
+
+def test_fewer_loops():
+    refused("MS380", lambda: tensorize(tiled(), loop("j_1"), PRODUCT), "loop")
+
+
+def test_another_kind_of_axis():
+    spatial = parse_intrin(
+        "intrin s(a: f32[4], b: f32[4], inout c: f32[4]) {\n"
+        '    desc { block d[k: 4] { c[k] = c[k] + a[k] * b[k] } }\n    impl llvm "; no"\n}\n'
+    )
+    refused(
+        "MS380", lambda: tensorize(tiled(), loop("k_1"), spatial), "serves spatial axes, loop `k_1` of the tile reduce"
+    )
+
+
+def test_the_number_of_statements():
+    two = parse_intrin(
+        "intrin two(a: f32[4], out c: f32[4], out d: f32[4]) {\n"
+        '    desc { block b[k: 4] { c[k] = a[k]\n d[k] = a[k] } }\n    impl llvm "; no"\n}\n'
+    )
+    p = cache_read(tiled(), block("mm"), buffer("A"), "local").program
+    p = split(p, loop("ax1"), sizes(None, 4)).program
+    refused("MS380", lambda: tensorize(p, loop("ax1_1"), two), "2 statements expected in a row, 1 statement found")
+
+
+def test_a_guard_inside_the_tile():
+    p = matmul(8, 8, 7)
+    for name in "ijk":
+        p = split(p, loop(name), sizes(None, 4)).program
+    p = reorder(p, loops("i_0 j_0 k_0 i_1 j_1 k_1")).program
+    refused("MS380", lambda: tensorize(p, loop("i_1"), PRODUCT), "a tile must be whole")
+
+
+def test_a_tile_loop_that_runs_at_once():
+    p = parallel(tiled(), loop("i_1")).program
+    refused("MS380", lambda: tensorize(p, loop("i_1"), PRODUCT), "is parallel")
+
+
+def test_fragments_must_be_asked_for():
+    p = cache_read(tiled(), block("mm"), buffer("A"), "local").program
+    p = set_scope(p, block("A_local"), buffer("A_local_1"), "wmma.a").program
+    refused("MS380", lambda: tensorize(p, loop("i_1"), PRODUCT), "in scope wmma.a")
+
+
+def test_an_instruction_already():
+    p = tensorize(tiled(), loop("i_1"), PRODUCT).program
+    refused("MS381", lambda: tensorize(p, block("mm_o"), PRODUCT), "is the instruction `product` already")
+
+
+def test_the_reasons_of_blockize():
+    refused("MS301", lambda: tensorize(tiled(), loop("nowhere"), PRODUCT), "tensorize")
+    p = cache_read(tiled(), block("mm"), buffer("A"), "local").program
+    refused("MS380", lambda: tensorize(p, loop("ax0"), PRODUCT), "product")
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"), [((8, 8, 6), "not surely a multiple of 4"), ((6, 8, 8), "loop `i` of axis `x` runs 6 times")]
+)
+def test_no_place_for_the_tile(shape, says):
+    refused("MS382", lambda: tensorize(matmul(*shape), block("mm"), PRODUCT), says)
+
+
+def test_no_counterpart_of_a_loop():
+    refused("MS382", lambda: tensorize(matmul(8, 8, 8), block("mm"), COPY), "others than the description's")
+    swapped = parse_intrin(PRODUCT.text.replace("a[i, k] * b[k, j]", "a[i, k] * b[j, k]"))
+    refused("MS382", lambda: tensorize(matmul(8, 8, 8), block("mm"), swapped), "no axis has the place")
