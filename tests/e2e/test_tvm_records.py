@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.program_out import to_graph
 from mslang.interop.tvm.store import export_from, import_into
 from mslang.interop.tvm.trace_in import import_trace
-from mslang.interop.tvm.trace_json import to_data
+from mslang.interop.tvm.trace_json import from_data, to_data
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
 from mslang.ir.program import Program
@@ -128,6 +129,19 @@ def test_the_loops_are_the_same_there() -> None:
         ours = [schedule.extent(h) for h in schedule.loops(schedule.get(name))]
         block = theirs.get_sblock(called)
         assert ours == [int(theirs.get(h).extent) for h in theirs.get_loops(block)]
+
+
+PRIMITIVES = json.loads((Path(__file__).parents[1] / "data" / "tvm" / "primitives.json").read_text())
+
+
+@pytest.mark.parametrize("entry", PRIMITIVES, ids=[e["name"] for e in PRIMITIVES])
+def test_what_goes_there_and_back_is_the_same_program_there(entry: dict[str, Any]) -> None:
+    ffi = pytest.importorskip("tvm_ffi")
+    program = parse_program(entry["program"])
+    recorded = tvm.s_tir.Schedule(tvm.ir.load_json(to_graph(program)))
+    tvm.s_tir.schedule.Trace.apply_json_to_schedule(entry["trace"], recorded)
+    again = their_schedule(program, import_trace(program, from_data(entry["trace"])).trace)
+    assert ffi.structural_equal(recorded.mod, again.mod, map_free_vars=True)
 
 
 # ------------------------------------------------------------------ tune there, run here

@@ -20,6 +20,7 @@ from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir import arith
 from mslang.ir.expr import Binary, Const, Expr, Symbol
 from mslang.ir.index_map import TO, IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk_expr
 from mslang.ops.signature import Group
@@ -229,7 +230,9 @@ class _Export:
                 return words.dtype_out(value)
             case ((Role.INT | Role.FLAG), (bool() | int())):
                 return int(value)
-            case ((Role.TEXT | Role.INTRIN | Role.ACCESS_TEXT), str()):
+            case Role.INTRIN, Intrin(address=address) if words.intrin_out(address) is not None:
+                return words.intrin_out(address)
+            case ((Role.TEXT | Role.ACCESS_TEXT), str()):
                 return value
             case Role.MAP, IndexMap():
                 return write_map(value, self._numbers(value))

@@ -58,11 +58,11 @@ def refused(*insts: list[object]) -> str:
 def same_meaning(a: Program, b: Program) -> None:
     rng = np.random.default_rng(0)
     arrays = {
-        p.buffer.name: rng.integers(-4, 5, [n.value for n in p.buffer.shape]).astype("float32")  # type: ignore[attr-defined]
+        p.buffer.name: rng.integers(-4, 5, [n.value for n in p.buffer.shape]).astype(np.float32)  # type: ignore[attr-defined]
         for p in a.params
         if p.direction != "out"
     }
-    one, two = run(a, dict(arrays)), run(b, dict(arrays))
+    one, two = (run(p, {k: v.copy() for k, v in arrays.items()}) for p in (a, b))
     for name, value in one.items():
         np.testing.assert_array_equal(value, two[name])
 
@@ -110,6 +110,26 @@ def test_names_that_older_versions_used() -> None:
         old = parse(to_json(theirs).replace('"GetSBlock"', '"GetBlock"'))
         assert old != theirs
         assert import_trace(program, old).trace == import_trace(program, theirs).trace
+
+
+PRIMITIVES = json.loads((DATA / "primitives.json").read_text())
+
+
+@pytest.mark.parametrize("entry", PRIMITIVES, ids=[e["name"] for e in PRIMITIVES])
+def test_each_primitive_of_tvm(entry: dict[str, object]) -> None:
+    program = parse_program(str(entry["program"]))
+    done = import_trace(program, from_data(entry["trace"]))
+    assert done.notes == ()
+    same_meaning(program, done.program)
+    exported = export_trace(program, done.trace)
+    assert exported.notes == ()
+    again = import_trace(program, parse(to_json(exported.trace)))
+    assert alpha_equal(again.program, done.program)
+
+
+def test_each_primitive_of_tvm_is_among_them() -> None:
+    seen = {str(i[0]) for e in PRIMITIVES for i in e["trace"][0]}
+    assert set(BY_KIND) - seen == {"Tensorize"}
 
 
 # ------------------------------------------------------------------ instructions
@@ -224,6 +244,28 @@ def test_compute_locations() -> None:
         decisions=[[1, -1]],
     )
     assert list(root.trace.decisions.values()) == ["root"]
+
+
+def test_tensorize_by_the_library() -> None:
+    program = parse_program("""program q(A: u8[8, 24], B: i8[2, 6, 16, 4], out C: i32[8, 32]) {
+        block mm[i: 8, j: 32 | k: 24] { C[i, j] += i32(A[i, k]) * i32(B[j // 16, k // 4, j % 16, k % 4]) }
+    }""")
+    insts: list[list[object]] = [
+        MM,
+        LOOPS,
+        ["Split", ["l2", "None", 16], [1, 0], ["l4", "l5"]],
+        ["Split", ["l3", "None", 4], [1, 0], ["l6", "l7"]],
+        ["Reorder", ["l1", "l4", "l6", "l5", "l7"], [], []],
+        ["DecomposeReduction", ["b0", "l6"], [], ["b8"]],
+        ["Tensorize", ["l5"], ["dot_16x4_vnni", 1], []],
+    ]
+    done = import_trace(program, trace(*insts))
+    assert "tensorize(std.cpu.dot.u8s8_vnni)" in done.trace.as_ms("x")
+    exported = export_trace(program, done.trace).trace.insts[-1]
+    assert (exported.kind, exported.attrs) == ("Tensorize", ("dot_16x4_vnni", 1))
+    with pytest.raises(MsError) as caught:
+        import_trace(program, trace(*insts[:-1], ["Tensorize", ["l5"], ["my_own", 1], []]))
+    assert caught.value.diagnostic.code == "MS742"
 
 
 # ------------------------------------------------------------------ what is refused
