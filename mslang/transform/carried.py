@@ -29,6 +29,7 @@ from mslang.transform.position import (
     scope_buffers,
     whole_box,
 )
+from mslang.transform.reducers import known_reducers
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -256,7 +257,7 @@ def _disjoint(a: Box, b: Box) -> bool:
 def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
     """What a block combines over its reduction axes may come in another order only if a known reducer says so."""
     reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
-    if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block):
+    if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
         return None
     return f"what block `{block.name}` combines along loop `{_among(chain, reducing)[0]}` must keep its order"
 

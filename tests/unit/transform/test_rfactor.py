@@ -14,6 +14,7 @@ from mslang.sema.program import parse_program
 from mslang.transform.compute_location import compute_at
 from mslang.transform.kinds import parallel, vectorize
 from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.reducers import known_reducers
 from mslang.transform.rfactor import rfactor
 from mslang.transform.updates import updates_of
 from tests.property.arrays import difference, outputs_equal, random_inputs
@@ -263,6 +264,31 @@ def test_a_reducer_of_ones_own():
     found = match_reducer(updates, (*BUILTIN, mine))
     assert found is not None and found.reducer == mine and [text(v) for v in found.values] == ["W(k)"]
     assert text(combined(mine, [Const(2)], [Const(3)])[0]) == "(2 + 3) + (2 * 3)"
+
+
+class Point:
+    """Stands for an entry point of an installed package."""
+
+    def __init__(self, name: str, value: object) -> None:
+        self.name, self.value = name, value
+
+    def load(self) -> object:
+        return self.value
+
+
+def test_packages_register_reducers(monkeypatch):
+    joined = Binary("+", Binary("+", so_far(0), new(0)), Binary("*", so_far(0), new(0)))
+    mine = Reducer("joined", (0,), (joined,))
+    monkeypatch.setattr("mslang.transform.reducers.entry_points", lambda group: [Point("joined", mine)])
+    found = known_reducers.__wrapped__()
+    assert found == (*BUILTIN, mine)
+    monkeypatch.setattr("mslang.transform.rfactor.known_reducers", lambda: found)
+    p = parse_program("""program p(W: i32[4, 6], out S: i32[4]) {
+        block s[i: 4 | k: 6] { init { S[i] = 0 } let y = W[i, k] S[i] = S[i] + y + S[i] * y } }""")
+    same(p, rfactor(tiled(p, None, 4), loop("k_1")).program)
+    monkeypatch.setattr("mslang.transform.reducers.entry_points", lambda group: [Point("joined", 3)])
+    with pytest.raises(TypeError, match=r"'joined' of mslang\.reducers"):
+        known_reducers.__wrapped__()
 
 
 # ------------------------------------------------------------------ what it refuses: blocks and loops
