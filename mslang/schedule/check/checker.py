@@ -7,7 +7,6 @@ only running can tell (is this primitive legal here?) is told by running.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 
@@ -24,6 +23,7 @@ from mslang.schedule.check.kinds import (
     Environment,
     Static,
     describe,
+    join,
     list_of,
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
@@ -219,7 +219,7 @@ class _Checker:
                 self.expressions.value(condition, names)
                 first = self.body(then, names, where)
                 second = names if otherwise is None else self.body(otherwise, names, where)
-                return _join(names, (first, second))
+                return join(names, (first, second))
             case tree.Fork():
                 return self._fork(s, names, where)
             case tree.For(loops=loops, body=inner):
@@ -380,7 +380,7 @@ class _Checker:
             # The cases exclude each other, so they may use one address.
             self.addresses = dict(before)
             ends.append(self.body(case.body, names, where))
-        return _join(names, ends) if ends else names
+        return join(names, ends) if ends else names
 
     def _for(self, loops: Sequence[tree.AxisLoop], body: tree.Body, names: Environment, where: str) -> Environment:
         inner = names
@@ -390,25 +390,7 @@ class _Checker:
             inner = self._bind((tree.Binder(loop.name.span, loop.name),), (element,), inner)
             if loop.place is not None:
                 self.diagnostics.append(fault("MS207", loop.place, f"`@` has no meaning in a {where}'s `for`"))
-        return _join(names, (names, self.body(body, inner, where)))
-
-
-def _join(before: Environment, ends: Sequence[Environment]) -> Environment:
-    """What holds after branches: the names there were before, those bound on every path alike; consumed on some
-    paths only is uncertain."""
-    joined: dict[str, Binding] = {}
-    for name in dict.fromkeys(n for e in ends for n in e):
-        found = [e[name] for e in ends if name in e]
-        if name not in before and len(found) < len(ends):
-            continue
-        deaths = [b.death for b in found if b.death is not None]
-        value = found[0].value if all(b.value == found[0].value for b in found) else ANY
-        death = None
-        if deaths:
-            certain = len(deaths) == len(ends) and all(d.certain for d in deaths)
-            death = msgspec.structs.replace(deaths[0], certain=certain)
-        joined[name] = Binding(value, found[0].span, death)
-    return MappingProxyType(joined)
+        return join(names, (names, self.body(body, inner, where)))
 
 
 _KEYWORDS = {"AttrSet": "attr", "Assign": "=", "CallStmt": "call"}

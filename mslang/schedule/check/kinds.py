@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -142,3 +142,21 @@ class Binding(msgspec.Struct, frozen=True):
 
 Environment = Mapping[str, Binding]
 EMPTY: Environment = MappingProxyType({})
+
+
+def join(before: Environment, ends: Sequence[Environment]) -> Environment:
+    """What holds after branches: the names there were before, those bound on every path alike; consumed on some
+    paths only is uncertain."""
+    joined: dict[str, Binding] = {}
+    for name in dict.fromkeys(n for e in ends for n in e):
+        found = [e[name] for e in ends if name in e]
+        if name not in before and len(found) < len(ends):
+            continue
+        deaths = [b.death for b in found if b.death is not None]
+        value = found[0].value if all(b.value == found[0].value for b in found) else ANY
+        death = None
+        if deaths:
+            certain = len(deaths) == len(ends) and all(d.certain for d in deaths)
+            death = msgspec.structs.replace(deaths[0], certain=certain)
+        joined[name] = Binding(value, found[0].span, death)
+    return MappingProxyType(joined)
