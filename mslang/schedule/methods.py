@@ -725,10 +725,9 @@ class Methods:
     def read_at(
         self, block: Handle, loop: Handle, buffer: Handle, scope: str = "global", *, names: Sequence[str | None] = ()
     ) -> Handle:
-        """Copy what one iteration of a loop reads of a buffer into a new buffer, and let all blocks under the loop read
-        that.
+        """Copy what one iteration of a loop reads of a buffer into a new buffer.
 
-        The copy is a block `A_shared` under loops of its own, before the first statement of the loop that reads the
+        All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own, before the first statement of the loop that reads the
         buffer; it has the annotation `auto_copy = 1` and is returned. It copies the box of all that blocks under the loop
         read in one iteration. Blocks elsewhere read the old buffer.
 
@@ -1327,7 +1326,7 @@ class Methods:
             - a factor below 1
             - an axis that the buffer has not
             - a block that does not write the buffer, or writes several and none is named
-            - a buffer that the program does not allocate (a parameter, a view), or whose strides are given
+            - a buffer that the program does not allocate (a parameter, a view), or whose strides are given, by a view too
             - an annotation `buffer_dim_align` of the block that says something else
 
         Source: TVM storage_align
@@ -1370,6 +1369,7 @@ class Methods:
         their order means something now.
 
         Before:
+            alloc T: f32[18]
             for i in 0..16 {
                 for x in 0..3 {
                     block a[v: 18 = i + x] { T[v] = A[v] * 2.0 }
@@ -1378,7 +1378,8 @@ class Methods:
             }
 
         After:
-            # a.rolling_buffer(T), where T: f32[3]
+            # a.rolling_buffer(T)
+            alloc T: f32[3]
             for i in 0..16 {
                 for x in 0..3 {
                     block a[v: 18 @ opaque = i + x] {

@@ -313,7 +313,7 @@ def _rolled(program: Program, path: Path, old: Buffer, rolls: tuple[_Roll, ...])
         return replace(b, shape=shape) if b.name == old.name else b
 
     def indices(several: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(arith.mod(x, first.extent) if d == first.dim else x for d, x in enumerate(several))
+        return tuple(arith.simplify(arith.mod(x, first.extent)) if d == first.dim else x for d, x in enumerate(several))
 
     def load(x: Expr) -> Expr | None:
         return Load(x.buffer, indices(x.indices), x.dtype) if isinstance(x, Load) and x.buffer == old.name else None
@@ -322,7 +322,7 @@ def _rolled(program: Program, path: Path, old: Buffer, rolls: tuple[_Roll, ...])
         if r.buffer != old.name:
             return r
         own = r.ranges[first.dim]
-        turned = Range(arith.mod(own.start, first.extent), ONE)
+        turned = Range(arith.simplify(arith.mod(own.start, first.extent)), ONE)
         now = turned if arith.equal(own.extent, ONE) else Range(ZERO, first.extent)
         return Region(r.buffer, tuple(now if d == first.dim else x for d, x in enumerate(r.ranges)))
 

@@ -1,0 +1,102 @@
+"""annotate_buffer_access, unsafe_hide_buffer_access and unsafe_set_dtype."""
+
+from mslang.transform.access import annotate_buffer_access, unsafe_hide_buffer_access
+from mslang.transform.caching import cache_read
+from mslang.transform.element_types import unsafe_set_dtype
+from mslang.transform.inlining import compute_inline
+from tests.unit.transform.programs import block, buffer, index_map, refused
+from tests.unit.transform.staged import accepted, program
+
+B = program("A: f32[16], out B: f32[12]", "block b[i: 12] { B[i] = A[i + 1] * 2.0 }")
+CHAIN = program(
+    "A: f32[8], out B: f32[8]",
+    "alloc T: f32[8]\n block a[i: 8] { T[i] = A[i] * 2.0 }\n block b[i: 8] { B[i] = T[i] + 1.0 }",
+)
+
+
+# ------------------------------------------------------------------ annotate_buffer_access
+def test_a_region_to_read_takes_the_place_of_what_the_body_tells():
+    done = annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i + 4),)))
+    text = accepted(B, done)
+    assert "reads A[i .. i + 4]" in text
+    assert 'attr "explicit_read_region" = [0]' in text
+    copied = accepted(B, cache_read(done.program, block("b"), buffer("A")))
+    assert "for ax0 in 15" in copied
+
+
+def test_a_region_to_write_is_what_is_written():
+    p = program("A: f32[8], out B: f32[16]", "block b[i: 8] { B[i * 2] = A[i]\n B[i * 2 + 1] = A[i] }")
+    given = index_map("i", lambda i: ((i * 2, i * 2 + 2),))
+    assert 'attr "explicit_write_region"' in accepted(
+        p, annotate_buffer_access(p, block("b"), buffer("B"), "write", given)
+    )
+    with refused("MS365", "may hold more"):
+        annotate_buffer_access(B, block("b"), buffer("B"), "write", index_map("i", lambda i: ((i, i + 2),)))
+
+
+def test_a_region_that_is_too_small_is_refused():
+    with refused("MS365", "does not surely hold"):
+        annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("i", lambda i: (i,)))
+    p = program("A: f32[8], idx: i64[8], out B: f32[8]", "block b[i: 8] { B[i] = A[min(max(idx[i], 0), 7)] }")
+    with refused("MS365", "does not surely hold"):
+        annotate_buffer_access(p, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i + 2),)))
+    accepted(p, annotate_buffer_access(p, block("b"), buffer("A"), "read", index_map("i", lambda i: ((0, 8),))))
+
+
+def test_a_map_that_does_not_fit_is_refused():
+    with refused("MS361", "takes 2 indices"):
+        annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("ij", lambda i, j: (i,)))
+    with refused("MS361", "may be empty"):
+        annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i),)))
+    with refused("MS330", "does not read `B`"):
+        annotate_buffer_access(B, block("b"), buffer("B"), "read", index_map("i", lambda i: (i,)))
+
+
+# ------------------------------------------------------------------ unsafe_hide_buffer_access
+def test_a_hidden_read_is_not_declared():
+    done = unsafe_hide_buffer_access(CHAIN, block("a"), "read", [buffer("A")])
+    text = accepted(CHAIN, done)
+    assert "reads []" in text
+    assert 'attr "hidden_reads" = ["A"]' in text
+    assert "B[i] = A[i] * 2.0 + 1.0" in accepted(CHAIN, compute_inline(done.program, block("a")))
+
+
+def test_what_is_not_declared_cannot_be_hidden():
+    with refused("MS330", "does not write `A`"):
+        unsafe_hide_buffer_access(CHAIN, block("a"), "write", [buffer("A")])
+
+
+# ------------------------------------------------------------------ unsafe_set_dtype
+def test_what_is_stored_and_loaded_is_converted():
+    text = accepted(CHAIN, unsafe_set_dtype(CHAIN, block("a"), buffer("T"), "f64"))
+    assert "alloc T: f64[8]" in text
+    assert "T[i] = f64(A[i] * 2.0)" in text
+    assert "B[i] = f32(T[i]) + 1.0" in text
+
+
+def test_views_go_with_the_buffer():
+    p = program(
+        "A: f32[8], out B: f32[8]",
+        """
+        alloc T: f32[8]
+        block a[i: 8] { T[i] = A[i] }
+        for i in 0..8 {
+            block b[i: 8 = i] {
+                reads T[i]
+                writes B[i]
+                view V: f32[1] = T[i .. i + 1]
+                B[i] = V[0]
+            }
+        }
+        """,
+    )
+    assert "view V: f64[1]" in accepted(p, unsafe_set_dtype(p, block("a"), buffer("T"), "f64"))
+
+
+def test_element_types_that_are_refused():
+    with refused("MS366", "parameter"):
+        unsafe_set_dtype(CHAIN, block("b"), buffer("B"), "f64")
+    with refused("MS366", "`f31`"):
+        unsafe_set_dtype(CHAIN, block("a"), buffer("T"), "f31")
+    with refused("MS330", "does not write `T`"):
+        unsafe_set_dtype(CHAIN, block("b"), buffer("T"), "f64")
