@@ -189,6 +189,6 @@ FAMILY = Family(
         "specialize": _specialize,
         "pipeline": _pipeline,
     },
-    weights={"split": 7, "loop_partition": 2, "merge": 3, "fission": 3, "specialize": 2, "pipeline": 3},
-    programs=(stages_program, staged_program),
+    weights={"split": 7, "loop_partition": 2, "merge": 3, "fission": 3, "specialize": 2, "pipeline": 5},
+    programs=(stages_program, staged_program, staged_program),
 )
