@@ -65,6 +65,13 @@ _LIBRARY = (
         "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
     ),
     Native(
+        "std.tensor",
+        "tensorize_mapping",
+        "fn",
+        "Splits off, and brings inside, the loops of a block that an intrinsic can take, padding what does not divide; "
+        "gives the outermost of them, to tensorize.",
+    ),
+    Native(
         "std.tiling",
         "multi_level",
         "rule",

@@ -27,12 +27,17 @@ from mslang.transform.unify import Mismatch, Side
 
 
 class Tiled(msgspec.Struct, frozen=True):
-    """A loop of the block and what the instruction runs over of it, in the order of the description's loops."""
+    """A loop of the block and what the instruction runs over of it, in the order of the description's loops.
+
+    `axis` is the axis that it is the innermost loop of; `whole`: it runs over just the extent, and is not split;
+    `divides`: it surely runs over whole tiles.
+    """
 
     loop: LoopRef
     extent: Expr
+    axis: str
     whole: bool
-    """The loop runs over just that, so it need not be split."""
+    divides: bool
 
 
 def tensorize_mapping(program: Program, block: BlockRef, intrin: Intrin) -> tuple[Tiled, ...]:
@@ -41,7 +46,13 @@ def tensorize_mapping(program: Program, block: BlockRef, intrin: Intrin) -> tupl
     Raises:
         ScheduleError: MS382, there are none; the reason says which loop of the description has no counterpart.
     """
-    return _found(program, block, intrin, "tensorize_mapping")
+    return _found(program, block, intrin, "tensorize_mapping", exact=False)
+
+
+def padding_for(program: Program, block: BlockRef, found: Sequence[Tiled]) -> tuple[int, ...]:
+    """What `pad_einsum` is to make multiples of, one number an axis, so that all loops run over whole tiles."""
+    wanted = {t.axis: int(t.extent.value) for t in found if isinstance(t.extent, Const)}
+    return tuple(wanted.get(a.name, 1) for a in block_at(block_path(program, block, "tensorize_mapping")).axes)
 
 
 def tiled(program: Program, block: BlockRef, intrin: Intrin, primitive: str) -> Outcome:
@@ -74,7 +85,9 @@ class _Pair(msgspec.Struct, frozen=True):
     found: tuple[Expr, ...]
 
 
-def _found(program: Program, block: BlockRef, intrin: Intrin, primitive: str) -> tuple[Tiled, ...]:
+def _found(
+    program: Program, block: BlockRef, intrin: Intrin, primitive: str, *, exact: bool = True
+) -> tuple[Tiled, ...]:
     path = block_path(program, block, primitive)
 
     def nothing(why: str) -> Exception:
@@ -104,7 +117,7 @@ def _found(program: Program, block: BlockRef, intrin: Intrin, primitive: str) ->
             if bad is None
             else f"no axis has the place of the description's loop `{bad.var}` in all operands"
         )
-    return tuple(_tile(program, path, s, chosen[s.var], nothing) for s in loops)
+    return tuple(_tile(path, s, chosen[s.var], nothing, exact) for s in loops)
 
 
 def _paired(t: object, d: object, pairs: list[_Pair]) -> bool:
@@ -182,7 +195,7 @@ def _coefficient(e: Expr, name: str) -> Expr:
     return Const(-1) if terms is None else terms.get(name, ZERO)
 
 
-def _tile(program: Program, path: Path, wanted: For, axis: str, nothing: Callable[[str], Exception]) -> Tiled:
+def _tile(path: Path, wanted: For, axis: str, nothing: Callable[[str], Exception], exact: bool) -> Tiled:
     """The innermost loop of an axis, which must run over whole tiles."""
     found = axis_loops(path, axis)
     if not found:
@@ -191,9 +204,10 @@ def _tile(program: Program, path: Path, wanted: For, axis: str, nothing: Callabl
     binding = next(a.binding for a in block_at(path).axes if a.name == axis)
     if not arith.equal(_coefficient(binding, loop.var), ONE):
         raise nothing(f"loop `{loop.var}`, the innermost of axis `{axis}`, does not step by 1")
-    if not arith.equal(arith.mod(loop.extent, wanted.extent), ZERO):
+    divides = arith.equal(arith.mod(loop.extent, wanted.extent), ZERO)
+    if exact and not divides:
         raise nothing(
             f"loop `{loop.var}` of axis `{axis}` runs {print_expr(loop.extent)} times, which is not surely a multiple "
             f"of {print_expr(wanted.extent)}; pad_einsum makes it one"
         )
-    return Tiled(LoopRef(loop.var), wanted.extent, arith.equal(loop.extent, wanted.extent))
+    return Tiled(LoopRef(loop.var), wanted.extent, axis, arith.equal(loop.extent, wanted.extent), divides)
