@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
             "copy GB/s": round(limits.bandwidth / 1e9, 1),
         }
     parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in _PARTS]
+    added = _added()
     if args.json:
         emit(
             {
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
                 **machine,
                 "features": target.features,
                 "parts": {module: found for _, module, _, _, found in parts},
+                "added": [{"name": n, "kind": k, "package": p, "state": s} for n, k, p, s in added],
             }
         )
         return DONE
@@ -78,7 +80,24 @@ def run(args: argparse.Namespace) -> int:
             ],
         )
     )
+    if added:
+        print()
+        print(table(("added by packages", "is a", "package", "state"), added))
     return DONE
+
+
+def _added() -> list[tuple[str, str, str, str]]:
+    """What installed packages add: name, what it is, package, and whether it could be loaded."""
+    from mslang.ir.reducers import Reducer
+    from mslang.ops.discovery import REDUCERS, extensions
+    from mslang.transform.registries import REGISTRY
+
+    kinds = (("primitive", REGISTRY.installed()), ("reducer", extensions(REDUCERS, Reducer)))
+    return [
+        (e.name, kind, e.package, "loaded" if e.problem is None else f"{e.problem.message}: {e.problem.why}")
+        for kind, found in kinds
+        for e in found
+    ]
 
 
 def _version(module: str) -> str | None:

@@ -9,33 +9,21 @@ A package registers one by an entry point of the group `mslang.reducers` that na
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
 
 from mslang.ir.reducers import BUILTIN, Extreme, Match, Reducer, combined, identity_of, match_reducer, new, so_far
-
-GROUP = "mslang.reducers"
-"""The group of entry points that name reducers."""
+from mslang.ops.discovery import REDUCERS, extensions
 
 
 @cache
 def known_reducers() -> tuple[Reducer, ...]:
-    """The built-in reducers, then those of installed packages in the order of their names.
-
-    Raises:
-        TypeError: an entry point names something else.
-    """
-    found: list[Reducer] = list(BUILTIN)
-    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
-        reducer = point.load()
-        if not isinstance(reducer, Reducer):
-            raise TypeError(f"entry point {point.name!r} of {GROUP} names no Reducer: {reducer!r}")
-        found.append(reducer)
-    return tuple(found)
+    """The built-in reducers, then those of installed packages in the order of their names; one that cannot be loaded
+    is left out (`mslang env` says why)."""
+    own = (e.value for e in extensions(REDUCERS, Reducer))
+    return (*BUILTIN, *(r for r in own if isinstance(r, Reducer)))
 
 
 __all__ = [
     "BUILTIN",
-    "GROUP",
     "Extreme",
     "Match",
     "Reducer",

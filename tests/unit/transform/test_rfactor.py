@@ -3,6 +3,7 @@
 import pytest
 
 from mslang.backend.reference.interpret import run
+from mslang.diagnostics import problem
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, PerfectTile, Symbol
 from mslang.ir.print import print_program
@@ -10,6 +11,7 @@ from mslang.ir.program import Program
 from mslang.ir.reducers import BUILTIN, Reducer, combined, match_reducer, new, so_far
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, path_to_block
+from mslang.ops.discovery import Extension
 from mslang.sema.program import parse_program
 from mslang.transform.compute_location import compute_at
 from mslang.transform.kinds import parallel, vectorize
@@ -266,29 +268,17 @@ def test_a_reducer_of_ones_own():
     assert text(combined(mine, [Const(2)], [Const(3)])[0]) == "(2 + 3) + (2 * 3)"
 
 
-class Point:
-    """Stands for an entry point of an installed package."""
-
-    def __init__(self, name: str, value: object) -> None:
-        self.name, self.value = name, value
-
-    def load(self) -> object:
-        return self.value
-
-
 def test_packages_register_reducers(monkeypatch):
     joined = Binary("+", Binary("+", so_far(0), new(0)), Binary("*", so_far(0), new(0)))
     mine = Reducer("joined", (0,), (joined,))
-    monkeypatch.setattr("mslang.transform.reducers.entry_points", lambda group: [Point("joined", mine)])
+    installed = [Extension("joined", "mine", mine), Extension("broken", "other", problem=problem("MS212", "broken"))]
+    monkeypatch.setattr("mslang.transform.reducers.extensions", lambda group, kind: tuple(installed))
     found = known_reducers.__wrapped__()
     assert found == (*BUILTIN, mine)
     monkeypatch.setattr("mslang.transform.rfactor.known_reducers", lambda: found)
     p = parse_program("""program p(W: i32[4, 6], out S: i32[4]) {
         block s[i: 4 | k: 6] { init { S[i] = 0 } let y = W[i, k] S[i] = S[i] + y + S[i] * y } }""")
     same(p, rfactor(tiled(p, None, 4), loop("k_1")).program)
-    monkeypatch.setattr("mslang.transform.reducers.entry_points", lambda group: [Point("joined", 3)])
-    with pytest.raises(TypeError, match=r"'joined' of mslang\.reducers"):
-        known_reducers.__wrapped__()
 
 
 # ------------------------------------------------------------------ what it refuses: blocks and loops
