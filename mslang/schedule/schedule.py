@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mslang.diagnostics import Diagnostic, ScheduleError, problem
 from mslang.ir.expr import Symbol, Var
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
 from mslang.schedule import methods, values
@@ -243,6 +244,25 @@ class Schedule(Methods):
         """An index map from a Python function over sizes."""
         params = tuple(inspect.signature(f).parameters)
         return values.index_map(params, [unwrap(x) for x in f(*(Size(Var(p)) for p in params))])
+
+    def tensorize_mapping(self, block: Handle, intrin: str | Intrin) -> Handle:
+        """Split off, and bring inside, the loops of a block that an intrinsic can take, padding what does not divide.
+
+        The trace holds the primitives that this takes.
+
+        Args:
+            block: the block.
+            intrin: the intrinsic, its name in the library (`std.cpu.dot.u8s8_vnni`), or the text of its item.
+
+        Returns:
+            The outermost of the tile's loops, to tensorize.
+
+        Raises:
+            ScheduleError: MS382, no loops of the block can be taken.
+        """
+        from mslang.schedule.rules.mapping import map_loops
+
+        return map_loops(self.session, block, intrin)
 
     # ------------------------------------------------------------------ primitives
     def apply(self, op: str, *args: object, names: Sequence[str | None] = (), **kwargs: object) -> tuple[Handle, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import Const
 from mslang.ir.intrin import Intrin
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import resolved
@@ -48,7 +49,8 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
     for t in found:
         loop = session.handles.handle(t.loop)
         if not t.whole:
-            made = session.call("split", (loop, (None, t.extent)), {})
+            size = t.extent.value if isinstance(t.extent, Const) else t.extent
+            made = session.call("split", (loop, (None, size)), {})
             assert isinstance(made, tuple)
             loop = made[1]
         inner.append(loop)
