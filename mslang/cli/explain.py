@@ -19,21 +19,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the page."""
-    from mslang.ide.pages import code_pages, operation_page
+    from mslang.ide.pages import code_pages, library_page, library_pages, operation_page
     from mslang.transform.registries import REGISTRY
 
     pages = code_pages()
     if args.what is None:
         operations = REGISTRY.operations
-        for name, title in [(c, p.title) for c, p in pages.items()] + [(n, s.text) for n, s in operations.items()]:
+        for name, title in [(c, p.title) for c, p in pages.items()] + [
+            *((n, s.text) for n, s in operations.items()),
+            *((n, p.title) for n, p in library_pages().items()),
+        ]:
             emit({"kind": "page", "name": name, "title": title}) if args.json else print(f"{name:24} {title}")
         return DONE
-    page = pages.get(args.what.upper()) or operation_page(args.what)
+    page = pages.get(args.what.upper()) or operation_page(args.what) or library_page(args.what)
     if page is None:
         reason = REGISTRY.problem(args.what)
         if reason is not None:
             raise MsError(reason)
-        near = difflib.get_close_matches(args.what, [*pages, *REGISTRY.operations], 3, 0.5)
+        near = difflib.get_close_matches(args.what, [*pages, *REGISTRY.operations, *library_pages()], 3, 0.5)
         raise MsError(
             problem(
                 "MS703",

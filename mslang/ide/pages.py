@@ -54,6 +54,27 @@ def operation_page(name: str, registry: Registry | None = None) -> Page | None:
     return Page(name, text.partition("\n")[0], f"# {name}\n\n`{signature.text}`\n\n{text}")
 
 
+def library_pages() -> dict[str, Page]:
+    """The pages of the functions, rules and targets of the library that are written in Python, by dotted name."""
+    from mslang.ops.library import LIBRARY
+    from mslang.sema.native import BUILTINS, MODULES
+
+    found: dict[str, Page] = {}
+    for native in (*BUILTINS.values(), *(n for names in MODULES.values() for n in names.values())):
+        signature = LIBRARY.get(native.address)
+        head = f"`{signature.text}`\n\n" if signature is not None else ""
+        used = f"\n\n`use {native.module}.{{{native.name}}}`" if native.module else ""
+        text = f"# {native.address}\n\n{head}{native.doc}{used}"
+        found[native.address] = Page(native.address, native.doc.partition(". ")[0], text)
+    return found
+
+
+def library_page(name: str) -> Page | None:
+    """The page of a function of the library, by its dotted name or the last part of it."""
+    pages = library_pages()
+    return pages.get(name) or next((p for n, p in pages.items() if n.rpartition(".")[2] == name), None)
+
+
 def operation_doc(name: str, registry: Registry) -> str:
     """The docstring of an operation, as written where it is implemented ("" if it has none)."""
     from mslang.schedule.schedule import Schedule

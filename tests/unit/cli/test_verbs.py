@@ -156,6 +156,7 @@ def test_everything_has_an_explanation(capsys: Captured) -> None:
         assert status("explain", name) == 0
         page = capsys.readouterr().out
         assert page.startswith(f"# {name}") and len(page.strip().splitlines()) >= 3, name
+    assert status("explain", "equiv") == status("explain", "std.cpu.auto_parallel") == 0
     assert status("explain", "spilt") == 1
     assert "did you mean split" in capsys.readouterr().err
 

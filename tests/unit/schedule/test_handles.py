@@ -86,6 +86,32 @@ def test_checker_and_interpreter_agree(op):
     assert text[ran.notes[0].span.start : ran.notes[0].span.end] == shown.partition(" = ")[2]
 
 
+NESTED = """program p(A: f32[8], out B: f32[8], out C: f32[8]) {
+    for i in 8 {
+        block a[x: 8 = i] { B[x] = A[x] }
+        block b[x: 8 = i] { C[x] = A[x] }
+    }
+}
+"""
+EPILOGUE = """program p(A: f32[8, 8], bias: f32[8], out B: f32[8]) {
+    alloc T: f32[8]
+    block s[x: 8 | k: 8] { T[x] += A[x, k] }
+    block e[x: 8] { B[x] = T[x] + bias[x] }
+}
+"""
+
+
+def test_fission_and_epilogues_consume_too():
+    s = ms.Schedule(ms.parse_program(NESTED))
+    (i,) = s.loops(s.get("a"))
+    s.fission(i, s.get("a"), names=["first", "rest"])
+    assert dead(lambda: s.unroll(i)).help == "use what stands in its place: `first`, `rest`"
+    s = ms.Schedule(ms.parse_program(EPILOGUE))
+    e = s.get("e")
+    s.fuse_reduction_epilogue(s.get("s"), e)
+    assert "`fuse_reduction_epilogue(…)`" in dead(lambda: s.loops(e)).why
+
+
 def test_the_checker_follows_chains():
     text = PROGRAM + (
         "schedule s for p {\n    let i = a.i\n    let x, y = i.split([_, 8])\n"
