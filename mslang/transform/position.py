@@ -123,8 +123,12 @@ def scope_body(program: Program, path: Path) -> tuple[Stmt, ...]:
 
 
 def same_scope(a: Path, b: Path) -> bool:
-    """Do the last statements of two paths stand in one scope?"""
-    return scope_block(a) is scope_block(b)
+    """Do the last statements of two paths stand in one scope? (A block's init and its body are two.)"""
+    scope, other = scope_block(a), scope_block(b)
+    if scope is None or scope is not other:
+        return scope is other
+    firsts = (within_scope(a)[0], within_scope(b)[0])
+    return any(all(any(s is first for s in body) for first in firsts) for body in bodies(scope))
 
 
 def leaves(*stmts: Stmt) -> tuple[Block, ...]:
