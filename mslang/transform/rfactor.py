@@ -86,7 +86,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     Source: TVM rfactor
     """
     above = loop_path(program, loop, PRIMITIVE)
-    path = only_block(program, above)
+    path = only_block(above)
     old, top = block_at(path), loop_at(above)
     require_plain(program, path, top)
     chain = loops_above(path)

@@ -16,7 +16,7 @@ from mslang.transform.position import block_at, leaves, loop_at, ranges_above
 PRIMITIVE = "rfactor"
 
 
-def only_block(program: Program, above: Path) -> Path:
+def only_block(above: Path) -> Path:
     """The path to the one block under a loop."""
     blocks = leaves(above[-1])
     if len(blocks) != 1:
