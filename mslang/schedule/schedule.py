@@ -110,7 +110,16 @@ class Schedule(Methods):
         address: str | None = None,
         decision: Sequence[int] | None = None,
     ) -> Tile:
-        """Draw `n` factors of a loop's extent, the innermost at most `max_inner`."""
+        """Draw `n` factors that multiply to a loop's extent, outermost first, the innermost at most `max_inner`.
+
+        Args:
+            loop: the loop to be tiled.
+            n: how many factors.
+            max_inner: the most that the innermost may be (None: anything).
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         return self._tile("perfect_tile", (loop, n, max_inner), name, address, decision)
 
     def tile(
@@ -123,7 +132,16 @@ class Schedule(Methods):
         address: str | None = None,
         decision: Sequence[int | None] | None = None,
     ) -> Tile:
-        """Draw `n` sizes that cover a loop's extent, divisors or not."""
+        """Draw `n` sizes that cover a loop's extent, divisors or not; the outermost is what the others leave.
+
+        Args:
+            loop: the loop to be tiled.
+            n: how many sizes.
+            max_inner: the most that the innermost may be (None: anything).
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         return self._tile("tile", (loop, n, max_inner), name, address, decision)
 
     def partitioned_tile(
@@ -137,7 +155,17 @@ class Schedule(Methods):
         address: str | None = None,
         decision: Sequence[int] | None = None,
     ) -> Tile:
-        """Draw `n` factors of which those from `at` on multiply to a multiple of `factor`."""
+        """Draw `n` factors of a loop's extent of which those from `at` on multiply to a multiple of `factor`.
+
+        Args:
+            loop: the loop to be tiled.
+            n: how many factors.
+            at: the first of the inner factors, counted from 0.
+            factor: what the product of the inner factors is a multiple of.
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         return self._tile("partitioned_tile", (loop, n, at, factor), name, address, decision)
 
     def choose(
@@ -149,7 +177,15 @@ class Schedule(Methods):
         address: str | None = None,
         decision: Value | None = None,
     ) -> object:
-        """Draw one of some values: an integer as a size, anything else as structure."""
+        """Draw one of some values: integers give a size, anything else is structure.
+
+        Args:
+            values: what to choose from.
+            weights: how likely each is (default: all alike).
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         return self.sample("choose", values, weights, name=name, address=address, decision=decision)
 
     def uniform(
@@ -161,7 +197,15 @@ class Schedule(Methods):
         address: str | None = None,
         decision: int | None = None,
     ) -> SizeLike:
-        """Draw an integer, `lo <= value < hi`."""
+        """Draw an integer, `lo <= value < hi`.
+
+        Args:
+            lo: the least.
+            hi: what it stays below.
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         found = self.sample("uniform", lo, hi, name=name, address=address, decision=decision)
         assert isinstance(found, int | Size)
         return found
@@ -169,7 +213,14 @@ class Schedule(Methods):
     def permute(
         self, values: Sequence[Handle], *, name: str, address: str | None = None, decision: Sequence[int] | None = None
     ) -> tuple[Handle, ...]:
-        """Draw an order."""
+        """Draw an order of some things; the order is structure.
+
+        Args:
+            values: what to put in order: loops, for `reorder`.
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         found = self.sample("permute", values, name=name, address=address, decision=decision)
         assert isinstance(found, tuple)
         return found
@@ -182,7 +233,14 @@ class Schedule(Methods):
         address: str | None = None,
         decision: str | None = None,
     ) -> Location:
-        """Draw where a block is computed: `inline`, `root` or `at(loop)`."""
+        """Draw where a block is computed: `inline`, `root` or `at(loop)`, of those that are legal. It is structure.
+
+        Args:
+            block: the block; `compute_at` and `reverse_compute_at` take the place that is drawn.
+            name: what the result is called: the binder of a `let`.
+            address: the decision's address (default: the name).
+            decision: the value that it is pinned to (default: drawn from the seed).
+        """
         found = self.sample("compute_location", block, name=name, address=address, decision=decision)
         assert isinstance(found, Location)
         return found
