@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Region, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute, walk
-from mslang.transform.cover import Box, cuts_only_outside, image
+from mslang.transform.cover import cuts_only_outside
 from mslang.transform.initial import init_nest
 from mslang.transform.instances import loops_beyond_spatial, runs_once
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
@@ -31,7 +31,6 @@ from mslang.transform.position import (
     same_scope,
     scope_path,
     taken_names,
-    whole_box,
 )
 from mslang.transform.rewrite import put, tidy
 
@@ -329,28 +328,14 @@ def _without_init(block: Block) -> Block:
 
 
 def _with_regions(program: Program, block: Block) -> Block:
-    """The block with its regions, which hold no more than the blocks inside can touch at all."""
-    buffers = all_buffers(program)
-    reads, writes = infer_regions(block, buffers)
+    """The block with its regions, in normal form."""
+    reads, writes = infer_regions(block, all_buffers(program))
     ranges = axis_ranges(block)
-    small = leaves(*block.body)
 
-    def within(r: Region, regions: Callable[[Block], tuple[Region, ...]]) -> Region:
-        reached: Box | None = None
-        for b in small:
-            for own in regions(b):
-                if own.buffer == r.buffer:
-                    box = image(b, own)
-                    whole = whole_box(buffers[r.buffer])
-                    reached = box if reached is None else arith.union_box(reached, box, whole)
-        box = r.ranges if reached is None else arith.intersect_box(r.ranges, reached, ranges)
-        return Region(r.buffer, tuple(Range(tidy(x.start, ranges), arith.simplify(x.extent, ranges)) for x in box))
+    def tidied(r: Region) -> Region:
+        return Region(r.buffer, tuple(Range(tidy(d.start, ranges), arith.simplify(d.extent, ranges)) for d in r.ranges))
 
-    return replace(
-        block,
-        reads=tuple(within(r, lambda b: b.reads) for r in reads),
-        writes=tuple(within(r, lambda b: b.writes) for r in writes),
-    )
+    return replace(block, reads=tuple(map(tidied, reads)), writes=tuple(map(tidied, writes)))
 
 
 # ------------------------------------------------------------------ several blocks
