@@ -25,13 +25,16 @@ def inferred_init(body: tuple[Stmt, ...], axes: tuple[Axis, ...], started: froze
     reduced = {a.name for a in axes if a.kind == "reduce"}
     if not reduced:
         return None
-    found: dict[tuple[str, tuple[Expr, ...]], Stmt] = {}
     stores = _stores(body, {})
+    together = _of_several(body, stores, axes, started)
+    if together is not None:
+        return together
+    found: dict[tuple[str, tuple[Expr, ...]], Stmt] = {}
     for s in stores:
         update = update_of(s)
         if update is not None and _is_started(s, axes, reduced, started):
             found.setdefault((s.buffer, s.indices), Store(s.buffer, s.indices, identity(update.op, update.dtype)))
-    return tuple(found.values()) or _of_several(body, stores, axes, started)
+    return tuple(found.values()) or None
 
 
 def _of_several(

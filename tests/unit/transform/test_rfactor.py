@@ -233,8 +233,9 @@ def test_the_place_of_the_greatest(value, name):
 
 
 @pytest.mark.parametrize("keep", [FIRST, "best[i] >= A[i, k]"])
-def test_what_several_buffers_start_from_is_inferred(keep):
-    assert parse_program(best_text(keep, GREATEST, "")) == best(keep, GREATEST)
+@pytest.mark.parametrize("value", [GREATEST, "max(best[i], A[i, k])"])
+def test_what_several_buffers_start_from_is_inferred(keep, value):
+    assert parse_program(best_text(keep, value, "")) == best(keep, value)
 
 
 def test_the_place_of_the_least():
