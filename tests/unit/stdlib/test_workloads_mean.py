@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,7 +153,7 @@ def quantized_gemm(a: Arrays) -> np.ndarray:
     return np.clip(scaled + 128, 0, 255)
 
 
-CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray]], ...] = (
+CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray | tuple[np.ndarray, ...]]], ...] = (
     ("conv1d", "conv1d_nlc", {"L": 13, "CI": 3, "CO": 5, "STRIDE": 2, "PAD": 2, "DILATION": 2}, conv1d),
     ("conv2d", "conv2d_nhwc", {"H": 9, "W": 8, "CI": 3, "CO": 4, "STRIDE": 2, "PAD": 2, "DILATION": 2}, conv2d),
     ("conv2d_nchw", "conv2d_nchw", {"H": 9, "W": 8, "CI": 3, "CO": 4, "STRIDE": 2}, conv2d_nchw),
@@ -178,6 +177,9 @@ CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray]], ..
     ("layer_norm", "layer_norm", {"M": 3, "N": 7}, layer_norm),
     ("transpose", "transpose", {"M": 3, "N": 5}, lambda a: a["A"].T),
     ("norm", "matrix_norm", {"B": 2, "M": 3, "N": 4}, lambda a: np.sqrt((a["A"] ** 2).sum((1, 2)))),
+    ("reduce", "row_sum", {"M": 3, "N": 7}, lambda a: a["X"].sum(1)),
+    ("reduce", "row_max", {"M": 3, "N": 7}, lambda a: a["X"].max(1)),
+    ("reduce", "argmax", {"M": 3, "N": 7}, lambda a: (a["X"].argmax(1), a["X"].max(1))),
     ("scan", "cumulative_sum", {"M": 3, "N": 6}, lambda a: np.cumsum(a["X"], 1)),
     ("quantized_gemm", "quantized_gemm", {"M": 4, "N": 5, "K": 20}, quantized_gemm),
 )
@@ -185,13 +187,16 @@ CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray]], ..
 
 @pytest.mark.parametrize(("file", "name", "sizes", "meaning"), CASES, ids=[c[1] for c in CASES])
 def test_a_workload_computes_what_numpy_computes(
-    file: str, name: str, sizes: dict[str, int], meaning: Callable[[Arrays], np.ndarray]
+    file: str, name: str, sizes: dict[str, int], meaning: Callable[[Arrays], np.ndarray | tuple[np.ndarray, ...]]
 ) -> None:
     program = small(file, name, **sizes)
     given = drawn(program)
     got = interpret.run(program, given)
-    output = program.params[-1].buffer.name
-    np.testing.assert_allclose(got[output].astype(np.float64), meaning(given), rtol=1e-4, atol=1e-5)
+    found = meaning(given)
+    wanted = found if isinstance(found, tuple) else (found,)
+    outputs = [p.buffer.name for p in program.params if p.direction == "out"][-len(wanted) :]
+    for output, want in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(got[output].astype(np.float64), want, rtol=1e-4, atol=1e-5)
 
 
 def test_no_workload_is_left_out() -> None:

@@ -1,0 +1,1 @@
+"""What this project makes of the schedule tests in a checkout of TVM."""

@@ -1,0 +1,125 @@
+"""Whether a program that this project made is the one that TVM's test expects: by form, or else by meaning."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+
+from benchmarks.tvm_suite.reading import NotPortable
+from mslang.backend.llvm.compile import compile
+from mslang.backend.reference import interpret
+from mslang.diagnostics import MsError
+from mslang.ir.arith import substitute_symbols
+from mslang.ir.equal import alpha_equal
+from mslang.ir.expr import Const, DynamicRange, Symbol
+from mslang.ir.program import For, Program
+from mslang.ir.visit import map_program_exprs, walk
+from mslang.lower.lower import lower
+from mslang.runtime.arrays import sparse_integers
+from mslang.runtime.kernel import load
+from mslang.runtime.linker import Linker
+from mslang.target.detect import host
+from mslang.tune.verification import make_arguments
+
+Arrays = dict[str, np.ndarray]
+MOST_STEPS = 3_000_000
+"""A program of more iterations is not interpreted."""
+DYNAMIC = 8
+"""What a size that is known only at the call is taken to be."""
+
+
+class Verdicts:
+    """What came of the claims of one test."""
+
+    def __init__(self) -> None:
+        self.same_form = self.same_meaning = self.different = self.refusals = self.accepted = 0
+        self.why: list[str] = []
+
+    def compare(self, theirs: Program, ours: Program) -> None:
+        """Note how a program made here compares with the one expected."""
+        try:
+            if alpha_equal(theirs, ours):
+                self.same_form += 1
+                return
+        except MsError:
+            pass
+        reason = why_different(theirs, ours)
+        if reason is None:
+            self.same_meaning += 1
+        else:
+            self.different += 1
+            self.why.append(reason)
+
+
+def why_different(theirs: Program, ours: Program) -> str | None:
+    """None if two programs compute the same of the same arguments, by position."""
+    theirs, ours = _sized(theirs), _sized(ours)
+    shapes = [[(p.buffer.dtype, p.buffer.shape) for p in program.params] for program in (theirs, ours)]
+    if shapes[0] != shapes[1]:
+        return "the parameters differ"
+    given = _inputs(ours)
+    want = _run(theirs, {p.buffer.name: given[q.buffer.name] for p, q in zip(theirs.params, ours.params, strict=True)})
+    got = _run(ours, given)
+    for p, q in zip(theirs.params, ours.params, strict=True):
+        a, b = want[p.buffer.name], got[q.buffer.name]
+        if not np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-3, equal_nan=True):
+            return f"`{q.buffer.name}` differs"
+    return None
+
+
+def _sized(program: Program) -> Program:
+    values = {s.name: _size(s) for s in program.dynamic if isinstance(s, Symbol)}
+    done = map_program_exprs(program, lambda e: substitute_symbols(e, values)) if values else program
+    return msgspec.structs.replace(done, dynamic=())
+
+
+def _size(symbol: Symbol) -> int:
+    match symbol.domain:
+        case DynamicRange(lo=lo, hi=hi, multiple=multiple):
+            return min(max(lo, DYNAMIC * multiple), hi // multiple * multiple)
+    return DYNAMIC
+
+
+def _inputs(program: Program) -> Arrays:
+    given: Arrays = {}
+    for k, p in enumerate(program.params):
+        shape = tuple(int(n.value) for n in p.buffer.shape if isinstance(n, Const))
+        given[p.buffer.name] = sparse_integers(shape, p.buffer.dtype, k, density=0.5)
+    return given
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Linker:
+    return Linker(workers=1)
+
+
+def _run(program: Program, given: Arrays) -> Arrays:
+    arrays = {n: a.copy() for n, a in given.items()}
+    try:
+        made = compile(lower(program, host()), host())
+    except MsError:
+        return _interpreted(program, arrays)
+    kernel = load(made.object, made.signature, _linker())
+    bound = make_arguments(program, arrays)
+    kernel.bind(**bound).run()
+    return {p.buffer.name: bound[p.buffer.name] for p in program.params}
+
+
+def _interpreted(program: Program, arrays: Arrays) -> Arrays:
+    if _steps(program) > MOST_STEPS:
+        raise NotPortable("too large to be interpreted, and not for a CPU")
+    inputs = {p.buffer.name: arrays[p.buffer.name] for p in program.params if p.direction != "out"}
+    return arrays | interpret.run(program, inputs, check=False)
+
+
+def _steps(program: Program) -> int:
+    def steps(s: object) -> int:
+        inner = sum(steps(x) for x in getattr(s, "body", ()))
+        if isinstance(s, For):
+            return max(inner, 1) * (int(s.extent.value) if isinstance(s.extent, Const) else DYNAMIC)
+        return inner + 1
+
+    return sum(steps(s) for s in program.body) if any(True for _ in walk(program.body)) else math.inf  # type: ignore[return-value]

@@ -1,0 +1,147 @@
+"""Test files of TVM taken apart: their programs are read as TVMScript, their test functions run against stand-ins.
+
+Nothing of TVM is imported. A function or class marked as TVMScript becomes a `Script`, read when it is first used; what
+a file imports becomes the stand-ins of `standins.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mslang.diagnostics import MsError
+from mslang.interop import tvmscript
+from mslang.ir.program import Program
+
+STOOD_IN = ("tvm", "tvm_ffi", "pytest")
+MARKS = ("prim_func", "ir_module")
+
+
+class NotPortable(Exception):
+    """A test needs something of TVM itself, or a program that is not read; the text says what."""
+
+
+class Whatever:
+    """What a test asks of TVM's own objects: it answers anything, and is true."""
+
+    def __getattr__(self, name: str) -> Whatever:
+        return self
+
+    def __call__(self, *args: object, **named: object) -> Whatever:
+        return self
+
+    def __getitem__(self, key: object) -> Whatever:
+        return self
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Script:
+    """A function (or a module of one) in TVMScript, with the names that its text may use."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def program(self) -> Program:
+        """The program.
+
+        Raises:
+            NotPortable: it cannot be read.
+        """
+        try:
+            return tvmscript.parse(self.text)[0]
+        except MsError as error:
+            raise NotPortable(f"not read: {error.diagnostic.message}") from error
+
+    @property
+    def blocks(self) -> Mapping[str, str]:
+        """What each block is called here, by its name in the text."""
+        found = tvmscript.read(self.text).functions
+        return found[0].blocks if found else {}
+
+    def __getitem__(self, name: str) -> Script:
+        return self
+
+    def __getattr__(self, name: str) -> Whatever:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Whatever()
+
+    def with_attr(self, *given: object) -> Script:
+        """The same: attributes of functions mean nothing here."""
+        return self
+
+
+class _Scripts(ast.NodeTransformer):
+    """Puts `Script("…")` in the place of what is marked as TVMScript, and drops imports of TVM."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.known = [s for s in tree.body if isinstance(s, ast.Import | ast.ImportFrom | ast.Assign)]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if _marked(node):
+            return self._script(node)
+        plain = [s for s in ast.walk(node) if isinstance(s, ast.Assign) and _is_plain(s.value)]
+        self.known, outer = [*self.known, *plain], self.known
+        self.generic_visit(node)
+        self.known = outer
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._script(node) if _marked(node) else node
+
+    def visit_Import(self, node: ast.Import) -> ast.AST | None:
+        return None if any(a.name.split(".")[0] in STOOD_IN for a in node.names) else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        return None if (node.module or "").split(".")[0] in STOOD_IN else node
+
+    def _script(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        text = ast.unparse(ast.Module([*self.known, node], []))
+        value = ast.Call(ast.Name("Script", ast.Load()), [ast.Constant(text)], [])
+        made = ast.copy_location(ast.Assign([ast.Name(node.name, ast.Store())], value), node)
+        return ast.fix_missing_locations(made)
+
+
+def _marked(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return any(mark in ast.unparse(d) for d in node.decorator_list for mark in MARKS)
+
+
+def _is_plain(e: ast.expr) -> bool:
+    return all(
+        isinstance(x, ast.Constant | ast.Tuple | ast.List | ast.Load | ast.UnaryOp | ast.USub) for x in ast.walk(e)
+    )
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """The names that a file's imports of TVM bind."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                module = getattr(node, "module", None) or names[0].name
+                if module.split(".")[0] in STOOD_IN:
+                    yield from (a.asname or a.name.split(".")[0] for a in names)
+
+
+def tests_of(path: Path, stand_in: Callable[[str], Any]) -> Mapping[str, Callable[..., None]]:
+    """The test functions of a file, ready to run with stand-ins for what it imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {n: stand_in(n) for n in imported(tree)} | {"Script": Script, "__name__": path.stem}
+    changed = ast.fix_missing_locations(_Scripts(tree).visit(tree))
+    for statement in changed.body:
+        try:
+            exec(compile(ast.Module([statement], []), str(path), "exec"), names)
+        except NotPortable:
+            continue
+    return {n: f for n, f in names.items() if n.startswith("test_") and callable(f)}

@@ -1,0 +1,381 @@
+"""TVM's `Schedule` as its tests call it, over this project's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
+from mslang.ir.expr import Const, Expr, Var
+from mslang.ir.index_map import IndexMap
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.schedule.handles import Handle
+from mslang.schedule.schedule import Schedule, Size
+from mslang.schedule.values import HOLE
+from mslang.transform.outcome import BlockRef
+
+DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
+
+
+class Result:
+    """The program that a schedule has come to."""
+
+    def __init__(self, schedule: TvmSchedule) -> None:
+        self.schedule = schedule
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self.schedule.own.program
+
+    def __getitem__(self, name: str) -> Result:
+        return self
+
+    def __getattr__(self, name: str) -> Whatever:
+        return Whatever()
+
+
+class TvmSchedule:
+    """A schedule with TVM's methods; handles are this project's, blocks may be named."""
+
+    def __init__(self, mod: Any, **options: object) -> None:
+        if not isinstance(mod, Script | Result):
+            raise NotPortable("the program is made by TVM")
+        self.script = mod if isinstance(mod, Script) else None
+        self.own = Schedule(mod.program)
+
+    @property
+    def mod(self) -> Result:
+        """The program so far."""
+        return Result(self)
+
+    @property
+    def trace(self) -> Whatever:
+        """TVM's trace object, of which nothing is asked here."""
+        return Whatever()
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotPortable(f"Schedule.{name}")
+
+    # ------------------------------------------------------------------ access
+    def get(self, *args: object) -> Whatever:
+        """TVM's statement behind a handle."""
+        return Whatever()
+
+    get_sref = show = state = remove_rv = work_on = get
+
+    def get_sblock(self, name: str, func_name: str | None = None) -> Handle:
+        """A block by its name."""
+        here = self.script.blocks if self.script else {}
+        there = {b.name for b in blocks_of(self.own.parametric.body)}
+        for base in sorted(here, key=len, reverse=True):
+            ours = name.replace(base, here[base], 1)
+            if name.startswith(base) and ours in there and (name == base or name not in there):
+                return self.own.get(ours)
+        return self.own.get(name)
+
+    get_block = get_sblock
+
+    def get_loops(self, block: Handle | str) -> list[Handle]:
+        """The loops around a block."""
+        return list(self.own.loops(self._block(block)))
+
+    def get_child_blocks(self, of: Handle) -> list[Handle]:
+        """The blocks directly under a loop or in a block."""
+        return list(self.own.children(of))
+
+    def get_producers(self, block: Handle | str) -> list[Handle]:
+        """The producers of a block."""
+        return list(self.own.producers(self._block(block)))
+
+    def get_consumers(self, block: Handle | str) -> list[Handle]:
+        """The consumers of a block."""
+        return list(self.own.consumers(self._block(block)))
+
+    def _block(self, block: Handle | str) -> Handle:
+        return self.get_sblock(block) if isinstance(block, str) else block
+
+    def _node(self, block: Handle) -> Block:
+        ref = self.own.session.handles.resolve(block)
+        assert isinstance(ref, BlockRef)
+        path = path_to_block(self.own.parametric, ref.name)
+        assert path is not None and isinstance(path[-1], Block)
+        return path[-1]
+
+    def _buffer(self, block: Handle, buffer: Any, access: str) -> Handle:
+        """A buffer by position among those read or written, by name, or by both."""
+        if isinstance(buffer, tuple | list):
+            access, buffer = buffer
+        if isinstance(buffer, str):
+            known = all_buffers(self.own.parametric)
+            return self.own.get(buffer if buffer in known else f"{buffer}_1")
+        node = self._node(block)
+        regions = node.reads if access == "read" else node.writes
+        if not 0 <= int(buffer) < len(regions):
+            raise _out_of_range(int(buffer))
+        return self.own.get(regions[int(buffer)].buffer)
+
+    def _map(self, given: Any, count: int) -> IndexMap:
+        if isinstance(given, IndexMap):
+            return given
+        several = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(given).parameters.values())
+        names = [f"i{k}" for k in range(count)] if several else list(inspect.signature(given).parameters)
+        keywords = [p.name for p in inspect.signature(given).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        plain = [Size(Var(n)) for n in names if n not in keywords][: len(names) - (len(keywords) if several else 0)]
+        found = given(*plain, **{n: Size(Var(n)) for n in keywords})
+        names = [*(str(s.expr.name) for s in plain if isinstance(s.expr, Var)), *keywords]
+        results: list[Expr] = []
+        for x in found if isinstance(found, list | tuple) else [found]:
+            if not isinstance(x, Size | int):
+                raise NotPortable("axis separators")
+            results.append(x.expr if isinstance(x, Size) else Const(int(x)))
+        return IndexMap(tuple(names), tuple(results))
+
+    def _rank(self, buffer: Handle) -> int:
+        ref = self.own.session.handles.resolve(buffer)
+        return len(all_buffers(self.own.parametric)[ref.name].shape)
+
+    def _do(self, op: str, *args: object, **named: object) -> Any:
+        made = self.own.apply(op, *args, **named)
+        return None if not made else made[0] if len(made) == 1 else list(made)
+
+    # ------------------------------------------------------------------ loops
+    def split(
+        self, loop: Handle, factors: Sequence[Any], preserve_unit_iters: bool = True, disable_predication: bool = False
+    ) -> list[Handle]:
+        """TVM's split."""
+        given = [HOLE if f is None else _size(f) for f in factors]
+        return list(self.own.apply("split", loop, given, disable_predication=disable_predication))
+
+    def loop_partition(self, loop: Handle, factors: Sequence[Any], preserve_unit_iters: bool = True) -> list[Handle]:
+        """TVM's loop_partition."""
+        return list(self.own.apply("loop_partition", loop, [HOLE if f is None else _size(f) for f in factors]))
+
+    def fuse(self, *loops: Handle, preserve_unit_iters: bool = True) -> Any:
+        """TVM's fuse."""
+        return self._do("fuse", *loops)
+
+    def merge(self, *loops: Handle) -> Any:
+        """TVM's merge."""
+        return self._do("merge", *loops)
+
+    def reorder(self, *loops: Handle) -> None:
+        """TVM's reorder."""
+        self._do("reorder", *loops)
+
+    def unroll(self, loop: Handle) -> None:
+        """TVM's unroll."""
+        self._do("unroll", loop)
+
+    def parallel(self, loop: Handle) -> None:
+        """TVM's parallel."""
+        self._do("parallel", loop)
+
+    def vectorize(self, loop: Handle) -> None:
+        """TVM's vectorize."""
+        self._do("vectorize", loop)
+
+    def bind(self, loop: Handle, axis: str) -> None:
+        """TVM's bind."""
+        self._do("bind", loop, axis)
+
+    def add_unit_loop(self, target: Handle | str) -> Any:
+        """TVM's add_unit_loop."""
+        return self._do("add_unit_loop", self._block(target))
+
+    # ------------------------------------------------------------------ caches
+    def _users(self, consumers: Any) -> list[Handle] | None:
+        if not consumers:
+            return None
+        return [self._block(b) for b in (consumers if isinstance(consumers, list | tuple) else [consumers])]
+
+    def cache_read(self, block: Any, read_buffer_index: Any, storage_scope: str, consumer_blocks: Any = None) -> Any:
+        """TVM's cache_read."""
+        b = self._block(block)
+        buffer = self._buffer(b, read_buffer_index, "read")
+        return self._do("cache_read", b, buffer, storage_scope, consumers=self._users(consumer_blocks))
+
+    def cache_write(self, block: Any, write_buffer_index: Any, storage_scope: str, consumer_blocks: Any = None) -> Any:
+        """TVM's cache_write."""
+        b = self._block(block)
+        buffer = self._buffer(b, write_buffer_index, "write")
+        return self._do("cache_write", b, buffer, storage_scope, consumers=self._users(consumer_blocks))
+
+    def cache_inplace(self, block: Any, read_buffer_index: Any, storage_scope: str) -> Any:
+        """TVM's cache_inplace."""
+        b = self._block(block)
+        return self._do("cache_inplace", b, self._buffer(b, read_buffer_index, "read"), storage_scope)
+
+    def cache_index(self, block: Any, storage_scope: str, cse_thresh: int = 0) -> Any:
+        """TVM's cache_index."""
+        return self._do("cache_index", self._block(block), storage_scope, threshold=cse_thresh)
+
+    def reindex(self, block: Any, buffer: Any) -> Any:
+        """TVM's reindex."""
+        b = self._block(block)
+        if isinstance(buffer, str):
+            return self._do("reindex", b, self._buffer(b, buffer, "read"))
+        return self._do("reindex", b, self._buffer(b, buffer, buffer[0]), access=buffer[0])
+
+    def reindex_cache_read(self, block: Any, read_buffer_index: Any, storage_scope: str, index_map: Any) -> Any:
+        """TVM's reindex_cache_read."""
+        b = self._block(block)
+        given = self._map(index_map, len(self._node(b).axes))
+        return self._do("reindex_cache_read", b, self._buffer(b, read_buffer_index, "read"), storage_scope, given)
+
+    def reindex_cache_write(self, block: Any, write_buffer_index: Any, storage_scope: str, index_map: Any) -> Any:
+        """TVM's reindex_cache_write."""
+        b = self._block(block)
+        given = self._map(index_map, len(self._node(b).axes))
+        return self._do("reindex_cache_write", b, self._buffer(b, write_buffer_index, "write"), storage_scope, given)
+
+    def read_at(self, loop: Handle, block: Any, read_buffer_index: Any, storage_scope: str) -> Any:
+        """TVM's read_at."""
+        b = self._block(block)
+        return self._do("read_at", b, loop, self._buffer(b, read_buffer_index, "read"), storage_scope)
+
+    def write_at(self, loop: Handle, block: Any, write_buffer_index: Any, storage_scope: str) -> Any:
+        """TVM's write_at."""
+        b = self._block(block)
+        return self._do("write_at", b, loop, self._buffer(b, write_buffer_index, "write"), storage_scope)
+
+    # ------------------------------------------------------------------ places
+    def compute_at(self, block: Any, loop: Handle, preserve_unit_loops: bool = False, index: int = -1) -> None:
+        """TVM's compute_at."""
+        self._do("compute_at", self._block(block), loop, index=index)
+
+    def reverse_compute_at(self, block: Any, loop: Handle, preserve_unit_loops: bool = False, index: int = -1) -> None:
+        """TVM's reverse_compute_at."""
+        self._do("reverse_compute_at", self._block(block), loop, index=index)
+
+    def compute_inline(self, block: Any) -> None:
+        """TVM's compute_inline."""
+        self._do("compute_inline", self._block(block))
+
+    def reverse_compute_inline(self, block: Any) -> None:
+        """TVM's reverse_compute_inline."""
+        self._do("reverse_compute_inline", self._block(block))
+
+    def fuse_reduction_epilogue(self, reduction: Any, epilogue: Any) -> None:
+        """TVM's fuse_reduction_epilogue."""
+        self._do("fuse_reduction_epilogue", self._block(reduction), self._block(epilogue))
+
+    # ------------------------------------------------------------------ reductions, blocks
+    def decompose_reduction(self, block: Any, loop: Handle) -> Any:
+        """TVM's decompose_reduction."""
+        return self._do("decompose_reduction", self._block(block), loop)
+
+    def rfactor(self, loop: Handle, factor_axis: int) -> Any:
+        """TVM's rfactor."""
+        return self._do("rfactor", loop, factor_axis)
+
+    def blockize(self, target: Any, preserve_unit_iters: bool = True) -> Any:
+        """TVM's blockize."""
+        given = [self._block(b) for b in target] if isinstance(target, list | tuple) else target
+        return self._do("blockize", given)
+
+    def reorder_block_iter_var(self, block: Any, new_order: Sequence[int]) -> None:
+        """TVM's reorder_block_iter_var."""
+        self._do("reorder_block_iter_var", self._block(block), list(new_order))
+
+    def get_output_blocks(self, scope: Any) -> list[Handle]:
+        """The blocks that write what is not allocated here."""
+        first = blocks_of(self.own.parametric.body)[0].name
+        found = self.own.ask("output_blocks", self.own.get(first))
+        return list(found) if isinstance(found, tuple) else []
+
+    # ------------------------------------------------------------------ notes, memory, layout
+    def annotate(self, target: Any, ann_key: str, ann_val: Any) -> None:
+        """TVM's annotate."""
+        if isinstance(ann_val, dict):
+            raise NotPortable("an annotation that is a dictionary")
+        self._do("annotate", self._block(target), ann_key, _size(ann_val))
+
+    def unannotate(self, target: Any, ann_key: str) -> None:
+        """TVM's unannotate."""
+        self._do("unannotate", self._block(target), ann_key)
+
+    def storage_align(self, block: Any, buffer_index: Any, axis: int, factor: int, offset: int) -> None:
+        """TVM's storage_align."""
+        b = self._block(block)
+        self._do("storage_align", b, axis, factor, offset, buffer=self._buffer(b, buffer_index, "write"))
+
+    def set_scope(self, block: Any, buffer_index: Any, storage_scope: str) -> None:
+        """TVM's set_scope."""
+        b = self._block(block)
+        self._do("set_scope", b, self._buffer(b, buffer_index, "write"), storage_scope)
+
+    def unsafe_set_dtype(self, block: Any, buffer_index: Any, dtype: str) -> None:
+        """TVM's unsafe_set_dtype."""
+        b = self._block(block)
+        letters = dtype.rstrip("0123456789")
+        given = DTYPES[letters] + dtype[len(letters) :]
+        self._do("unsafe_set_dtype", b, self._buffer(b, buffer_index, "write"), given)
+
+    def unsafe_hide_buffer_access(self, block: Any, buf_type: str, buf_index_array: Sequence[int]) -> None:
+        """TVM's unsafe_hide_buffer_access."""
+        b = self._block(block)
+        self._do("unsafe_hide_buffer_access", b, buf_type, [self._buffer(b, k, buf_type) for k in buf_index_array])
+
+    def rolling_buffer(self, block: Any, write_buffer_index: Any) -> None:
+        """TVM's rolling_buffer."""
+        b = self._block(block)
+        self._do("rolling_buffer", b, self._buffer(b, write_buffer_index, "write"))
+
+    def transform_layout(
+        self,
+        block: Any,
+        buffer: Any,
+        index_map: Any,
+        pad_value: Any = None,
+        *,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """TVM's transform_layout."""
+        b = self._block(block)
+        found = self._buffer(b, buffer, "write")
+        if callable(pad_value):
+            raise NotPortable("a pad value that is a function")
+        given = self._map(index_map, self._rank(found))
+        self._do("transform_layout", b, found, given, pad=pad_value, assume_injective=assume_injective_transform)
+
+    def transform_block_layout(self, block: Any, index_map: Any) -> None:
+        """TVM's transform_block_layout."""
+        b = self._block(block)
+        self._do("transform_block_layout", b, self._map(index_map, len(self._node(b).axes)))
+
+    def pad_einsum(self, block: Any, padding: Sequence[int]) -> None:
+        """TVM's pad_einsum."""
+        self._do("pad_einsum", self._block(block), list(padding))
+
+    def decompose_padding(self, block: Any, loop: Handle) -> Any:
+        """TVM's decompose_padding."""
+        return self._do("decompose_padding", self._block(block), loop)
+
+    def sample_perfect_tile(self, loop: Handle, n: int, max_innermost_factor: int = 16, decision: Any = None) -> Any:
+        """TVM's sample_perfect_tile."""
+        name = f"t{len(self.own.session.instructions)}"
+        cap = None if max_innermost_factor < 0 else max_innermost_factor
+        return list(self.own.perfect_tile(loop, n, cap, name=name, decision=decision))
+
+    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: Any = None) -> Any:
+        """TVM's sample_categorical."""
+        name = f"c{len(self.own.session.instructions)}"
+        chosen = None if decision is None else candidates[decision]
+        return self.own.choose(list(candidates), list(probs), name=name, decision=chosen)
+
+    def enter_postproc(self) -> None:
+        """TVM's enter_postproc."""
+        self.own.enter_postproc()
+
+
+def _size(value: Any) -> Any:
+    return int(value) if isinstance(value, Const) else value
+
+
+def _out_of_range(index: int) -> Exception:
+    from mslang.diagnostics import ScheduleError, problem
+
+    return ScheduleError(problem("MS330", f"there is no buffer number {index}"))

@@ -1,0 +1,115 @@
+"""Stand-ins for what TVM's test files import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from benchmarks.tvm_suite.comparing import Verdicts
+from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
+from benchmarks.tvm_suite.schedule import Result, TvmSchedule
+from mslang.diagnostics import MsError
+
+
+class Parameter:
+    """A parameter of tests: the values that it takes."""
+
+    def __init__(self, *values: Any, by_dict: dict[str, Any] | None = None, ids: Any = None) -> None:
+        self.values = list(by_dict.values()) if by_dict is not None else list(values)
+
+
+class Names:
+    """A module or class of TVM: only what is given is there."""
+
+    def __init__(self, **there: Any) -> None:
+        self.__dict__.update(there)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _missing(name)
+
+
+def _missing(name: str) -> Any:
+    class Missing:
+        def __call__(self, *args: object, **named: object) -> Any:
+            raise NotPortable(name)
+
+        def __getattr__(self, inner: str) -> Any:
+            if inner.startswith("__"):
+                raise AttributeError(inner)
+            return _missing(f"{name}.{inner}")
+
+        def __mro_entries__(self, bases: object) -> tuple[type, ...]:
+            return (object,)
+
+    return Missing()
+
+
+class StandIns:
+    """What the names of a test file mean, and where what the test says is judged."""
+
+    def __init__(self, verdicts: Verdicts) -> None:
+        self.verdicts = verdicts
+
+    def named(self, name: str) -> Any:
+        """The stand-in for an imported name."""
+        s_tir = Names(Schedule=TvmSchedule, ScheduleError=MsError, schedule=Names(ScheduleError=MsError))
+        there: dict[str, Any] = {
+            "tvm": Names(
+                s_tir=s_tir,
+                tir=Names(Schedule=TvmSchedule, ScheduleError=MsError, IntImm=lambda dtype, value: value),
+                tirx=Names(IntImm=lambda dtype, value: value),
+                ir=Names(assert_structural_equal=self.equal),
+                testing=Names(parameter=Parameter, main=lambda: None),
+                IRModule=_module,
+                TVMError=MsError,
+            ),
+            "s_tir": s_tir,
+            "pytest": Names(raises=self.raises, mark=Names(parametrize=_parametrize), fixture=_missing("fixture")),
+            "assert_structural_equal_ignore_global_symbol": self.equal,
+            "verify_trace_roundtrip": lambda *args, **named: None,
+            "assert_structural_equal": self.equal,
+            "ScheduleError": MsError,
+            "IntImm": lambda dtype, value: value,
+            "Schedule": TvmSchedule,
+        }
+        return there.get(name, Names() if name[0].islower() or name in ("T", "I", "R") else _missing(name))
+
+    def equal(self, left: Any, right: Any, *more: object, **options: object) -> None:
+        """Two programs are the same."""
+        sides = [x.program if isinstance(x, Script | Result) else x for x in (left, right)]
+        if any(isinstance(x, Whatever) or not hasattr(x, "params") for x in sides):
+            raise NotPortable("a part of TVM's tree is compared")
+        ours = sides[0] if isinstance(left, Result) else sides[1]
+        theirs = sides[1] if isinstance(left, Result) else sides[0]
+        self.verdicts.compare(theirs, ours)
+
+    @contextmanager
+    def raises(self, *errors: Any, **options: object) -> Iterator[Whatever]:
+        """Something must be refused."""
+        try:
+            yield Whatever()
+        except MsError:
+            self.verdicts.refusals += 1
+            return
+        except (IndexError, KeyError, ValueError):
+            self.verdicts.refusals += 1
+            return
+        self.verdicts.accepted += 1
+
+
+def _module(functions: dict[str, Any]) -> Any:
+    return next(iter(functions.values()))
+
+
+def _parametrize(names: str | list[str], values: list[Any], **options: object) -> Any:
+    listed = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
+
+    def mark(test: Any) -> Any:
+        first = values[0] if len(listed) > 1 else [values[0]]
+        test.given = getattr(test, "given", {}) | dict(zip(listed, first, strict=True))
+        return test
+
+    return mark
