@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from mslang.diagnostics import MsError, problem
+from mslang.ir.expr import Const
 from mslang.ir.print import print_program
 from mslang.ir.program import AttrValue, Block, Program
 from mslang.syntax.literals import quote
@@ -66,11 +68,19 @@ def _body(p: Program) -> str:
     return "\n".join(lines[start + 1 : -1])
 
 
+class Formal(msgspec.Struct, frozen=True):
+    """What an instruction relies on of an operand: its element type, and its strides (none: the last is 1)."""
+
+    name: str
+    dtype: str
+    strides: tuple[int, ...] = ()
+
+
 class Recorded(msgspec.Struct, frozen=True):
     """What a program carries of an intrinsic that it uses. `emulated`: the block's body may run in its place."""
 
     name: str
-    params: tuple[str, ...]
+    params: tuple[Formal, ...]
     guard: Guard | None
     emulated: bool
     texts: Mapping[str, str]
@@ -79,7 +89,10 @@ class Recorded(msgspec.Struct, frozen=True):
 def with_record(program: Program, intrin: Intrin) -> tuple[Program, str]:
     """The program with what it must carry of an intrinsic, and the name that stands for it there."""
     guard = () if intrin.guard is None else (intrin.guard.kind, *intrin.guard.conditions)
-    params = tuple(p.buffer.name for p in intrin.desc.params)
+    params = tuple(
+        (b.name, b.dtype, tuple(int(x.value) for x in b.strides or () if isinstance(x, Const)))
+        for b in (p.buffer for p in intrin.desc.params)
+    )
     value: AttrValue = (params, guard, intrin.program is not None, *((b, t) for b, t in intrin.texts))
     notes = dict(program.annotations)
     name, k = intrin.name, 0
@@ -102,8 +115,15 @@ def recorded(program: Program) -> dict[str, Recorded]:
             case (tuple() as params, tuple() as guard, bool() as emulated, *texts):
                 kind = Guard(str(guard[0]), tuple(str(c) for c in guard[1:])) if guard else None
                 written = {str(t[0]): str(t[1]) for t in texts if isinstance(t, tuple) and len(t) == 2}
-                found[name] = Recorded(name, tuple(str(p) for p in params), kind, emulated, written)
+                found[name] = Recorded(name, tuple(_formal(p) for p in params), kind, emulated, written)
     return found
+
+
+def _formal(value: AttrValue) -> Formal:
+    match value:
+        case (str() as name, str() as dtype, tuple() as strides):
+            return Formal(name, dtype, tuple(x for x in strides if isinstance(x, int)))
+    raise MsError(problem("MS419", f"an operand of an instruction is recorded as {value!r}, which says nothing"))
 
 
 def intrin_of(block: Block) -> str | None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Symbol
+from mslang.ir.intrin import Formal
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Param, Stmt, Store, While
 
 Body = tuple[Stmt, ...]
@@ -23,13 +24,13 @@ class Allocate(Stmt, frozen=True, cache_hash=True):
 class Invoke(Stmt, frozen=True, cache_hash=True):
     """An instruction: the text of a back end, over operands that are the first elements of what they stand for.
 
-    `params` are the names of the operands in the text, `ranks` how many of the last dimensions each has. `meaning` is
-    what the instruction does: it says what is touched, and runs where every access is checked.
+    `params` are the operands as the text names them and relies on them, `ranks` how many of the last dimensions each
+    has. `meaning` is what the instruction does: it says what is touched, and runs where every access is checked.
     """
 
     name: str
     text: str
-    params: tuple[str, ...]
+    params: tuple[Formal, ...]
     ranks: tuple[int, ...]
     operands: tuple[Expr, ...]
     meaning: Body

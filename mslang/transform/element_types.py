@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from mslang.ir.dtype import parts
 from mslang.ir.expr import Cast, Expr, Load
+from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, Buffer, Program, Stmt, Store, View
-from mslang.ir.visit import all_buffers, map_expr, map_program_exprs
+from mslang.ir.visit import all_buffers, blocks_of, map_expr, map_program_exprs
 from mslang.transform.dependence import buffers_written, storage_of
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.position import block_at, block_path, buffer_named
@@ -35,6 +36,7 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
         - what is no element type, or one with another number of lanes
         - a buffer that the block does not write
         - a parameter of the program: its type is the caller's
+        - an operand of an instruction, which takes elements of the type that they have
 
     Source: TVM unsafe_set_dtype
     """
@@ -69,6 +71,16 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
     names = {b for b in all_buffers(program) if storage_of(program, b) == storage}
     if dtype == old.dtype:
         return Outcome(program)
+    for b in blocks_of(program.body):
+        instruction = intrin_of(b)
+        if instruction is not None and any(v.buffer.name in names for v in b.views):
+            raise refuse(
+                "MS381",
+                primitive,
+                f"`{storage}` is an operand of the instruction `{instruction}` (block `{b.name}`)",
+                why="the instruction takes elements of the type that they have",
+                help="change the type before `tensorize`",
+            )
 
     def value(e: Expr) -> Expr:
         return map_expr(e, lambda x: _converted(x, names, dtype))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from mslang.backend.llvm import memory
 from mslang.backend.llvm.scope import Scope
 from mslang.diagnostics import MsError, problem
-from mslang.ir.expr import Load
+from mslang.ir.expr import Const, Expr, Load
+from mslang.ir.intrin import Formal
 from mslang.lower.kernel import Invoke
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
     lines = [line for x in s.text.split("\n") if (line := x.partition(";")[0].rstrip())]
     names = {m[1]: fn.fresh("x") for line in lines for m in (_DEFINED.match(line), _LABEL.match(line)) if m is not None}
     entry = fn.block
-    operands = dict(zip(s.params, zip(s.operands, s.ranks, strict=True), strict=True))
+    operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
+    for formal, operand, rank in zip(s.params, s.operands, s.ranks, strict=True):
+        if isinstance(operand, Load):
+            _require_as_declared(s, formal, operand, scope.memory[operand.buffer].strides, rank)
 
     def said(m: re.Match[str]) -> str:
         name, param, stride, plain = m.groups()
@@ -66,6 +70,24 @@ def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
             fn.declarations.add(line.strip())
         else:
             fn.do(_NAME.sub(said, line).strip())
+
+
+def _require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tuple[Expr, ...], rank: int) -> None:
+    """What the text relies on must hold of the memory that an operand has in the end."""
+    wanted = formal.strides or (1,)
+    have = strides[len(strides) - min(rank, len(wanted)) :] if rank else ()
+    off = [(k, n) for k, n in zip(have, wanted[len(wanted) - len(have) :], strict=True) if k != Const(n)]
+    if operand.dtype == formal.dtype and not off:
+        return
+    found = f"its elements are {operand.dtype}" if operand.dtype != formal.dtype else "its rows lie otherwise in memory"
+    raise MsError(
+        problem(
+            "MS419",
+            f"`{operand.buffer}` is not what the instruction `{s.name}` takes as `{formal.name}`",
+            why=f"{found} than when it became an operand",
+            help="change the buffer's type or layout before `tensorize`",
+        )
+    )
 
 
 def _unknown(s: Invoke, what: str) -> MsError:

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from mslang.backend.llvm.compile import compile
 from mslang.diagnostics import MsError, TargetError
-from mslang.ir.intrin import Guard, Recorded
+from mslang.ir.expr import Const
+from mslang.ir.intrin import Formal, Guard, Recorded
 from mslang.lower.instructions import text_for, why_lacking
 from mslang.lower.lower import lower
 from mslang.lower.print import print_kernel
@@ -97,6 +98,17 @@ def test_names_that_stand_for_nothing(text, says):
     assert found.value.diagnostic.code == "MS419" and says in found.value.diagnostic.message
 
 
+def test_memory_that_has_changed():
+    declared = parse_intrin(SUMS.text.replace("a: f32[4, 4]", "a: f32[4, 4] @ global(strides = [4, 1])"))
+    program = as_instruction(declared)
+    assert compile(lower(program, host()), host()).object
+    (first, second) = program.params
+    wide = replace(first, buffer=replace(first.buffer, strides=(Const(8), Const(1))))
+    with pytest.raises(MsError) as found:
+        compile(lower(replace(program, params=(wide, second)), host()), host())
+    assert found.value.diagnostic.code == "MS419" and "rows lie otherwise" in (found.value.diagnostic.why or "")
+
+
 def test_a_text_that_llvm_refuses():
     with pytest.raises(MsError) as found:
         compile(lower(with_text("not an instruction"), host()), host())
@@ -120,7 +132,7 @@ def test_no_text_for_the_back_end():
 
 
 def test_what_can_be_emulated_is_compiled_as_it_is():
-    record = Recorded("x", ("a",), Guard("cuda", ("sm >= 70",)), True, {"cuda": "f({a});"})
+    record = Recorded("x", (Formal("a", "f32"),), Guard("cuda", ("sm >= 70",)), True, {"cuda": "f({a});"})
     assert text_for(record, host()) is None
     ampere = replace(CUDA, extra=(("arch", "sm_80"),))
     assert text_for(record, ampere) == "f({a});"

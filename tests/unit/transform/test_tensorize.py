@@ -13,6 +13,7 @@ from mslang.sema.intrin import library_intrin, parse_intrin
 from mslang.sema.program import parse_program
 from mslang.transform.blockize import blockize
 from mslang.transform.caching import cache_read
+from mslang.transform.element_types import unsafe_set_dtype
 from mslang.transform.kinds import parallel
 from mslang.transform.loops import reorder, split
 from mslang.transform.memory import set_scope
@@ -77,7 +78,11 @@ def test_a_loop():
 def test_the_program_carries_the_text():
     out = tensorize(tiled(), loop("i_1"), PRODUCT).program
     record = recorded(parse_program(print_program(out)))["product"]
-    assert record.params == ("a", "b", "c") and not record.emulated and record.texts == {"llvm": "; nothing"}
+    assert (
+        [(x.name, x.dtype) for x in record.params] == [("a", "f32"), ("b", "f32"), ("c", "f32")]
+        and not record.emulated
+        and record.texts == {"llvm": "; nothing"}
+    )
 
 
 def test_another_intrinsic_of_the_same_name():
@@ -258,6 +263,12 @@ def test_fragments_must_be_asked_for():
 def test_an_instruction_already():
     p = tensorize(tiled(), loop("i_1"), PRODUCT).program
     refused("MS381", lambda: tensorize(p, block("mm_o"), PRODUCT), "is the instruction `product` already")
+
+
+def test_an_operand_keeps_its_type():
+    p = cache_read(tiled(), block("mm"), buffer("A"), "local").program
+    p = tensorize(p, loop("i_1"), PRODUCT).program
+    refused("MS381", lambda: unsafe_set_dtype(p, block("A_local"), buffer("A_local_1"), "f64"), "is an operand")
 
 
 def test_the_reasons_of_blockize():
