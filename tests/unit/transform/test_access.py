@@ -1,5 +1,9 @@
 """annotate_buffer_access, unsafe_hide_buffer_access and unsafe_set_dtype."""
 
+from mslang.ide.findings import findings
+from mslang.schedule.replay import space_of_text
+from mslang.schedule.schedule import Schedule
+from mslang.sema.modules import load
 from mslang.transform.access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.caching import cache_read
 from mslang.transform.element_types import unsafe_set_dtype
@@ -50,6 +54,27 @@ def test_a_map_that_does_not_fit_is_refused():
         annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i),)))
     with refused("MS330", "does not read `B`"):
         annotate_buffer_access(B, block("b"), buffer("B"), "read", index_map("i", lambda i: (i,)))
+
+
+def test_a_region_map_is_checked_run_and_written_in_schedules():
+    module = load(
+        "region.ms",
+        """
+        program p(A: f32[16], out B: f32[12]) { block b[i: 12] { B[i] = A[i + 1] * 2.0 } }
+        schedule s for p { b.annotate_buffer_access(A, read, fn (i) -> [i .. i + 4]) }
+        """,
+    )
+    assert findings(module) == ()
+    made = Schedule(B)
+    given = made.index_map(lambda i: [(i, i + 4)])
+    made.annotate_buffer_access(made.get("b"), made.get("A"), "read", given)
+    assert "fn (i) -> [i .. i + 4]" in made.trace.as_ms("s")
+    assert "s.index_map(lambda i: [(i, (i + 4))])" in made.trace.as_python("s")
+    again = space_of_text(made.trace.as_ms("s"), B).sample(0)
+    assert again.program == made.program
+    other = Schedule(B)
+    with refused("MS203"):
+        other.reindex_cache_read(other.get("b"), other.get("A"), "local", given)
 
 
 # ------------------------------------------------------------------ unsafe_hide_buffer_access

@@ -1,5 +1,6 @@
 """cache_inplace: what is filled, what is copied back, what is refused."""
 
+from mslang.sema.program import parse_program
 from mslang.transform.caching import cache_inplace
 from mslang.transform.outcome import BlockRef
 from tests.unit.transform.programs import block, buffer, refused
@@ -92,3 +93,18 @@ def test_another_name_of_the_buffer_is_refused():
     )
     with refused("MS352", "as `V` too"):
         cache_inplace(p, block("b"), buffer("A"))
+
+
+def test_what_a_loop_that_may_not_run_would_write_is_not_surely_written():
+    p = parse_program(
+        """
+        program p[K: dyn(1..8)](A: f32[8, 8], out B: f32[8]) {
+            alloc T: f32[8]
+            for i in 0..8, k in 0..K // 2 { block s[i: 8 = i | k: 8 = k] { T[i] += A[i, k] } }
+            for i1 in 0..8 { block b[i: 8 = i1] { T[i] = T[i] + 1.0 } }
+            for i2 in 0..8 { block c[i: 8 = i2] { B[i] = T[i] } }
+        }
+        """
+    )
+    with refused("MS332"):
+        cache_inplace(p, block("b"), buffer("T"))
