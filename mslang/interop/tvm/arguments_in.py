@@ -69,7 +69,9 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
             return bool(value)
         case Role.SCOPE, str():
             return words.scope_in(value)
-        case Role.TEXT | Role.ACCESS_TEXT, str():
+        case Role.TEXT, str():
+            return value
+        case Role.ACCESS_TEXT, ("read" | "write"):
             return value
         case Role.INTRIN, str():
             return _intrin(value)
@@ -127,7 +129,8 @@ def _plain(state: State, value: Input) -> object:
 def _buffers(state: State, slot: Slot, value: Input, block: object, access: Input) -> object:
     assert isinstance(block, Handle)
     s = state.statement(block)
-    assert isinstance(s, Block)
+    if not isinstance(s, Block):
+        raise misfit(f"a block is needed, not the loop `{s.var}`")
     written = slot.role is Role.WRITTEN or (slot.role is not Role.READ and access in (1, True, "write"))
     regions = s.writes if written else s.reads
 

@@ -71,7 +71,8 @@ class State:
     def extent(self, loop: Handle) -> int | None:
         """The iterations of a loop for the decisions at hand, if they are known."""
         found = self.statement(loop)
-        assert isinstance(found, For)
+        if not isinstance(found, For):
+            raise misfit(f"a loop is needed, not the block `{found.name}`")
         return self.number(found.extent)
 
     def number(self, e: Expr) -> int | None:

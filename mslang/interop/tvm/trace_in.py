@@ -34,6 +34,7 @@ from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir.arith import simplify
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import blocks_of, walk
+from mslang.ops.signature import Required
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import sampling
 from mslang.schedule.arguments import bind
@@ -301,6 +302,12 @@ class _Import:
         before = self.state.loops_elsewhere(where) if mapped.op in _MOVES else frozenset()
         expected = self.state.names.expected(mapped.op, arguments)
         signature = OPERATIONS[mapped.op]
+        needed = next(
+            (p for p in signature.params if isinstance(p.default, Required) and p.name not in arguments), None
+        )
+        if needed is not None and not needed.variadic:
+            raise misfit(f"`{inst.kind}` is not given its {needed.name}")
+        arguments = {p.name: p.default for p in signature.params if not p.variadic} | arguments
         args = [arguments.pop(p.name) for p in signature.params if not p.keyword and not p.variadic]
         args += [x for p in signature.params if p.variadic for x in arguments.pop(p.name)]  # type: ignore[attr-defined]
         results = self.session.apply(mapped.op, bind(signature, args, arguments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -288,6 +289,33 @@ def test_what_is_no_trace(text: str) -> None:
     with pytest.raises(MsError) as caught:
         parse(text)
     assert caught.value.diagnostic.code == "MS740"
+
+
+JUNK = [None, 0, -1, 99, 1.5, "x", '"q"', "None", [], [0], ["b0"], {}, "{}", True, "b0", "l1", "l2"]
+
+
+def test_damaged_traces_never_end_in_a_traceback() -> None:
+    rng = random.Random(1)
+    refusals = 0
+    for _ in range(400):
+        entry = rng.choice(PRIMITIVES)
+        data = json.loads(json.dumps(entry["trace"]))
+        inst = rng.choice(data[0])
+        part = inst[rng.choice([1, 2, 3])]
+        match rng.randrange(4):
+            case 0:
+                inst[0] = rng.choice(data[0])[0]
+            case 1 if part:
+                part.pop()
+            case 2 if data[1]:
+                rng.choice(data[1])[1] = rng.choice(JUNK)
+            case _:
+                part.insert(rng.randrange(len(part) + 1), rng.choice(JUNK))
+        try:
+            import_trace(parse_program(str(entry["program"])), from_data(data))
+        except MsError:
+            refusals += 1
+    assert refusals > 100
 
 
 # ------------------------------------------------------------------ out
