@@ -105,14 +105,17 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         views[v.buffer.name] = View(v.buffer, replace(v.source, ranges=ranges))
     inner = _Names({**outer.values, **axes}, views)
     notes.buffers.extend(s.allocs)
-    body = _instruction(s, _body(s.body, inner, notes), inner, notes)
+    meaning = _body(s.body, inner, notes)
+    body = _instruction(s, meaning, inner, notes)
+    touching = meaning
     if s.init is not None:
         reduced = tuple(Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1))
         init = _body(s.init, inner, notes)
         first = fold(conjunction(reduced))
-        body = (*(init if first == TRUE else (If(first, init),)), *body)
+        before = init if first == TRUE else (If(first, init),)
+        body, touching = (*before, *body), (*before, *meaning)
     predicate = fold(_rewrite(s.predicate, inner))
-    _note_carried(s, axes, predicate, body, notes)
+    _note_carried(s, axes, predicate, touching, notes)
     return body if predicate == TRUE else (If(predicate, body),)
 
 
