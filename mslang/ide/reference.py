@@ -65,8 +65,6 @@ def _anchor(s: Signature, titles: set[str]) -> str:
 
 def _operation(s: Signature) -> str:
     doc = operation_doc(s.name, BUILT_IN)
-    if s.planned:
-        doc = "Known, but not part of this version: it can be written and checked, not run."
     consumed = ", ".join(f"`{c}`" for c in s.consumes)
     lines = [
         f"\n### {s.name}\n",
@@ -119,7 +117,7 @@ def _rendered(doc: str) -> str:
 
 # ------------------------------------------------------------------ codes
 def _codes(s: Signature) -> str:
-    if s.planned or s.group is not Group.PRIMITIVE:
+    if s.group is not Group.PRIMITIVE:
         return ""
     found = sorted(codes_of(s.name))
     titles = ((c, code_page(c)) for c in found)

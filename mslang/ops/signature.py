@@ -88,8 +88,7 @@ class Signature(msgspec.Struct, frozen=True):
     """One operation. The first parameter is the receiver in `x.f(a)`.
 
     `results` are the kinds given back; `many` says that the last of them repeats. `consumes` names the
-    parameters whose handles are dead afterwards. `planned` ones are checked and explained, but cannot run in this
-    version.
+    parameters whose handles are dead afterwards.
     """
 
     name: str
@@ -99,7 +98,6 @@ class Signature(msgspec.Struct, frozen=True):
     many: bool = False
     consumes: tuple[str, ...] = ()
     family: str = ""
-    planned: bool = False
 
     @property
     def receiver(self) -> Kind | None:

@@ -22,9 +22,8 @@ def _primitive(
     gives: tuple[Kind, ...] = (),
     many: bool = False,
     consumes: tuple[str, ...] = (),
-    planned: bool = False,
 ) -> Signature:
-    return Signature(name, Group.PRIMITIVE, params, gives, many, consumes, family, planned)
+    return Signature(name, Group.PRIMITIVE, params, gives, many, consumes, family)
 
 
 def _sampler(name: str, *params: Param, gives: Kind) -> Signature:

@@ -145,8 +145,6 @@ def results(signature: Signature) -> str:
 
 def documentation(signature: Signature) -> str:
     """The documentation of a primitive, from where it is implemented."""
-    if signature.planned:
-        return "Known, but not part of this version: it can be written and checked, not run."
     return inspect.getdoc(IMPLEMENTATIONS[signature.name]) or ""
 
 

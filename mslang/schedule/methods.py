@@ -1027,10 +1027,9 @@ class Methods:
         return result
 
     def rfactor(self, loop: Handle, axis: int = 0, *, names: Sequence[str | None] = ()) -> Handle:
-        """Take a reduction apart along a loop: partial results first, one for each iteration of the loop, then a reduction
-        of these.
+        """Take a reduction apart along a loop, into partial results and a reduction of these.
 
-        The block of the partial results is `mm_rf`, and is returned; it writes a new buffer, `C_rf`, with one dimension
+        There is one partial result for each iteration of the loop. The block of the partial results is `mm_rf`, and is returned; it writes a new buffer, `C_rf`, with one dimension
         more: `axis` says which. In it the loop is spatial, so it can be vectorized or run in parallel. The handle of the
         block stays with what reduces the partial results. `mm_rf` stands in front of the nest, under loops like those of
         the block; the reduction loops but the one given go with it.
@@ -1354,6 +1353,7 @@ class Methods:
             - what is no element type, or one with another number of lanes
             - a buffer that the block does not write
             - a parameter of the program: its type is the caller's
+            - an operand of an instruction, which takes elements of the type that they have
 
         Source: TVM unsafe_set_dtype
         """

@@ -29,7 +29,7 @@ Arguments = Mapping[str, object]
 TRIES = 24
 """How many alternatives are tried at most."""
 
-_OF_ARGUMENTS = frozenset({"MS301", "MS303", "MS399"})
+_OF_ARGUMENTS = frozenset({"MS301", "MS303"})
 """Refusals for which nothing else needs to be tried: the message says all."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from mslang.ops.table import PRIMITIVES
 from mslang.transform.access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.alignment import storage_align
 from mslang.transform.annotate import annotate, unannotate
@@ -27,7 +26,6 @@ from mslang.transform.outcome import Outcome
 from mslang.transform.pad_parts import decompose_padding
 from mslang.transform.partition import loop_partition
 from mslang.transform.pipelining import pipeline
-from mslang.transform.planned import not_yet
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.reindexing import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.rfactor import rfactor
@@ -37,8 +35,7 @@ from mslang.transform.staging_at import read_at, write_at
 from mslang.transform.tensorize import tensorize
 
 IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
-    {s.name: not_yet(s.name) for s in PRIMITIVES if s.planned}
-    | {
+    {
         "split": split,
         "fuse": fuse,
         "reorder": reorder,

@@ -375,16 +375,6 @@ class Expressions:
         names: Environment,
     ) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
-        if signature.planned:
-            self._report(
-                Diagnostic(
-                    "MS399",
-                    f"`{name.text}` is known, but not part of this version",
-                    name.span,
-                    severity=Severity.INFORMATION,
-                    why="a schedule that reaches it cannot run yet",
-                )
-            )
         bound = self._bind(signature, name, given)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value

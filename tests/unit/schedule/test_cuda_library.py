@@ -37,7 +37,6 @@ schedule staged for mm {
 }
 test "large" { let s = sample(staged, mm, seed = 0) check fits(s, large) }
 test "small" { let s = sample(staged, mm, seed = 0) check fits(s, small) }
-test "unknown" { check implements(staged) }
 """
 
 
@@ -62,10 +61,6 @@ def test_fits():
     # 32 × 32 f32 are 4 KiB
     assert not found["small"].passed
     assert "shared is 4096" in (found["small"].diagnostics[0].why or "")
-
-
-def test_what_no_version_part_implements_says_so():
-    assert [d.code for d in results()["unknown"].diagnostics] == ["MS266"]
 
 
 def test_a_copy_that_threads_would_write_twice_is_refused():
