@@ -163,6 +163,8 @@ def _part(
         return Part(axis.binding, axis.extent, ZERO, ONE)
     if any((free_vars(s.start) | free_vars(s.extent)) & ranges.keys() for s in inner):
         raise indivisible("the bounds of a loop inside depend on other loops")
+    if not all(arith.proved(Binary("<=", ONE, s.extent), ranges) for s in inner):
+        raise indivisible("a loop inside may not run at all")
     base = arith.simplify(substitute(bound, starts), ranges)
     rest = arith.simplify(arith.sub(bound, base), ranges)
     moved = frozenset(ranges) - starts.keys()
@@ -225,10 +227,12 @@ def _predicates(
         else:
             inside.append(_said_inside(c, path, within, primitive))
     for a, p in zip(axes, parts, strict=True):
-        bounded = Binary("<", p.outer, a.extent)
         if p.inner == ZERO and p.extent == ONE:
             continue
-        if not arith.proved(bounded, ranges) and bounded not in outside:
+        # What leaves the new axis leaves the old one, too, so nothing that ran is cut off.
+        if not arith.proved(Binary("<=", ZERO, p.outer), ranges):
+            outside.append(Binary("<=", ZERO, Var(a.name)))
+        if not arith.proved(Binary("<", p.outer, a.extent), ranges):
             outside.append(Binary("<", Var(a.name), a.extent))
     return tuple(outside), tuple(inside)
 
