@@ -56,14 +56,13 @@ def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> O
         }
 
     After:
-        # b_o.tensorize(copy_16)
+        # b_o.tensorize(copy_16), which is a program; of a text the block would say attr "intrin" = "copy_16"
         for i0 in 0..4 {
             block b_o[i_o: 4 = i0] {
                 view src: f32[16] = A[i_o * 16 .. i_o * 16 + 16]
                 view dst: f32[16] = B[i_o * 16 .. i_o * 16 + 16]
                 reads A[i_o * 16 .. i_o * 16 + 16]
                 writes B[i_o * 16 .. i_o * 16 + 16]
-                attr "intrin" = "copy_16"
                 for x in 0..16 {
                     block copy[x: 16 = x] { dst[x] = src[x] }
                 }

@@ -8,15 +8,24 @@ import pytest
 
 from mslang.ir.equal import alpha_equal
 from mslang.ir.print import print_program
+from mslang.sema.intrin import parse_intrin
 from mslang.sema.program import parse_program
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.unit.transform.programs import block, buffer, index_map, loop
 
 MATMUL = "A: f32[64, 64], B: f32[64, 64], out C: f32[64, 64]"
 
+COPY_16 = parse_intrin(
+    "intrin copy_16(src: f32[16], out dst: f32[16]) {\n"
+    "    desc { block copy[x: 16] { dst[x] = src[x] } }\n"
+    "    impl { block copy[x: 16] { dst[x] = src[x] } }\n}\n"
+)
+
 EXAMPLES = {
     "cache_read": (MATMUL, ["A_shared_1: f32[64, 64] @ shared"], (block("mm"), buffer("A"), "shared")),
     "cache_write": (MATMUL, ["C_local_1: f32[64, 64] @ local"], (block("mm"), buffer("C"), "local")),
+    "blockize": ("A: f32[64, 64], out B: f32[64, 64]", [], (loop("it"),)),
+    "tensorize": ("A: f32[64], out B: f32[64]", [], (block("b_o"), COPY_16)),
     "compute_at": ("A: f32[64], out B: f32[62]", ["T: f32[64]"], (block("a"), loop("j0"))),
     "reverse_compute_at": ("A: f32[64], out B: f32[64]", ["T: f32[64]"], (block("b"), loop("i0"))),
     "compute_inline": ("A: f32[64, 64], bias: f32[64], out B: f32[64, 64]", ["T: f32[64, 64]"], (block("add"),)),
