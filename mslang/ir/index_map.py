@@ -10,7 +10,6 @@ import msgspec
 from mslang.ir.expr import Binary, Expr
 from mslang.ir.visit import substitute
 
-
 TO = ".."
 """The operator of `a..b`, which is an expression as a result of a region map only."""
 

@@ -727,9 +727,9 @@ class Methods:
     ) -> Handle:
         """Copy what one iteration of a loop reads of a buffer into a new buffer.
 
-        All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own, before the first statement of the loop that reads the
-        buffer; it has the annotation `auto_copy = 1` and is returned. It copies the box of all that blocks under the loop
-        read in one iteration. Blocks elsewhere read the old buffer.
+        All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own,
+        before the first statement of the loop that reads the buffer; it has the annotation `auto_copy = 1` and is returned.
+        It copies the box of all that blocks under the loop read in one iteration. Blocks elsewhere read the old buffer.
 
         Before:
             for i0 in 0..8, i1 in 0..8 {
@@ -1029,10 +1029,10 @@ class Methods:
     def rfactor(self, loop: Handle, axis: int = 0, *, names: Sequence[str | None] = ()) -> Handle:
         """Take a reduction apart along a loop, into partial results and a reduction of these.
 
-        There is one partial result for each iteration of the loop. The block of the partial results is `mm_rf`, and is returned; it writes a new buffer, `C_rf`, with one dimension
-        more: `axis` says which. In it the loop is spatial, so it can be vectorized or run in parallel. The handle of the
-        block stays with what reduces the partial results. `mm_rf` stands in front of the nest, under loops like those of
-        the block; the reduction loops but the one given go with it.
+        There is one partial result for each iteration of the loop. The block of the partial results is `mm_rf`, and is
+        returned; it writes a new buffer, `C_rf`, with one dimension more: `axis` says which. In it the loop is spatial, so
+        it can be vectorized or run in parallel. The handle of the block stays with what reduces the partial results. `mm_rf`
+        stands in front of the nest, under loops like those of the block; the reduction loops but the one given go with it.
 
         Known are sums, products, minima and maxima, sums into two buffers, the position and value of the greatest or least
         element, and what packages register. Sums and products of floating-point numbers are rounded in another order.
@@ -1145,14 +1145,13 @@ class Methods:
             }
 
         After:
-            # b_o.tensorize(copy_16)
+            # b_o.tensorize(copy_16), which is a program; of a text the block would say attr "intrin" = "copy_16"
             for i0 in 0..4 {
                 block b_o[i_o: 4 = i0] {
                     view src: f32[16] = A[i_o * 16 .. i_o * 16 + 16]
                     view dst: f32[16] = B[i_o * 16 .. i_o * 16 + 16]
                     reads A[i_o * 16 .. i_o * 16 + 16]
                     writes B[i_o * 16 .. i_o * 16 + 16]
-                    attr "intrin" = "copy_16"
                     for x in 0..16 {
                         block copy[x: 16 = x] { dst[x] = src[x] }
                     }

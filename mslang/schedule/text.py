@@ -11,7 +11,8 @@ from mslang.syntax.lexer import tokenize
 from mslang.syntax.literals import quote
 
 _COMPARISON = 4
-_LEVELS = {"..": 0, "or": 1, "and": 2, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6} | dict.fromkeys(COMPARISONS, _COMPARISON)
+_LEVELS = {"..": 0, "or": 1, "and": 2, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6}
+_LEVELS |= dict.fromkeys(COMPARISONS, _COMPARISON)
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,7 @@ from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of
 class Image(msgspec.Struct, frozen=True):
     """Where an index map takes the indices of a box.
 
-    The map is injective, and `shape` are the extents of a box from 0 that holds its values: the least, but where indices
+    The map is injective, and `shape` is the extents of a box from 0 that holds its values: the least, but where indices
     are put together of digits that do not take all of their values.
     """
 

@@ -39,9 +39,9 @@ AUTO_COPY = "auto_copy"
 def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: str = "global") -> Outcome:
     """Copy what one iteration of a loop reads of a buffer into a new buffer.
 
-    All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own, before the first statement of the loop that reads the
-    buffer; it has the annotation `auto_copy = 1` and is returned. It copies the box of all that blocks under the loop
-    read in one iteration. Blocks elsewhere read the old buffer.
+    All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own,
+    before the first statement of the loop that reads the buffer; it has the annotation `auto_copy = 1` and is returned.
+    It copies the box of all that blocks under the loop read in one iteration. Blocks elsewhere read the old buffer.
 
     Before:
         for i0 in 0..8, i1 in 0..8 {

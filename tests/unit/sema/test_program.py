@@ -86,7 +86,13 @@ def test_a_symbol_may_be_given_for_a_size() -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "why"),
-    [({"M": 0}, "at least 1"), ({"M": -1}, "at least 0"), ({"N": 12}, "multiple of 8"), ({"N": 128}, "from 8 to 64"), ({"Q": 1}, None)],
+    [
+        ({"M": 0}, "at least 1"),
+        ({"M": -1}, "at least 0"),
+        ({"N": 12}, "multiple of 8"),
+        ({"N": 128}, "from 8 to 64"),
+        ({"Q": 1}, None),
+    ],
 )
 def test_unfit_sizes_are_refused(sizes: dict[str, int], why: str | None) -> None:
     with pytest.raises(MsError) as caught:
