@@ -1031,8 +1031,9 @@ class Methods:
 
         There is one partial result for each iteration of the loop. The block of the partial results is `mm_rf`, and is
         returned; it writes a new buffer, `C_rf`, with one dimension more: `axis` says which. In it the loop is spatial, so
-        it can be vectorized or run in parallel. The handle of the block stays with what reduces the partial results. `mm_rf`
-        stands in front of the nest, under loops like those of the block; the reduction loops but the one given go with it.
+        it can be vectorized or run in parallel. The handle of the block stays with what reduces the partial results.
+        `mm_rf` stands in front of the nest, under loops like those of the block; the reduction loops but the one given go
+        with it.
 
         Known are sums, products, minima and maxima, sums into two buffers, the position and value of the greatest or least
         element, and what packages register. Sums and products of floating-point numbers are rounded in another order.
@@ -1444,8 +1445,7 @@ class Methods:
         self.apply("transform_layout", block, buffer, map, pad=pad, assume_injective=assume_injective)
 
     def pad_einsum(self, block: Handle, padding: Sequence[object]) -> None:
-        """Round the extents of a product of tensors up: copy what it reads into padded buffers first, and what it makes of
-        the elements that there are back afterwards.
+        """Round the extents of a product of tensors up, on padded copies of what it reads and writes.
 
         `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is
         such that it changes nothing: zeros for a sum of products, the lowest value for a maximum. The copies are blocks

@@ -382,7 +382,9 @@ def _q_multiply_shift(e: tree.Call, args: tuple[tree.Expr, ...], scope: Scope) -
     match index(args[2], scope), index(args[3], scope):
         case Const(value=int() as q), Const(value=int() as shift) if 1 <= q + shift <= 62:
             return Value(q_multiply_shift(x, factor, q, shift))
-    raise failure("MS107", e, "`q_multiply_shift` takes numbers of bits that add up to 1 to 62", why="it shifts 64 bits")
+    raise failure(
+        "MS107", e, "`q_multiply_shift` takes numbers of bits that add up to 1 to 62", why="it shifts 64 bits"
+    )
 
 
 def _operator(e: tree.Call, op: str, args: tuple[tree.Expr, ...], scope: Scope) -> Value:

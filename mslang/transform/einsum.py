@@ -43,8 +43,7 @@ PRIMITIVE = "pad_einsum"
 
 
 def pad_einsum(program: Program, block: BlockRef, padding: Sequence[int | Expr]) -> Outcome:
-    """Round the extents of a product of tensors up: copy what it reads into padded buffers first, and what it makes of
-    the elements that there are back afterwards.
+    """Round the extents of a product of tensors up, on padded copies of what it reads and writes.
 
     `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is
     such that it changes nothing: zeros for a sum of products, the lowest value for a maximum. The copies are blocks

@@ -38,8 +38,9 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
 
     There is one partial result for each iteration of the loop. The block of the partial results is `mm_rf`, and is
     returned; it writes a new buffer, `C_rf`, with one dimension more: `axis` says which. In it the loop is spatial, so
-    it can be vectorized or run in parallel. The handle of the block stays with what reduces the partial results. `mm_rf`
-    stands in front of the nest, under loops like those of the block; the reduction loops but the one given go with it.
+    it can be vectorized or run in parallel. The handle of the block stays with what reduces the partial results.
+    `mm_rf` stands in front of the nest, under loops like those of the block; the reduction loops but the one given go
+    with it.
 
     Known are sums, products, minima and maxima, sums into two buffers, the position and value of the greatest or least
     element, and what packages register. Sums and products of floating-point numbers are rounded in another order.

@@ -179,7 +179,7 @@ def test_fuse_refuses():
         fuse(p, loops("i i"))
     with refused("MS304", "outermost first", "fuse(i, j)"):
         fuse(p, loops("j i"))
-    with refused("MS304", "not the loop directly inside"):
+    with refused("MS304", "loop `j` stands between them"):
         fuse(p, loops("i k"))
     with refused("MS305", "is parallel"):
         fuse(parallel(p, loop("i")).program, loops("i j"))
@@ -195,7 +195,7 @@ def test_fuse_refuses_what_is_not_alone():
             t[x] = a[x, 0]
         with b.loop("j", 4) as j, b.block("q", spatial("x", 10, i), spatial("y", 4, j)) as (x, y):
             c[x, y] = t[x]
-    with refused("MS304", "something stands beside it"):
+    with refused("MS304", "block `p` stands beside it"):
         fuse(b.finish(), loops("i j"))
 
 
