@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Region, Stmt
-from mslang.ir.region import infer_regions
+from mslang.ir.region import hidden, infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute, walk
 from mslang.transform.cover import cuts_only_outside
 from mslang.transform.initial import init_nest
@@ -137,6 +137,15 @@ class Part(msgspec.Struct, frozen=True):
 def _divided(path: Path, inner: Sequence[For], primitive: str) -> tuple[Part, ...]:
     """The bindings of the block at the end of a path, by the loops inside (MS376: one cannot be divided)."""
     block, ranges = block_at(path), ranges_above(path)
+    unsaid = sorted(hidden(block, "read") | hidden(block, "write"))
+    if unsaid:
+        raise refuse(
+            "MS379",
+            primitive,
+            f"block `{block.name}` hides that it touches `{unsaid[0]}`",
+            why="the new block could not declare it",
+            help="hide the access of the new block instead",
+        )
     starts: dict[str, Expr] = {s.var: s.start for s in inner}
     return tuple(_part(a, starts, inner, ranges, block, primitive) for a in block.axes)
 
@@ -376,6 +385,19 @@ def _around(program: Program, above: Path) -> tuple[Stmt, ...]:
     return above[-1].body if isinstance(above[-1], For | Block) else ()
 
 
+def _reached(p: Part, block: Block, axis: Axis, ranges: Mapping[str, Range], primitive: str) -> Expr:
+    """The extent of a new axis, beyond that of the tiles where loops outside run over: each block inside has a guard of
+    its own (MS377: it is not known how far they run)."""
+    reach = arith.bounds(p.outer, ranges)
+    if reach is None or free_vars(reach[1]) or not arith.proved(Binary("<=", ZERO, reach[0])):
+        raise refuse(
+            "MS377",
+            primitive,
+            f"it is not known how far the loops around all blocks run over axis `{axis.name}` of block `{block.name}`",
+        )
+    return p.count if arith.proved(Binary("<", p.outer, p.count), ranges) else arith.add(reach[1], ONE)
+
+
 def _require_one_scope(program: Program, blocks: Sequence[BlockRef], paths: Sequence[Path]) -> None:
     other = next((b for b, q in zip(blocks, paths, strict=True) if not same_scope(q, paths[0])), None)
     if other is not None:
@@ -438,15 +460,14 @@ def _told_by(program: Program, path: Path, inner: Sequence[For], axes: list[Axis
                 f"block `{block.name}` reduces over axis `{a.name}` in the loops around all blocks",
                 why="the others would see partial results, and the new block would not say so",
             )
-        same = next(
-            (x for x in axes if arith.equal(x.binding, p.outer, ranges) and arith.equal(x.extent, p.count)), None
-        )
+        same = next((x for x in axes if arith.equal(x.binding, p.outer, ranges)), None)
         constant = not free_vars(p.outer) & ranges.keys()
         if constant:
             told.append(replace(a, binding=arith.simplify(arith.add(arith.mul(p.extent, p.outer), p.inner))))
             continue
         if same is None:
-            same = replace(o, name=fresh(o.name, {x.name for x in axes} | _not_axes(program)))
+            name = fresh(o.name, {x.name for x in axes} | _not_axes(program))
+            same = replace(o, name=name, extent=_reached(p, block, a, ranges, primitive))
             axes.append(same)
         inside = {**ranges, **{x.name: Range(ZERO, x.extent) for x in axes}}
         told.append(replace(a, binding=tidy(arith.add(arith.mul(p.extent, Var(same.name)), p.inner), inside)))
