@@ -1476,11 +1476,11 @@ class Methods:
         self.apply("pad_einsum", block, padding)
 
     def decompose_padding(self, block: Handle, loop: Handle, *, names: Sequence[str | None] = ()) -> Handle:
-        """Make two blocks of one that pads: one in front of a loop that fills everything with the constant, and what is
-        left of the old one, which copies what lies inside.
+        """Make two blocks of one that pads: one fills everything with the constant, the other copies what lies inside.
 
-        The new block is `pad_const`, and is returned; its loops are like those at and under `loop`. The old block keeps its
-        handle. Loops that run over just one axis of it run over what lies inside only; other axes get a predicate.
+        The filling block is `pad_const`, and is returned; it stands in front of `loop`, under loops like those at and under
+        it. The old block keeps its handle. Loops that run over just one axis of it run over what lies inside only; other
+        axes get a predicate.
 
         Before:
             block pad[i: 10] { P[i] = select(1 <= i and i < 9, A[i - 1], 0.0) }
