@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, problem
-from mslang.ir.arith import Verdict, covers, decide, intersect_box
+from mslang.ir.arith import Verdict, covers, decide, intersect_box, union_box
 from mslang.ir.dtype import INDEX, parts
 from mslang.ir.expr import (
     ONE,
@@ -313,8 +313,16 @@ class _Statements:
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
-                elif r.buffer not in unknown and all(self.outside(r, d, ranges) for d in same):
+                elif r.buffer not in unknown and self.outside(r, self.hull(same, ranges), ranges):
                     yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")
+
+    def hull(self, declared: Sequence[Region], ranges: Mapping[str, Range]) -> Region:
+        """The box around the parts of a buffer that a block declares to touch."""
+        first, *rest = declared
+        box = first.ranges
+        for d in rest:
+            box = union_box(box, d.ranges, whole(self.buffers[d.buffer]), ranges)
+        return Region(first.buffer, box)
 
     def outside(self, found: Region, declared: Region, ranges: Mapping[str, Range]) -> bool:
         """Is what is touched provably not within a region, nor the part of it that lies in the buffer? (The hull of

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.intrin import intrin_of
 from mslang.ir.program import AttrValue, Block, Program
 from mslang.ir.visit import blocks_of
 from mslang.transform.dependence import buffers_written
@@ -62,6 +63,7 @@ def storage_align(
         - an axis that the buffer has not
         - a block that does not write the buffer, or writes several and none is named
         - a buffer that the program does not allocate (a parameter, a view), or whose strides are given, by a view too
+        - the last axis of an operand of an instruction, which takes rows whose elements lie side by side
         - an annotation `buffer_dim_align` of the block that says something else
 
     Source: TVM storage_align
@@ -95,6 +97,14 @@ def storage_align(
     rank = len(buffer_named(program, BufferRef(name), primitive).shape)
     if not -rank <= axis < rank:
         raise refuse("MS394", primitive, f"`{name}` has no dimension {axis}", help=f"it has {rank}, from 0")
+    operand = next((s for s in blocks_of(program.body) if intrin_of(s) and _views(s, name)), None)
+    if operand is not None and axis % rank == rank - 1:
+        raise refuse(
+            "MS394",
+            primitive,
+            f"`{name}` is an operand of an instruction (block `{operand.name}`)",
+            why="the instruction takes rows whose elements lie side by side",
+        )
     entry: AttrValue = (number, axis % rank, factor, offset % factor)
     there = _entries(found)
     if there is None:
@@ -106,6 +116,10 @@ def storage_align(
         )
     kept = tuple(e for e in there if e[:2] != (number, axis % rank))
     return Outcome(put(program, path, _noted(found, (*kept, entry))))
+
+
+def _views(block: Block, name: str) -> bool:
+    return any(v.source.buffer == name for v in block.views)
 
 
 def _number(block: Block, buffer: BufferRef | None) -> int:

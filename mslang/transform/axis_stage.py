@@ -24,6 +24,7 @@ from mslang.ir.visit import (
 )
 from mslang.transform.cover import Box, consumed_box, produced_box
 from mslang.transform.instances import loops_beyond_spatial, portable_predicate
+from mslang.transform.kinds import require_shared_apart
 from mslang.transform.nest import nest
 from mslang.transform.outcome import BlockRef, Outcome, refuse
 from mslang.transform.position import (
@@ -91,6 +92,7 @@ def staged(
     reader = block_at(path_to_block(done, user) or ())
     require_users_covered(done, maker, copy.buffer, [reader], primitive)
     require_apart(done, copy.block, primitive)
+    require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 

@@ -10,6 +10,7 @@ from mslang.ir.visit import path_to_block
 from mslang.transform.cover import why_not_covered
 from mslang.transform.dependence import buffers_read, buffers_written, readers
 from mslang.transform.instances import loops_beyond_spatial
+from mslang.transform.kinds import require_shared_apart
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.outside import require_in_blocks
 from mslang.transform.position import (
@@ -117,6 +118,7 @@ def cache_read(
     if reason is not None:
         raise refuse("MS332", primitive, f"not all that would be copied of `{old.name}` is surely written", why=reason)
     require_users_covered(done, copy.block, copy.buffer, users, primitive)
+    require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
@@ -198,6 +200,7 @@ def cache_write(
         done = with_block(done, user.name, lambda s: read_from(s, old.name, copy.buffer.name))
     done = with_alloc(done, path, copy.buffer)
     require_users_covered(done, block.name, copy.buffer, users, primitive)
+    require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
@@ -255,4 +258,5 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
     back = copy_between(done, old, scope, written, image, ranges, into=False, other=fill.buffer)
     done = put(done, anchor, anchor[-1], back.stmt)
     require_apart(done, fill.block, primitive)
+    require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(fill.block), BlockRef(back.block)))

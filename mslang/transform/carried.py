@@ -77,6 +77,17 @@ def why_not_independent(program: Program, path: Path) -> str | None:
     return None
 
 
+def shared_storages(program: Program, path: Path) -> frozenset[str]:
+    """The memory that is written under the loop at the end of a path, and that its iterations do not have each of its
+    own."""
+    local = {b.name for b in scope_buffers(program, path)}
+    return frozenset(
+        s
+        for s in storages_of(program, leaf_paths(path))
+        if s not in local or not all(is_under(q, loop_at(path)) for q in paths_touching(program, s))
+    )
+
+
 def reaches(var: str, e: Expr, path: Path) -> bool:
     """Does a loop variable occur in an expression, or in the bounds of a loop that does?"""
     used = set(free_vars(e))

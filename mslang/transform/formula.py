@@ -42,7 +42,10 @@ from mslang.transform.rewrite import map_bodies, put
 
 # ------------------------------------------------------------------ taking out
 def formula_of(block: Block) -> Store | None:
-    """The one store that is all that a block does, its `let`s put in; None if it does anything else."""
+    """The one store that is all that a block does, its `let`s put in; None if it does anything else.
+
+    Of a block that reduces over nothing the init runs each time: what it stores is what the update begins with.
+    """
     values: dict[str, Expr] = {}
     body = block.body
     while len(body) == 1 and isinstance(body[0], Let):
@@ -51,7 +54,22 @@ def formula_of(block: Block) -> Store | None:
     if len(body) != 1 or not isinstance(body[0], Store):
         return None
     store = body[0]
-    return Store(store.buffer, tuple(substitute(i, values) for i in store.indices), substitute(store.value, values))
+    made = Store(store.buffer, tuple(substitute(i, values) for i in store.indices), substitute(store.value, values))
+    return made if block.init is None else _begun(block, made)
+
+
+def _begun(block: Block, update: Store) -> Store | None:
+    """An update in which the element that it updates is what the init has just stored there."""
+    match block.init:
+        case (Store(buffer=update.buffer, indices=update.indices, value=first),):
+            pass
+        case _:
+            return None
+    own = [x for x in loads_of(update.value) if x.buffer == update.buffer]
+    if any(a.kind == "reduce" for a in block.axes) or any(x.indices != update.indices for x in own):
+        return None
+    value = map_expr(update.value, lambda x: first if isinstance(x, Load) and x.buffer == update.buffer else None)
+    return Store(update.buffer, update.indices, value)
 
 
 def element(position: int) -> Var:
@@ -63,9 +81,14 @@ def inverse(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, Exp
     """The axes in terms of the indices (see `element`) that they give: the inverse of an affine index map.
 
     Handled are sums of axes in mixed radix (`i`, `i + 3`, `i * 8 + j`) and the two halves of an axis (`i // 8` and
-    `i % 8`); an axis of extent 1 may be missing. None for other maps, in particular where one index comes from
-    several values of the axes.
+    `i % 8`), where an axis of extent 1 may be missing, and other maps that are provably one to one. None where an
+    index may come from several values of the axes.
     """
+    found = _by_radix(indices, axes)
+    return found if found is not None else arith.invert(indices, [element(d) for d in range(len(indices))], axes)
+
+
+def _by_radix(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, Expr] | None:
     found: dict[str, Expr] = {}
     halves: dict[str, dict[str, tuple[int, Expr]]] = {}
     for d, index in enumerate(indices):

@@ -35,6 +35,7 @@ from mslang.transform.formula import (
     without_alloc,
 )
 from mslang.transform.instances import domains_of, portable_predicate, runs_all, runs_once
+from mslang.transform.kinds import require_shared_apart
 from mslang.transform.legality import why_not_complete
 from mslang.transform.moving import require_final, require_order
 from mslang.transform.nest import vanished, without
@@ -47,7 +48,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     """Put the formula of a block into all that read its result; block and buffer go.
 
     Each load of the buffer is replaced by the formula for the element loaded. The block's own predicate goes: it
-    only said which elements exist.
+    only said which elements exist. A block whose result nobody reads just goes.
 
     Before:
         block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -58,9 +59,9 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         block relu[i: 64, j: 64] { B[i, j] = max(A[i, j] + bias[j], 0.0) }
 
     Rejects:
-        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+        - a block that reduces over an axis, or is not complete, or does anything but one store (`let`s apart)
         - a store whose indices are not an invertible affine map of the axes
-        - a block that writes an output of its scope, or whose result nobody reads
+        - a block that writes an output of its scope
         - a result that is read through a view, or outside of blocks
         - another block that writes what the block reads after it
 
@@ -72,13 +73,6 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     require_inner(program, path, formula.buffer, primitive)
     inlined = block_at(path)
     users = consumers(program, path)
-    if not users:
-        raise refuse(
-            "MS341",
-            primitive,
-            f"nobody reads what block `{block.name}` writes",
-            why=f"there is nothing to inline `{formula.buffer}` into",
-        )
     require_order(program, path, primitive)
     inverted = inverse(formula.indices, axis_ranges(inlined))
     if inverted is None:
@@ -107,6 +101,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         after = path_to_block(done, user.name) or ()
         require_final(program, producers(program, path), loops_above(after), user.name, primitive)
         require_covered(done, after, primitive)
+    require_shared_apart(program, done, primitive)
     into = tuple(BlockRef(b.name) for b in users)
     return Outcome(
         done,
@@ -137,7 +132,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         }
 
     Rejects:
-        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+        - a block that reduces over an axis, or is not complete, or does anything but one store (`let`s apart)
         - a last producer that is so, writes an output of its scope, has a predicate, or has another consumer
         - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
         - a buffer that is read through a view
@@ -193,7 +188,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
 def complete_formula(program: Program, path: Path, primitive: str) -> Store:
     """The formula of the block at the end of a path, which must be complete."""
     block = block_at(path)
-    if block.init is not None:
+    if block.init is not None and any(a.kind == "reduce" for a in block.axes):
         raise refuse("MS350", primitive, f"block `{block.name}` has an init", why="a reduction is no formula")
     reason = why_not_complete(program, path)
     if reason is not None:
@@ -313,6 +308,7 @@ def _folded(
     fused = replace(
         makes,
         body=(store,),
+        init=None,
         predicate=conjunction((*conjuncts(makes.predicate), *conditions)),
         annotations=(*makes.annotations, *(n for n in block.annotations if n[0] not in own)),
     )
@@ -326,6 +322,7 @@ def _folded(
     require_covered(done, after, primitive)
     for user in consumers(done, after):
         require_covered(done, path_to_block(done, user.name) or (), primitive)
+    require_shared_apart(program, done, primitive)
     into = (BlockRef(fused.name),)
     return Outcome(
         done,

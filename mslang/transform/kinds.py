@@ -10,8 +10,8 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, free_vars, walk, walk_expr, walk_paths
-from mslang.transform.carried import leaf_paths, why_not_data_parallel, why_not_independent
+from mslang.ir.visit import Path, free_vars, path_to_loop, walk, walk_expr, walk_paths
+from mslang.transform.carried import leaf_paths, shared_storages, why_not_data_parallel, why_not_independent
 from mslang.transform.legality import why_not_reduction
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.position import loop_at, loop_path
@@ -284,6 +284,22 @@ def require_joined(program: Program, primitive: str) -> None:
                 why=reason,
                 help=f"{primitive} at a loop further out, or before the loop is bound",
             )
+
+
+def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
+    """Check loops that run at once, where what was private to their iterations, or is new, is touched outside of them.
+
+    Raises:
+        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+    """
+    for path in walk_paths(after.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or loop.kind in ("serial", "unrolled"):
+            continue
+        old = path_to_loop(before, loop.var)
+        known = frozenset[str]() if old is None else shared_storages(before, old)
+        if shared_storages(after, path) - known and why_not_data_parallel(path) is None:
+            require_kinds(after, (loop.var,), primitive)
 
 
 # ------------------------------------------------------------------ shared

@@ -20,7 +20,7 @@ from mslang.transform.dependence import (
     writers,
 )
 from mslang.transform.instances import loops_beyond_spatial, portable_predicate, runs_all, runs_once
-from mslang.transform.kinds import require_joined
+from mslang.transform.kinds import require_joined, require_shared_apart
 from mslang.transform.legality import why_neither
 from mslang.transform.nest import inserted, nest, vanished
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
@@ -257,6 +257,7 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
                     why=f"block `{made.block.name}` does not surely write all that it reads of `{buffer}`",
                 )
     require_joined(done, primitive)
+    require_shared_apart(program, done, primitive)
     return Outcome(done, (), vanished(program, done, primitive, made.loops))
 
 

@@ -10,12 +10,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import (
-    Path,
-    free_vars,
-    fresh,
-    substitute,
-)
+from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, substitute
 from mslang.transform.initial import init_nest
 from mslang.transform.instances import runs_once
 from mslang.transform.kinds import require_kinds
@@ -109,6 +104,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     # Threads join what they have summed only where they start it together.
     joining = [s.var for s in loops if s.kind.startswith("threadIdx") and s.var in reduced]
     require_kinds(program, joining, "decompose_reduction")
+    program = _declared_around(program, path)
     made, left = BlockRef(init.name), BlockRef(update.name)
     return Outcome(program, (made,), {block: left})
 
@@ -182,3 +178,22 @@ def _update(old: Block, taken: set[str]) -> Block:
     loaded, read = {r.buffer for r in touched}, {r.buffer for r in old.reads}
     own = tuple(r for r in old.writes if r.buffer in loaded and r.buffer not in read)
     return replace(old, name=fresh(f"{old.name}_update", taken), init=None, reads=(*own, *old.reads))
+
+
+def _declared_around(program: Program, before: Path) -> Program:
+    """The blocks around an update declare to read what it reads, as the reduction did not."""
+    names: list[str] = []
+    for k in reversed(range(len(before) - 1)):
+        old = before[k]
+        if not isinstance(old, Block):
+            continue
+        here = path_to_block(program, old.name) or ()
+        block, buffers = block_at(here), all_buffers(program)
+        known = infer_regions(old, buffers)[0]
+        added = tuple(r for r in infer_regions(block, buffers)[0] if r not in known and r not in block.reads)
+        if not added:
+            break
+        program = put(program, here, replace(block, reads=(*added, *block.reads)))
+        names += [s.var for s in here if isinstance(s, For) and s.kind not in ("serial", "unrolled")]
+    require_kinds(program, dict.fromkeys(names), "decompose_reduction")
+    return program

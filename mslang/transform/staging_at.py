@@ -12,7 +12,7 @@ from mslang.ir.visit import Path, path_to_block, path_to_loop
 from mslang.transform.cover import Box, image, produced_box, why_not_covered
 from mslang.transform.dependence import buffers_read, buffers_written, storage_of, storages_read, storages_written
 from mslang.transform.instances import loops_beyond_spatial
-from mslang.transform.kinds import require_joined
+from mslang.transform.kinds import require_joined, require_shared_apart
 from mslang.transform.legality import why_not_stage_pipeline
 from mslang.transform.moving import loops_to, ranges_inside
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
@@ -93,6 +93,7 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     require_filled(done, copy.block, old, primitive)
     _require_covered(done, loop, copy.buffer, primitive)
     require_joined(done, primitive)
+    require_shared_apart(program, done, primitive)
     require_apart(done, copy.block, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
@@ -158,6 +159,7 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     done = _replaced(program, path, target, old, copy, at, 0, at)
     _require_covered(done, loop, copy.buffer, primitive)
     require_joined(done, primitive)
+    require_shared_apart(program, done, primitive)
     require_apart(done, copy.block, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 

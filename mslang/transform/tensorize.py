@@ -21,6 +21,7 @@ from mslang.ir.visit import (
     map_stmt_exprs,
     walk,
 )
+from mslang.transform.alignment import alignments
 from mslang.transform.blockize import blockize
 from mslang.transform.described import described
 from mslang.transform.mapping import tiled
@@ -182,6 +183,11 @@ def _matched(program: Program, block: Block, intrin: Intrin) -> _Match:
     missing = [p.buffer.name for p in intrin.desc.params if p.buffer.name not in known]
     if missing:
         raise Mismatch(f"the description does not use its parameter `{missing[0]}`, so nothing tells what it is")
+    apart = alignments(program) if intrin.program is None else {}
+    for operand in known.values():
+        last = len(operand.starts) - 1
+        if any(a.axis == last and (a.offset - 1) % a.factor for a in apart.get(operand.buffer, ())):
+            raise Mismatch(f"the elements of the rows of `{operand.buffer}` do not lie side by side")
     return _Match(known, desc.init is not None)
 
 

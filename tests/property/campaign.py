@@ -56,8 +56,8 @@ WEIGHTS = {
     "parallel": 2,
     "vectorize": 3,
     "unroll": 1,
-    "annotate": 2,
-    "unannotate": 2,
+    "annotate": 3,
+    "unannotate": 6,
     "cache_read": 3,
     "cache_write": 3,
     "compute_at": 4,
@@ -70,8 +70,27 @@ WEIGHTS = {
 }
 """How often each primitive is tried; those that are seldom legal more often."""
 
-SPECIAL = 0.3
+SPECIAL = 0.4
 """How many of the programs are drawn for what one family of primitives needs."""
+
+ATTEMPTS = {
+    "compute_at": 4,
+    "reverse_compute_at": 4,
+    "compute_inline": 3,
+    "reverse_compute_inline": 4,
+    "decompose_reduction": 2,
+    "vectorize": 2,
+    "fuse_reduction_epilogue": 4,
+    "decompose_padding": 4,
+    "rfactor": 2,
+    "pad_einsum": 2,
+    "cache_inplace": 4,
+    "reindex": 2,
+    "read_at": 2,
+    "fission": 2,
+    "rolling_buffer": 2,
+}
+"""How often arguments are drawn for those that need particular ones, until they are accepted; else once."""
 
 TRACES_EVERY, CHECKED_EVERY, NARROW_EVERY = 10, 8, 4
 
@@ -156,22 +175,29 @@ def schedule_pair(
     steps = _Sampled(rng, schedule)
     done: list[str] = []
     wanted = rng.randint(1, 8)
-    for op in islice(_operations(rng, weights), 3 * wanted):
+    for op in islice(_operations(rng, weights), 4 * wanted):
         if len(done) == wanted:
             break
-        tally.tried[op] += 1
-        try:
-            step = steps.step(schedule.parametric, op)
-            if step is None:
-                continue
-            _apply(schedule, step, rng)
-        except ScheduleError:
+        if not any(_tried(schedule, steps, op, rng, tally) for _ in range(ATTEMPTS.get(op, 1))):
             continue
         tally.applied[op] += 1
         tally.late[op] += len(set(done) - {op}) >= 3
         done.append(op)
         assert not verify(schedule.parametric), (done, verify(schedule.parametric))
     return done
+
+
+def _tried(schedule: Schedule, steps: _Sampled, op: str, rng: random.Random, tally: Tally) -> bool:
+    """Was a primitive applied with arguments drawn once?"""
+    tally.tried[op] += 1
+    try:
+        step = steps.step(schedule.parametric, op)
+        if step is None:
+            return False
+        _apply(schedule, step, rng)
+    except ScheduleError:
+        return False
+    return True
 
 
 def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:

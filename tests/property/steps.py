@@ -140,9 +140,11 @@ class Steps:
     def _annotate(self, p: Program, name: str) -> Step:
         return name, (self.loop(p) if self.rng.random() < 0.5 else self.block(p), "note", self.rng.randint(0, 9)), {}
 
-    def _unannotate(self, p: Program, name: str) -> Step:
+    def _unannotate(self, p: Program, name: str) -> Step | None:
         noted: list[BlockRef | LoopRef] = [LoopRef(s.var) for s in loops(p) if "note" in dict(s.annotations)]
         noted += [BlockRef(b.name) for b in blocks_of(p.body) if "note" in dict(b.annotations)]
+        if not noted and self.rng.random() < 0.9:
+            return None
         return name, (self.rng.choice(noted) if noted else self.block(p), "note"), {}
 
     def _set_scope(self, p: Program, name: str) -> Step:
