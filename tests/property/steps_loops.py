@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 from typing import Any
 
-from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
+from mslang.ir.build import ProgramBuilder, maximum, minimum, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, Symbol
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import bodies, path_to_loop, walk
@@ -132,7 +132,7 @@ def stages_program(rng: random.Random) -> Program:
     last = a
     for k in range(count):
         out = b.output("B", (n, m)) if k == count - 1 else b.alloc(f"T{k}", (n, m))
-        kind = rng.choice(["scale", "shift", "behind", "row"])
+        kind = rng.choice(["scale", "shift", "behind", "ahead", "row"])
         with b.block(f"s{k}", spatial(f"i{k}", n), spatial(f"j{k}", m)) as (i, j):
             match kind:
                 case "scale":
@@ -141,6 +141,8 @@ def stages_program(rng: random.Random) -> Program:
                     out[i, j] = last[i, j] + w[j]
                 case "behind":
                     out[i, j] = last[i, j] + last[maximum(i - 1, 0), j]
+                case "ahead":
+                    out[i, j] = last[minimum(i + 1, n - 1), j] - w[j]
                 case "row":
                     out[i, j] = last[i, 0] - last[i, j]
         last = out
