@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mslang.ir.arith import intersect_box, relax, simplify, union_box
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load
-from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
+from mslang.ir.program import AttrValue, Block, Buffer, Evaluate, For, If, Let, Range, Region, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of, substitute, walk, walk_expr
 
 Box = tuple[Range, ...]
@@ -27,6 +27,19 @@ def hidden(block: Block, access: str) -> frozenset[str]:
     """The buffers that a block reads, or writes, without declaring it."""
     found = dict(block.annotations).get(HIDDEN[access], ())
     return frozenset(x for x in found if isinstance(x, str)) if isinstance(found, tuple) else frozenset()
+
+
+def hidden_renamed(block: Block, names: Mapping[str, str], accesses: Iterable[str] = ("read", "write")) -> Block:
+    """A block that hides the same buffers by other names."""
+    keys = {HIDDEN[access] for access in accesses}
+    if not any(key in keys for key, _ in block.annotations):
+        return block
+
+    def renamed(value: AttrValue) -> AttrValue:
+        return tuple(names.get(x, x) if isinstance(x, str) else x for x in value) if isinstance(value, tuple) else value
+
+    notes = tuple((key, renamed(value) if key in keys else value) for key, value in block.annotations)
+    return replace(block, annotations=notes)
 
 
 # ------------------------------------------------------------------ a..b

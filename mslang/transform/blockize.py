@@ -394,6 +394,7 @@ def _reached(p: Part, block: Block, axis: Axis, ranges: Mapping[str, Range], pri
             "MS377",
             primitive,
             f"it is not known how far the loops around all blocks run over axis `{axis.name}` of block `{block.name}`",
+            why="the axis of the block around them would have no extent",
         )
     return p.count if arith.proved(Binary("<", p.outer, p.count), ranges) else arith.add(reach[1], ONE)
 

@@ -226,6 +226,7 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
         - a buffer that the block touches by another name too, or that is touched outside of blocks
         - a buffer of which not all that is read is surely written before
         - a block of which it is not known exactly what it writes
+        - another block that touches the buffer inside a loop over which the block reduces
 
     Source: TVM cache_inplace
     """
@@ -245,6 +246,14 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
     require_plain(program, target, old, primitive)
     anchor = after_writer(path, others_touching(program, path, old.name))
     above, ranges = anchor[:-1], ranges_above(anchor)
+    reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
+    if reduced:
+        raise refuse(
+            "MS346",
+            primitive,
+            f"loop `{reduced[0]}` still reduces in block `{block.name}`",
+            why=f"`{old.name}` is touched by another block in it, and the copies would be of partial results",
+        )
     written = surely_written(path, old, above, primitive)
     image = next(arith.relax(r.ranges, axis_ranges(target)) for r in target.writes if r.buffer == old.name)
     limits = readable(path, old)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Block, Region, Stmt, Store, View
+from mslang.ir.region import hidden_renamed
 from mslang.ir.visit import map_expr, map_stmt_exprs
 from mslang.transform.rewrite import map_bodies
 
@@ -28,10 +29,12 @@ def _sent(s: Stmt, old: str, new: str, *, reads: bool, writes: bool) -> Stmt:
     def region(r: Region) -> Region:
         return Region(new, r.ranges) if r.buffer == old else r
 
+    accesses = [access for access, sent in (("read", reads), ("write", writes)) if sent]
     match s:
         case Store(buffer=b) if writes and b == old:
             return Store(new, s.indices, s.value)
         case Block():
+            s = hidden_renamed(s, {old: new}, accesses)
             s = replace(
                 s,
                 reads=tuple(region(r) for r in s.reads) if reads else s.reads,

@@ -153,6 +153,9 @@ def _of_block(p: Program, path: Path, rng: random.Random) -> Intrin | None:
     if not nest or any(len(tile.kinds.get(s.var, ())) != 1 for s in nest):
         return None
     axes = tuple(Axis(f"a{k}", s.extent, *tile.kinds[s.var], Var(f"l{k}")) for k, s in enumerate(nest))
+    over = {a.name: Range(Const(0), a.extent) for a in axes if a.kind == "spatial"}
+    if not all(_apart(s, over) for s in made if isinstance(s, Store)):
+        return None
     params = tuple(q for q, _ in operands.values())
     own = {q.buffer.name: q.buffer for q in params}
     small = Block("tile", axes, (), (), tuple(made))
@@ -166,6 +169,12 @@ def _of_block(p: Program, path: Path, rng: random.Random) -> Intrin | None:
     if text is not None:
         return Intrin(name, replace(desc, name=name), None, None, (("llvm", text),))
     return Intrin(name, replace(desc, name=name), None, replace(desc, name=name))
+
+
+def _apart(s: Store, axes: dict[str, Range]) -> bool:
+    """Does a store write another element for each value of the spatial axes, as they promise?"""
+    found = arith.detect(s.indices, axes)
+    return isinstance(found, arith.IterMap) and found.level != "affine"
 
 
 def _symbols(e: Expr) -> bool:
