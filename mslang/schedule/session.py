@@ -37,6 +37,7 @@ from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
+from mslang.transform.threads import require_one_index
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 """What to call results: their binders, or a function from how many there are to that."""
@@ -223,9 +224,11 @@ class Session:
             args = {**args, "loop": self.handles.resolve(where.loop)}
         apply = self.registry.implementation(op)
         try:
-            return memo.outcome(apply, self.program, args)
+            outcome = memo.outcome(apply, self.program, args)
+            require_one_index(outcome.program, op)
         except ScheduleError as error:
             raise advised(op, apply, self.program, args, error) from error
+        return outcome
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
         """Give results the names of their binders, and no result a name that the trace has used before."""

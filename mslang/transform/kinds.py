@@ -16,6 +16,7 @@ from mslang.transform.legality import why_not_reduction
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.position import loop_at, loop_path
 from mslang.transform.rewrite import put
+from mslang.transform.threads import require_one_index
 
 MAX_STEPS = "unroll.max_steps"
 """The annotation of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
@@ -143,7 +144,9 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
     `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
-    reduction block may reduce over the loop: the threads combine what each of them has summed.
+    reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
+    axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
+    all of them copy together what they all need.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -155,7 +158,11 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     Rejects:
         - an axis that there is not
         - a loop that has another kind already (asked again for the same, nothing changes)
-        - a loop around or inside another of the same axis, around a `blockIdx` loop, or inside a vectorized one
+        - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
+          a vectorized one
+        - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
+          is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
+          or if it writes memory that each thread has to itself
         - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
         - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
           for all sizes: one launch has as many threads everywhere
@@ -176,19 +183,24 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     old = loop_at(path)
     if not _is_free(old, axis):
         return Outcome(program)
+    threads = axis.startswith("threadIdx")
+    outside = {"vectorized", *(() if threads else (axis,)), *(THREAD_AXES - _BLOCK_AXES if axis in _BLOCK_AXES else ())}
     for s in _around(path):
-        if s.kind in (axis, "vectorized") or (axis.startswith("blockIdx") and s.kind in THREAD_AXES - _BLOCK_AXES):
+        if s.kind in outside:
             raise refuse(
                 "MS311",
                 "bind",
                 f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
                 help="bind each loop of a nest to an axis of its own, blocks outside of threads",
             )
-    _require_no_kind(old, "bind", (axis, *(() if axis in _BLOCK_AXES else sorted(_BLOCK_AXES))))
+    inside = {*(() if threads else (axis,)), *(() if axis in _BLOCK_AXES else _BLOCK_AXES)}
+    _require_no_kind(old, "bind", tuple(sorted(inside)))
     _require_launchable(path, axis)
-    if not (axis.startswith("threadIdx") and _reduces(program, path)):
+    if not (threads and _reduces(program, path)):
         _require_independent(program, path, "bind")
-    return Outcome(put(program, path, replace(old, kind=axis)))
+    done = put(program, path, replace(old, kind=axis))
+    require_one_index(done, "bind")
+    return Outcome(done)
 
 
 _BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))

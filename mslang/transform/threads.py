@@ -14,7 +14,7 @@ from mslang.ir import arith
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, While
 from mslang.ir.visit import Path, all_buffers, free_vars, stmt_exprs, walk, walk_paths
-from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
+from mslang.transform.dependence import paths_touching, storages_read, storages_written
 from mslang.transform.outcome import refuse
 from mslang.transform.position import block_at, is_under, leaves, loop_at
 
@@ -93,7 +93,9 @@ def _leaf_paths(path: Path) -> list[Path]:
 
 
 def _writers(program: Program, storage: str) -> list[Path]:
-    return [q for q in paths_touching(program, storage) if storage in storages_written(program, block_at(q))]
+    """The innermost blocks that write to some memory: what is around them writes through them."""
+    found = [q for q in paths_touching(program, storage) if storage in storages_written(program, block_at(q))]
+    return [q for q in found if not any(p is not q and is_under(p, q[-1]) for p in found)]
 
 
 def _why_not_repeatable(program: Program, path: Path) -> str | None:
@@ -114,8 +116,10 @@ def _why_it_differs(outer: Path, path: Path) -> str | None:
     varying = {top.var}
     for s in path[len(outer) : -1]:
         match s:
-            case For() | If() | While() if _varies(s, varying):
-                return f"whether it runs depends on loop `{top.var}`, and so on the thread"
+            case If() | While():
+                return f"block `{block.name}` stands under a condition, which may differ between threads"
+            case For() if _varies(s, varying):
+                return f"how often loop `{s.var}` runs depends on loop `{top.var}`, and so on the thread"
             case Let(name=name) if _varies(s, varying):
                 varying.add(name)
             case Block():
@@ -128,4 +132,6 @@ def _why_it_differs(outer: Path, path: Path) -> str | None:
 
 
 def _varies(s: Stmt, varying: set[str]) -> bool:
-    return any(not varying.isdisjoint(free_vars(e)) for e in stmt_exprs(s))
+    views = s.views if isinstance(s, Block) else ()
+    seen = (e for v in views for r in v.source.ranges for e in (r.start, r.extent))
+    return any(not varying.isdisjoint(free_vars(e)) for e in (*stmt_exprs(s), *seen))
