@@ -308,7 +308,7 @@ class _Statements:
         unknown = touched_by_data(b)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
-                if r.buffer in hidden(b, verb.removesuffix("s")):
+                if r in declared or r.buffer in hidden(b, verb.removesuffix("s")):
                     continue
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:

@@ -175,10 +175,10 @@ def schedule_pair(
     steps = _Sampled(rng, schedule)
     done: list[str] = []
     wanted = rng.randint(1, 8)
-    for op in islice(_operations(rng, weights), 4 * wanted):
+    for op in islice(_operations(rng, weights), 6 * wanted):
         if len(done) == wanted:
             break
-        if not any(_tried(schedule, steps, op, rng, tally) for _ in range(ATTEMPTS.get(op, 1))):
+        if not _accepted(schedule, steps, op, rng, tally):
             continue
         tally.applied[op] += 1
         tally.late[op] += len(set(done) - {op}) >= 3
@@ -187,17 +187,19 @@ def schedule_pair(
     return done
 
 
-def _tried(schedule: Schedule, steps: _Sampled, op: str, rng: random.Random, tally: Tally) -> bool:
-    """Was a primitive applied with arguments drawn once?"""
-    tally.tried[op] += 1
-    try:
-        step = steps.step(schedule.parametric, op)
-        if step is None:
-            return False
-        _apply(schedule, step, rng)
-    except ScheduleError:
-        return False
-    return True
+def _accepted(schedule: Schedule, steps: _Sampled, op: str, rng: random.Random, tally: Tally) -> bool:
+    """Was a primitive applied, with arguments drawn once or a few times?"""
+    for _ in range(ATTEMPTS.get(op, 1)):
+        try:
+            step = steps.step(schedule.parametric, op)
+            if step is None:
+                return False
+            tally.tried[op] += 1
+            _apply(schedule, step, rng)
+        except ScheduleError:
+            continue
+        return True
+    return False
 
 
 def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:

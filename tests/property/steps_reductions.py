@@ -210,8 +210,31 @@ def _paddings(rng: random.Random) -> Program:
 }}""")
 
 
+def _mixed(rng: random.Random) -> Program:
+    """A padding, a reduction over it, what can be done within that, and an update in place."""
+    n, m = rng.choice([3, 4, 6]), rng.choice([3, 4])
+    update, after = rng.choice(
+        [
+            ("S[i] += P[i, k]", "S[i] + b[i]"),
+            ("S[i] += P[i, k]", "b[i] + S[i]"),
+            ("S[i] = max(S[i], P[i, k])", "max(S[i], b[i])"),
+            ("S[i] = min(S[i], P[i, k])", "min(b[i], S[i])"),
+        ]
+    )
+    return parse_program(f"""program mixed(A: f32[{n}, {m}], b: f32[{n}], inout U: f32[{n}], out D: f32[{n}]) {{
+    alloc P: f32[{n}, {m + 2}]
+    alloc S: f32[{n}]
+    alloc E: f32[{n}]
+    block pad[i: {n}, j: {m + 2}] {{ P[i, j] = select(j >= 1 and j < {m + 1}, A[i, j - 1], 0.0) }}
+    block fold[i: {n} | k: {m + 2}] {{ {update} }}
+    block after[i: {n}] {{ E[i] = {after} }}
+    block change[i: {n}] {{ U[i] = U[i] + E[i] }}
+    block last[i: {n}] {{ D[i] = U[i] * 2.0 - b[i] }}
+}}""")
+
+
 FAMILY = Family(
     STEPS,
     MappingProxyType({"rfactor": 3, "fuse_reduction_epilogue": 3, "pad_einsum": 3, "decompose_padding": 3}),
-    (_positions, _folds, _two_sums, _products, _paddings),
+    (_positions, _folds, _two_sums, _products, _paddings, *(_mixed,) * 5),
 )
