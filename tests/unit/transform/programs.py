@@ -126,6 +126,12 @@ def index_map(params: str, f: Callable[..., Sequence[Value | int | tuple[Value |
     return IndexMap(tuple(params), tuple(result(x) for x in f(*(Value(Var(p)) for p in params))))
 
 
+def refuses(code: str, act: Callable[[], object], *words: str) -> None:
+    """What is done is refused, with this code and these words somewhere."""
+    with refused(code, *words):
+        act()
+
+
 def refused(code: str, *words: str) -> "Refused":
     return Refused(code, words)
 

@@ -19,7 +19,7 @@ from mslang.transform.kinds import bind, parallel
 from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.reduction import decompose_reduction
 from mslang.transform.rewrite import put
-from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refused, sizes, text
+from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refuses, sizes, text
 
 
 def tiled(m=8, n=8, k=8, t=4):
@@ -155,11 +155,11 @@ def test_blocks_under_a_loop():
 def test_several_blocks_under_the_loop():
     p = split(chain(), loop("x"), sizes(None, 4)).program
     p = reverse_compute_at(p, block("second"), loop("x_0")).program
-    refused("MS375", lambda: blockize(p, loop("x_0")), "2 statements stand under it")
+    refuses("MS375", lambda: blockize(p, loop("x_0")), "2 statements stand under it")
 
 
 def test_no_such_loop():
-    refused("MS301", lambda: blockize(chain(), loop("nowhere")), "no loop")
+    refuses("MS301", lambda: blockize(chain(), loop("nowhere")), "no loop")
 
 
 def test_tiles_that_overlap():
@@ -167,7 +167,7 @@ def test_tiles_that_overlap():
     path = path_to_block(p, "b")
     b = block_of(p, "b")
     axis = replace(b.axes[0], binding=Binary("+", Binary("*", Var("i_0"), Const(10)), Var("i_1")))
-    refused("MS376", lambda: blockize(put(p, path, replace(b, axes=(axis,))), loop("i_1")), "not a multiple")
+    refuses("MS376", lambda: blockize(put(p, path, replace(b, axes=(axis,))), loop("i_1")), "not a multiple")
 
 
 def test_a_loop_in_both_parts():
@@ -176,7 +176,7 @@ def test_a_loop_in_both_parts():
     b = block_of(p, "b")
     binding = Binary("//", Binary("+", Binary("*", Var("i_0"), Const(6)), Var("i_1")), Const(4))
     broken = put(p, path, replace(b, axes=(replace(b.axes[0], binding=binding),)))
-    refused("MS376", lambda: blockize(broken, loop("i_1")), "axis `x`")
+    refuses("MS376", lambda: blockize(broken, loop("i_1")), "axis `x`")
 
 
 def test_a_predicate_that_leaves_something_out():
@@ -185,7 +185,7 @@ def test_a_predicate_that_leaves_something_out():
         "    for i in 8 {\n        block b[x: 8 = i] {\n            where A[x] > 0.0 and x % 2 == 0\n"
         "            reads A[x]\n            writes B[x]\n            B[x] = A[x]\n        }\n    }\n}\n"
     )
-    refused("MS377", lambda: blockize(p, loop("i")), "leaves out some")
+    refuses("MS377", lambda: blockize(p, loop("i")), "leaves out some")
 
 
 def test_a_repeated_reduction():
@@ -197,12 +197,12 @@ def test_a_repeated_reduction():
     from mslang.ir.program import For
 
     p = replace(p, body=(For("again", Const(2), p.body),))
-    refused("MS378", lambda: blockize(p, loop("again")), "repeats the whole reduction")
+    refuses("MS378", lambda: blockize(p, loop("again")), "repeats the whole reduction")
 
 
 def test_a_reduction_by_threads():
     p = bind(matmul(4, 4, 4), loop("k"), "threadIdx.x").program
-    refused("MS378", lambda: blockize(p, loop("k")), "at the same time")
+    refuses("MS378", lambda: blockize(p, loop("k")), "at the same time")
 
 
 def test_parallel_loops_outside_are_fine():
@@ -214,18 +214,18 @@ def test_parallel_loops_outside_are_fine():
     ("names", "says"), [(("second", "first"), "do not follow one another"), (("first", "first"), "given twice")]
 )
 def test_blocks_in_another_order(names, says):
-    refused("MS379", lambda: blockize(chain(), tuple(block(n) for n in names)), says)
+    refuses("MS379", lambda: blockize(chain(), tuple(block(n) for n in names)), says)
 
 
 def test_no_blocks():
-    refused("MS379", lambda: blockize(chain(), ()), "no block")
+    refuses("MS379", lambda: blockize(chain(), ()), "no block")
 
 
 def test_blocks_that_share_loops_with_others():
     p = split(chain(), loop("x"), sizes(None, 4)).program
     p = reverse_compute_at(p, block("second"), loop("x_0")).program
     p = cache_write(p, block("second"), buffer("B"), "global").program
-    refused("MS379", lambda: blockize(p, (block("first"), block("B_global"))), "shares loops")
+    refuses("MS379", lambda: blockize(p, (block("first"), block("B_global"))), "shares loops")
 
 
 def test_loops_around_all_that_reduce():
@@ -244,7 +244,7 @@ def test_loops_around_all_that_reduce():
     axes = tuple(replace(x, binding=Var(v)) for x, v in zip(second.axes, (outer.var, inner.var), strict=True))
     both = For(inner.var, inner.extent, (*inner.body, replace(second, axes=axes)))
     joined = replace(p, body=(replace(outer, body=(both,)),))
-    refused("MS379", lambda: blockize(joined, (block("s"), block("t"))), "reduces over axis")
+    refuses("MS379", lambda: blockize(joined, (block("s"), block("t"))), "reduces over axis")
 
 
 def test_a_choice_of_sizes_stays_a_size():
