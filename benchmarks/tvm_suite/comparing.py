@@ -15,7 +15,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.arith import substitute_symbols
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Const, DynamicRange, Symbol
-from mslang.ir.program import For, Program
+from mslang.ir.program import Block, For, If, Program, Stmt
 from mslang.ir.visit import map_program_exprs, walk
 from mslang.lower.lower import lower
 from mslang.runtime.arrays import sparse_integers
@@ -38,6 +38,11 @@ class Verdicts:
         self.same_form = self.same_meaning = self.different = self.refusals = self.accepted = 0
         self.why: list[str] = []
 
+    @property
+    def compared(self) -> int:
+        """How many programs were compared."""
+        return self.same_form + self.same_meaning + self.different
+
     def compare(self, theirs: Program, ours: Program) -> None:
         """Note how a program made here compares with the one expected."""
         try:
@@ -56,7 +61,7 @@ class Verdicts:
 
 def why_different(theirs: Program, ours: Program) -> str | None:
     """None if two programs compute the same of the same arguments, by position."""
-    theirs, ours = _sized(theirs), _sized(ours)
+    theirs, ours = _one_by_one(_sized(theirs)), _one_by_one(_sized(ours))
     shapes = [[(p.buffer.dtype, p.buffer.shape) for p in program.params] for program in (theirs, ours)]
     if shapes[0] != shapes[1]:
         return "the parameters differ"
@@ -68,6 +73,26 @@ def why_different(theirs: Program, ours: Program) -> str | None:
         if not np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-3, equal_nan=True):
             return f"`{q.buffer.name}` differs"
     return None
+
+
+def _one_by_one(program: Program) -> Program:
+    """The program with all its loops serial, and without remarks: neither changes what it means."""
+    return msgspec.structs.replace(program, body=_serial(program.body), annotations=())
+
+
+def _serial(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    return tuple(_serial_statement(s) for s in body)
+
+
+def _serial_statement(s: Stmt) -> Stmt:
+    match s:
+        case For(body=body):
+            return msgspec.structs.replace(s, kind="serial", annotations=(), body=_serial(body))
+        case Block(body=body):
+            return msgspec.structs.replace(s, annotations=(), body=_serial(body))
+        case If(then=then, otherwise=otherwise):
+            return msgspec.structs.replace(s, then=_serial(then), otherwise=_serial(otherwise))
+    return s
 
 
 def _sized(program: Program) -> Program:

@@ -28,6 +28,8 @@ class Whatever:
     """What a test asks of TVM's own objects: it answers anything, and is true."""
 
     def __getattr__(self, name: str) -> Whatever:
+        if name.startswith("__"):
+            raise AttributeError(name)
         return self
 
     def __call__(self, *args: object, **named: object) -> Whatever:
@@ -63,6 +65,13 @@ class Script:
             return tvmscript.parse(self.text)[0]
         except MsError as error:
             raise NotPortable(f"not read: {error.diagnostic.message}") from error
+
+    @property
+    def params(self) -> list[Any]:
+        """The parameters, as TVM has them."""
+        from benchmarks.tvm_suite.nodes import parameters
+
+        return parameters(self.program)
 
     @property
     def blocks(self) -> Mapping[str, str]:

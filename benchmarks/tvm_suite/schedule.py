@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.tvm_suite.intrinsics import Intrinsics
+from benchmarks.tvm_suite.nodes import Node, parameters
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
-from mslang.ir.expr import Const, Expr, Var
-from mslang.ir.index_map import IndexMap
-from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.ir.expr import ONE, Binary, Const, Expr, Var
+from mslang.ir.index_map import TO, IndexMap
+from mslang.ir.program import Block, For, Program
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule, Size
 from mslang.schedule.values import HOLE
-from mslang.transform.outcome import BlockRef
+from mslang.transform.outcome import BlockRef, LoopRef
 
 DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 
@@ -33,6 +36,11 @@ class Result:
     def __getitem__(self, name: str) -> Result:
         return self
 
+    @property
+    def params(self) -> list[object]:
+        """The parameters, as TVM has them."""
+        return parameters(self.program)
+
     def __getattr__(self, name: str) -> Whatever:
         return Whatever()
 
@@ -40,11 +48,14 @@ class Result:
 class TvmSchedule:
     """A schedule with TVM's methods; handles are this project's, blocks may be named."""
 
-    def __init__(self, mod: Any, **options: object) -> None:
+    def __init__(self, mod: Any, *, intrinsics: Intrinsics | None = None, **options: object) -> None:
         if not isinstance(mod, Script | Result):
             raise NotPortable("the program is made by TVM")
         self.script = mod if isinstance(mod, Script) else None
         self.own = Schedule(mod.program)
+        self.partitioned: list[str] = []
+        self.absent: set[str] = set()
+        self.intrinsics = intrinsics or Intrinsics()
 
     @property
     def mod(self) -> Result:
@@ -60,11 +71,20 @@ class TvmSchedule:
         raise NotPortable(f"Schedule.{name}")
 
     # ------------------------------------------------------------------ access
-    def get(self, *args: object) -> Whatever:
+    def get(self, handle: Handle) -> Node:
         """TVM's statement behind a handle."""
-        return Whatever()
+        ref = self.own.session.handles.resolve(handle)
+        if isinstance(ref, LoopRef):
+            path = path_to_loop(self.own.program, ref.name)
+            assert path is not None and isinstance(path[-1], For)
+            extent = path[-1].extent
+            return Node(ref.name, extent.value if isinstance(extent, Const) else None)
+        return Node(ref.name, None)
 
-    get_sref = show = state = remove_rv = work_on = get
+    get_sref = get
+
+    def show(self, *args: object) -> None:
+        """Nothing."""
 
     def get_sblock(self, name: str, func_name: str | None = None) -> Handle:
         """A block by its name."""
@@ -74,13 +94,23 @@ class TvmSchedule:
             ours = name.replace(base, here[base], 1)
             if name.startswith(base) and ours in there and (name == base or name not in there):
                 return self.own.get(ours)
-        return self.own.get(name)
+        return self.own.get(name if name in there else self._part(name))
+
+    def _part(self, name: str) -> str:
+        """A copy of a block that `loop_partition` made, by the name that TVM gives it."""
+        for loop in self.partitioned:
+            found = re.fullmatch(rf"(.+)_{loop}(\d+)", name)
+            if found is not None:
+                block, number = self._part(found[1]), int(found[2])
+                return f"{block}_{number}" if number else block
+        return self.script.blocks.get(name, name) if self.script else name
 
     get_block = get_sblock
 
     def get_loops(self, block: Handle | str) -> list[Handle]:
         """The loops around a block."""
-        return list(self.own.loops(self._block(block)))
+        found = self.own.loops(self._block(block))
+        return [h for h in found if self.own.session.handles.resolve(h).name not in self.absent]
 
     def get_child_blocks(self, of: Handle) -> list[Handle]:
         """The blocks directly under a loop or in a block."""
@@ -151,6 +181,8 @@ class TvmSchedule:
 
     def loop_partition(self, loop: Handle, factors: Sequence[Any], preserve_unit_iters: bool = True) -> list[Handle]:
         """TVM's loop_partition."""
+        ref = self.own.session.handles.resolve(loop)
+        self.partitioned.append(ref.name)
         return list(self.own.apply("loop_partition", loop, [HOLE if f is None else _size(f) for f in factors]))
 
     def fuse(self, *loops: Handle, preserve_unit_iters: bool = True) -> Any:
@@ -244,11 +276,20 @@ class TvmSchedule:
     # ------------------------------------------------------------------ places
     def compute_at(self, block: Any, loop: Handle, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """TVM's compute_at."""
-        self._do("compute_at", self._block(block), loop, index=index)
+        self._moved("compute_at", block, loop, index, preserve_unit_loops)
 
     def reverse_compute_at(self, block: Any, loop: Handle, preserve_unit_loops: bool = False, index: int = -1) -> None:
         """TVM's reverse_compute_at."""
-        self._do("reverse_compute_at", self._block(block), loop, index=index)
+        self._moved("reverse_compute_at", block, loop, index, preserve_unit_loops)
+
+    def _moved(self, op: str, block: Any, loop: Handle, index: int, keep: bool) -> None:
+        """Move a block; of the loops that it gets TVM has not those of one iteration, unless told to keep them."""
+        b = self._block(block)
+        before = {s.var for s in walk(self.own.program.body) if isinstance(s, For)}
+        self._do(op, b, loop, index=index)
+        if not keep:
+            made = [s for s in walk(self.own.program.body) if isinstance(s, For) and s.var not in before]
+            self.absent |= {s.var for s in made if s.extent == ONE}
 
     def compute_inline(self, block: Any) -> None:
         """TVM's compute_inline."""
@@ -289,13 +330,23 @@ class TvmSchedule:
     # ------------------------------------------------------------------ notes, memory, layout
     def annotate(self, target: Any, ann_key: str, ann_val: Any) -> None:
         """TVM's annotate."""
-        if isinstance(ann_val, dict):
-            raise NotPortable("an annotation that is a dictionary")
-        self._do("annotate", self._block(target), ann_key, _size(ann_val))
+        self._do("annotate", self._block(target), ann_key, _remark(ann_val))
 
     def unannotate(self, target: Any, ann_key: str) -> None:
         """TVM's unannotate."""
         self._do("unannotate", self._block(target), ann_key)
+
+    def annotate_buffer_access(self, block: Any, buffer_index: Any, buf_type: str, gen_new_ranges: Any) -> None:
+        """TVM's annotate_buffer_access."""
+        b = self._block(block)
+        params = [Size(Var(a.name)) for a in self._node(b).axes]
+        ranges = tuple(_range(x) for x in gen_new_ranges(*params))
+        given = IndexMap(tuple(a.name for a in self._node(b).axes), ranges)
+        self._do("annotate_buffer_access", b, self._buffer(b, buffer_index, buf_type), buf_type, given)
+
+    def tensorize(self, block_or_loop: Any, tensor_intrin: str, preserve_unit_iters: bool = True) -> None:
+        """TVM's tensorize."""
+        self._do("tensorize", self._block(block_or_loop), self.intrinsics.intrin(tensor_intrin))
 
     def storage_align(self, block: Any, buffer_index: Any, axis: int, factor: int, offset: int) -> None:
         """TVM's storage_align."""
@@ -371,8 +422,28 @@ class TvmSchedule:
         self.own.enter_postproc()
 
 
+def _range(given: Any) -> Expr:
+    if not isinstance(given, tuple | list):
+        return _expr(given)
+    begin, end = given
+    return Binary(TO, _expr(begin), _expr(end))
+
+
+def _expr(given: Any) -> Expr:
+    return given.expr if isinstance(given, Size) else Const(int(given))
+
+
+def _remark(value: Any) -> Any:
+    match value:
+        case dict():
+            return [[key, _remark(inner)] for key, inner in value.items()]
+        case list() | tuple():
+            return [_remark(inner) for inner in value]
+    return _size(value)
+
+
 def _size(value: Any) -> Any:
-    return int(value) if isinstance(value, Const) else value
+    return value.value if isinstance(value, Const) else value
 
 
 def _out_of_range(index: int) -> Exception:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from benchmarks.tvm_suite.comparing import Verdicts
+from benchmarks.tvm_suite.intrinsics import Intrinsics
+from benchmarks.tvm_suite.nodes import Node
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
-from benchmarks.tvm_suite.schedule import Result, TvmSchedule
+from benchmarks.tvm_suite.schedule import DTYPES, Result, TvmSchedule
 from mslang.diagnostics import MsError
+from mslang.ir.expr import Const
 
 
 class Parameter:
@@ -52,33 +56,43 @@ class StandIns:
 
     def __init__(self, verdicts: Verdicts) -> None:
         self.verdicts = verdicts
+        self.intrinsics = Intrinsics()
 
     def named(self, name: str) -> Any:
         """The stand-in for an imported name."""
-        s_tir = Names(Schedule=TvmSchedule, ScheduleError=MsError, schedule=Names(ScheduleError=MsError))
+        schedule = partial(TvmSchedule, intrinsics=self.intrinsics)
+        inner = Names(ScheduleError=MsError, Schedule=schedule, schedule=Names(ScheduleError=MsError))
+        s_tir = Names(Schedule=schedule, ScheduleError=MsError, schedule=inner)
+        tirx = Names(IntImm=_number, FloatImm=_number, TensorIntrin=self.intrinsics)
         there: dict[str, Any] = {
             "tvm": Names(
                 s_tir=s_tir,
-                tir=Names(Schedule=TvmSchedule, ScheduleError=MsError, IntImm=lambda dtype, value: value),
-                tirx=Names(IntImm=lambda dtype, value: value),
+                tir=tirx,
+                tirx=tirx,
                 ir=Names(assert_structural_equal=self.equal),
                 testing=Names(parameter=Parameter, main=lambda: None),
                 IRModule=_module,
                 TVMError=MsError,
             ),
             "s_tir": s_tir,
+            "tir": tirx,
+            "tirx": tirx,
             "pytest": Names(raises=self.raises, mark=Names(parametrize=_parametrize), fixture=_missing("fixture")),
             "assert_structural_equal_ignore_global_symbol": self.equal,
             "verify_trace_roundtrip": lambda *args, **named: None,
             "assert_structural_equal": self.equal,
             "ScheduleError": MsError,
-            "IntImm": lambda dtype, value: value,
-            "Schedule": TvmSchedule,
+            "IntImm": _number,
+            "Schedule": schedule,
         }
-        return there.get(name, Names() if name[0].islower() or name in ("T", "I", "R") else _missing(name))
+        return there.get(name, Names() if name in ("T", "I", "R") else _missing(name))
 
     def equal(self, left: Any, right: Any, *more: object, **options: object) -> None:
         """Two programs are the same."""
+        if isinstance(left, Node) and isinstance(right, Node):
+            self.verdicts.same_form += left == right
+            self.verdicts.different += left != right
+            return
         sides = [x.program if isinstance(x, Script | Result) else x for x in (left, right)]
         if any(isinstance(x, Whatever) or not hasattr(x, "params") for x in sides):
             raise NotPortable("a part of TVM's tree is compared")
@@ -98,6 +112,11 @@ class StandIns:
             self.verdicts.refusals += 1
             return
         self.verdicts.accepted += 1
+
+
+def _number(dtype: str, value: Any) -> Const:
+    letters = dtype.rstrip("0123456789")
+    return Const(value, DTYPES[letters] + dtype[len(letters) :])
 
 
 def _module(functions: dict[str, Any]) -> Any:

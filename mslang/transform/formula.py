@@ -42,10 +42,7 @@ from mslang.transform.rewrite import map_bodies, put
 
 # ------------------------------------------------------------------ taking out
 def formula_of(block: Block) -> Store | None:
-    """The one store that is all that a block does, its `let`s put in; None if it does anything else.
-
-    Of a block that reduces over nothing the init runs each time: what it stores is what the update begins with.
-    """
+    """The one store that is all that a block does, its `let`s put in; None if it does anything else."""
     values: dict[str, Expr] = {}
     body = block.body
     while len(body) == 1 and isinstance(body[0], Let):
@@ -54,12 +51,14 @@ def formula_of(block: Block) -> Store | None:
     if len(body) != 1 or not isinstance(body[0], Store):
         return None
     store = body[0]
-    made = Store(store.buffer, tuple(substitute(i, values) for i in store.indices), substitute(store.value, values))
-    return made if block.init is None else _begun(block, made)
+    return Store(store.buffer, tuple(substitute(i, values) for i in store.indices), substitute(store.value, values))
 
 
-def _begun(block: Block, update: Store) -> Store | None:
-    """An update in which the element that it updates is what the init has just stored there."""
+def begun(block: Block, update: Store) -> Store | None:
+    """The update of a block that reduces over nothing, so that its init runs each time, with what the init stores.
+
+    None if the init is anything but one store of the element that the update is of.
+    """
     match block.init:
         case (Store(buffer=update.buffer, indices=update.indices, value=first),):
             pass
@@ -85,7 +84,12 @@ def inverse(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, Exp
     index may come from several values of the axes.
     """
     found = _by_radix(indices, axes)
-    return found if found is not None else arith.invert(indices, [element(d) for d in range(len(indices))], axes)
+    if found is not None:
+        return found
+    level = arith.detect(indices, axes)
+    if not isinstance(level, arith.IterMap) or level.level != "bijective":
+        return None
+    return arith.invert(indices, [element(d) for d in range(len(indices))], axes)
 
 
 def _by_radix(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, Expr] | None:

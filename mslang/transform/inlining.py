@@ -26,6 +26,7 @@ from mslang.transform.cover import Box, cuts_only_outside, produced_box, why_not
 from mslang.transform.dependence import buffers_read, buffers_written, consumers, is_output, producers
 from mslang.transform.formula import (
     at_element,
+    begun,
     formula_of,
     inverse,
     is_viewed,
@@ -194,6 +195,8 @@ def complete_formula(program: Program, path: Path, primitive: str) -> Store:
     if reason is not None:
         raise refuse("MS345", primitive, f"block `{block.name}` cannot be inlined", why=reason)
     formula = formula_of(block)
+    if formula is not None and block.init is not None:
+        formula = begun(block, formula)
     if formula is None:
         raise refuse(
             "MS351",

@@ -17,7 +17,7 @@ from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
 from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, Invoke, walk
+from mslang.lower.kernel import Allocate, Body, Invoke, bodies, walk
 from mslang.lower.layout import row_major
 from mslang.transform.kinds import MAX_STEPS
 
@@ -115,7 +115,7 @@ class StatementWriter:
         if s.kind == "unrolled":
             return trips <= _max_steps(s) and trips * weight(s.body) <= MAX_UNROLLED
         registers = {name for name, place in scope.memory.items() if place.row}
-        return bool(registers) and trips * weight(s.body) <= MAX_UNROLLED // 2 and indexes(s, registers)
+        return bool(registers) and indexes(s, registers) and trips * _written_out(s.body, registers) <= _IN_REGISTERS
 
     def counted(
         self,
@@ -294,6 +294,23 @@ def _max_steps(s: For) -> int:
     if isinstance(limit, Expr):
         limit = fold(limit)
     return int(limit.value) if isinstance(limit, Const) else limit if isinstance(limit, int) else MAX_UNROLLED
+
+
+_IN_REGISTERS = MAX_UNROLLED // 2
+"""Statements that a loop over registers, and those in it, may become."""
+
+
+def _written_out(body: Body, registers: set[str]) -> int:
+    """How many statements a body is once its loops over registers are unrolled, too."""
+    total = 0
+    for s in body:
+        inner = sum(_written_out(b, registers) for b in bodies(s))
+        match s:
+            case For(kind="serial", extent=Const(value=n)) if n * inner <= _IN_REGISTERS and indexes(s, registers):
+                total += int(n) * inner
+            case _:
+                total += max(inner, weight((s,)))
+    return total
 
 
 def indexes(s: For, buffers: set[str]) -> bool:

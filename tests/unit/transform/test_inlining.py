@@ -7,6 +7,7 @@ from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.program import Range
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
+from mslang.sema.program import parse_program
 from mslang.transform.annotate import annotate
 from mslang.transform.caching import cache_read, cache_write
 from mslang.transform.compute_location import compute_at
@@ -178,15 +179,48 @@ def test_compute_inline_refuses_what_is_no_formula(body, code, words):
         compute_inline(b.finish(), block("first"))
 
 
-def test_compute_inline_refuses_without_readers():
+def test_compute_inline_of_what_nobody_reads():
     b = ProgramBuilder("p")
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
     with b.block("first", spatial("x", 8)) as (x,):
         t[x] = a[x]
     with b.block("second", spatial("x", 8)) as (x,):
         o[x] = a[x]
-    with refused("MS341", "nobody reads"):
-        compute_inline(b.finish(), block("first"))
+    program = b.finish()
+    done = accepted(program, compute_inline(program, block("first")))
+    assert names(done) == ["second"]
+    assert "T" not in all_buffers(done)
+
+
+def test_what_reduces_over_nothing_is_a_formula():
+    program = parse_program(
+        """
+        program p(A: f32[8], out B: f32[8]) {
+            alloc T: f32[8]
+            block first[x: 8] {
+                init { T[x] = 1.0 }
+                T[x] = T[x] + A[x]
+            }
+            block second[x: 8] { B[x] = T[x] * 2.0 }
+        }
+        """
+    )
+    for done in (compute_inline(program, block("first")), reverse_compute_inline(program, block("second"))):
+        (only,) = blocks_of(accepted(program, done).body)
+        assert only.init is None
+
+
+def test_reverse_compute_inline_through_a_reshape():
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (8, 6)), b.alloc("T", (8, 6)), b.output("B", (4, 4, 3))
+    with b.block("first", spatial("x", 8), spatial("y", 6)) as (x, y):
+        t[x, y] = a[x, y] * 2.0
+    with b.block("second", spatial("i", 4), spatial("j", 4), spatial("k", 3)) as (i, j, k):
+        flat = (i * 4 + j) * 3 + k
+        o[i, j, k] = t[flat // 6, flat % 6]
+    program = b.finish()
+    done = accepted(program, reverse_compute_inline(program, block("second")))
+    assert names(done) == ["first"]
 
 
 def test_compute_inline_refuses_later_values_and_views():

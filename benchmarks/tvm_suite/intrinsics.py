@@ -1,0 +1,39 @@
+"""TVM's registry of intrinsics: each is a description and an implementation in TVMScript."""
+
+from __future__ import annotations
+
+from benchmarks.tvm_suite.reading import NotPortable, Script
+from mslang.ir.intrin import Intrin
+
+
+class Intrinsics:
+    """The intrinsics that a test file registers."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[Script, Script]] = {}
+
+    def register(self, name: str, desc: Script, impl: Script, override: bool = False) -> None:
+        """Make one known."""
+        self.known[name] = (desc, impl)
+
+    def get(self, name: str, allow_missing: bool = False) -> tuple[Script, Script] | None:
+        """One by its name.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if name not in self.known and not allow_missing:
+            raise ValueError(name)
+        return self.known.get(name)
+
+    def intrin(self, name: str) -> Intrin:
+        """One as this project has them.
+
+        Raises:
+            NotPortable: it is one of TVM's library.
+        """
+        found = self.known.get(name)
+        if found is None:
+            raise NotPortable(f"an intrinsic of TVM's library: {name}")
+        desc, impl = found
+        return Intrin(name, desc.program, program=impl.program)
