@@ -328,7 +328,7 @@ def _lifted(small: Block, axes: Sequence[Axis], inner: Sequence[For], taken: set
     kept = [s for s in inner if s.var in spatial]
     dropped = [s for s in inner if s.var not in spatial]
     # In the init all that is reduced is 0, so what is left of the predicate is about spatial axes.
-    return init_nest((around, *inner, small), kept, dropped, taken, primitive).nest
+    return init_nest((around, *inner, replace(small, annotations=())), kept, dropped, taken, primitive).nest
 
 
 def _without_init(block: Block) -> Block:

@@ -27,7 +27,7 @@ class Init(msgspec.Struct, frozen=True):
 def init_nest(
     path: Path, kept: Sequence[For], dropped: Sequence[For], taken: set[str], primitive: str = "decompose_reduction"
 ) -> Init:
-    """The init of the block at the end of a path, as a block under copies of the loops `kept`.
+    """The init of the block at the end of a path, as a block under copies of the loops `kept`, annotated as it is.
 
     Args:
         path: the path.
@@ -78,6 +78,7 @@ def init_nest(
         predicate=conjunction(tuple(c for c in conditions if not arith.proved(substitute(c, bound), ranges))),
         allocs=tuple(b for b in old.allocs if b.name in used),
         views=views,
+        annotations=old.annotations,
     )
     reads, writes = infer_regions(block)
     nest: Stmt = replace(block, reads=reads, writes=writes)

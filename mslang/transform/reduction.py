@@ -34,7 +34,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
 
     The new block is `mm_init`, and is returned; what is left is `mm_update`, to which the handle of `mm` goes. The
     loops of the new nest are copies of those at and under `loop` that the spatial axes depend on, and keep how they
-    run.
+    run. Both blocks have the annotations of the old one.
 
     Before:
         for i in 0..8, k in 0..4 {

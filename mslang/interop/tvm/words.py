@@ -128,6 +128,7 @@ def block_in(name: str) -> str:
 
 _INTRINS: Mapping[str, str] = {
     "dot_16x4_vnni": "std.cpu.dot.u8s8_vnni",
+    "dot_16x4_avx512": "std.cpu.dot.u8s8_16x4_avx512bw",
     "wmma_load_16x16x16_f16_a_shared": "std.cuda.wmma.load_a",
     "wmma_load_16x16x16_f16_b_shared": "std.cuda.wmma.load_b",
     "wmma_fill_16x16x16_f32": "std.cuda.wmma.fill_f32",

@@ -6,6 +6,7 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
 from mslang.ir.program import Block
 from mslang.ir.visit import path_to_block
+from mslang.transform.annotate import annotate
 from mslang.transform.kinds import vectorize
 from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.reduction import decompose_reduction
@@ -25,6 +26,12 @@ def test_at_the_outermost_loop():
     )
     assert out.handles == (block("mm_init"),)
     assert out.forward[block("mm")] == block("mm_update")
+
+
+def test_both_have_the_annotations():
+    program = annotate(matmul(8, 4, 2), block("mm"), "mine", 1).program
+    out = decompose_reduction(program, block("mm"), loop("i"))
+    assert [block_of(out.program, n).annotations for n in ("mm_init", "mm_update")] == [(("mine", 1),)] * 2
 
 
 def test_at_the_reduction_loop():

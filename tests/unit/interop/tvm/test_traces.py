@@ -19,6 +19,7 @@ from mslang.interop.tvm.trace_json import TvmTrace, from_data, parse, to_data, t
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
 from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of
 from mslang.ops.table import OPERATIONS
 from mslang.schedule import Schedule
 from mslang.schedule.replay import replay, space_of_text
@@ -247,7 +248,29 @@ def test_compute_locations() -> None:
     assert list(root.trace.decisions.values()) == ["root"]
 
 
-def test_tensorize_by_the_library() -> None:
+def test_a_remark_that_a_decomposition_copied_is_removed() -> None:
+    program = parse_program("program s(A: f32[8, 4], out S: f32[8]) { block s[i: 8 | k: 4] { S[i] += A[i, k] } }")
+    done = import_trace(
+        program,
+        trace(
+            ["GetSBlock", [], ["s", "main"], ["b0"]],
+            ["Annotate", ["b0", '"meta_schedule.auto_tensorize"'], ["mine"], []],
+            ["GetLoops", ["b0"], [], ["l1", "l2"]],
+            ["DecomposeReduction", ["b0", "l2"], [], ["b3"]],
+            ["Unannotate", ["b3"], ["mine"], []],
+            ["Unannotate", ["b0"], ["mine"], []],
+        ),
+    )
+    assert done.notes == ()
+    assert [b.annotations for b in blocks_of(done.program.body)] == [(), ()]
+    assert [i.kind for i in export_trace(program, done.trace).trace.insts].count("Unannotate") == 2
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("dot_16x4_vnni", "std.cpu.dot.u8s8_vnni"), ("dot_16x4_avx512", "std.cpu.dot.u8s8_16x4_avx512bw")],
+)
+def test_tensorize_by_the_library(theirs: str, ours: str) -> None:
     program = parse_program("""program q(A: u8[8, 24], B: i8[2, 6, 16, 4], out C: i32[8, 32]) {
         block mm[i: 8, j: 32 | k: 24] { C[i, j] += i32(A[i, k]) * i32(B[j // 16, k // 4, j % 16, k % 4]) }
     }""")
@@ -258,12 +281,12 @@ def test_tensorize_by_the_library() -> None:
         ["Split", ["l3", "None", 4], [1, 0], ["l6", "l7"]],
         ["Reorder", ["l1", "l4", "l6", "l5", "l7"], [], []],
         ["DecomposeReduction", ["b0", "l6"], [], ["b8"]],
-        ["Tensorize", ["l5"], ["dot_16x4_vnni", 1], []],
+        ["Tensorize", ["l5"], [theirs, 1], []],
     ]
     done = import_trace(program, trace(*insts))
-    assert "tensorize(std.cpu.dot.u8s8_vnni)" in done.trace.as_ms("x")
+    assert f"tensorize({ours})" in done.trace.as_ms("x")
     exported = export_trace(program, done.trace).trace.insts[-1]
-    assert (exported.kind, exported.attrs) == ("Tensorize", ("dot_16x4_vnni", 1))
+    assert (exported.kind, exported.attrs) == ("Tensorize", (theirs, 1))
     with pytest.raises(MsError) as caught:
         import_trace(program, trace(*insts[:-1], ["Tensorize", ["l5"], ["my_own", 1], []]))
     assert caught.value.diagnostic.code == "MS742"
