@@ -304,7 +304,8 @@ class _Statements:
     def covered(self, b: Block, inner: Visible) -> Found:
         """Each access is to a buffer whose region is declared, and none is provably outside of it."""
         ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
-        reads, writes = infer_regions(b, self.buffers)
+        # Without the buffers' shapes, accesses that have no common box are each told apart, not widened to dimensions.
+        reads, writes = infer_regions(b)
         unknown = touched_by_data(b)
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:

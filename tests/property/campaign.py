@@ -171,11 +171,11 @@ def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
 def schedule_pair(
     schedule: Schedule, rng: random.Random, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)
 ) -> list[str]:
-    """Apply 1 to 8 random primitives; gives those that were not refused."""
+    """Apply 1 to 8 random primitives, rather more than fewer; gives those that were not refused."""
     steps = _Sampled(rng, schedule)
     done: list[str] = []
-    wanted = rng.randint(1, 8)
-    for op in islice(_operations(rng, weights), 6 * wanted):
+    wanted = max(rng.randint(1, 8), rng.randint(1, 8))
+    for op in islice(_operations(rng, weights), 8 * wanted):
         if len(done) == wanted:
             break
         if not _accepted(schedule, steps, op, rng, tally):
