@@ -50,7 +50,7 @@ from mslang.ir.program import (
 )
 from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
-from mslang.ir.visit import all_buffers, free_vars, walk_expr
+from mslang.ir.visit import all_buffers, free_vars, substitute, walk_expr
 
 Dialect = Literal["tirx", "tir"]
 INDENT = "    "
@@ -283,7 +283,9 @@ class _Writer:
             names[a.name] = self.identifiers.inside(a.name, (*outside.values(), *names.values()))
         inside = self.axes(b.axes, outside, names)
         if b.predicate != TRUE:
-            inside.append(f"T.where({expression(b.predicate, names)})")
+            # The condition stands outside of the block there: it knows the loops, not the axes.
+            condition = substitute(b.predicate, {a.name: a.binding for a in b.axes})
+            inside.append(f"T.where({expression(condition, outside)})")
         inside += [self.alloc(x) for x in b.allocs]
         inside.append(f"T.reads({', '.join(region(r, names) for r in b.reads)})")
         inside.append(f"T.writes({', '.join(region(r, names) for r in b.writes)})")

@@ -28,7 +28,7 @@ EVERYTHING = """program everything[n: dyn(1..64, multiple = 4)](
                     view v: f32[4] = B[x * 4, 0..4]
                     reads B[x * 4, 0..4]
                     writes C[x * 4 + y, 0..4], B[x * 4, 0..4]
-                    where i < 3 and x + 1 < 16
+                    where i < 3 and i + 1 < 16
                     attr "key" = "va\\"lue"
                     u[] = i32(x) // 2
                     let value = max(v[y], -inf) * 2.0
