@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Symbol
 from mslang.ir.expr import Var as IrVar
 from mslang.ir.program import LOOP_KINDS, SCOPES
-from mslang.ops.signature import Group, Signature
+from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule import values
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 
 WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
 """Words that stand for themselves where nothing else has their name."""
+
+_WORDS_OF: Mapping[Kind | None, Collection[str]] = {
+    Kind.TAIL: TAILS,
+    Kind.ACCESS: ACCESSES,
+    Kind.SCOPE: SCOPES,
+    Kind.DTYPE: ELEMENT_TYPES,
+}
+"""What parameters of a kind take: there these words stand for themselves whatever else has their name."""
 
 
 def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> object:
@@ -314,6 +322,26 @@ def _call(it: Interpreter, e: tree.Call, frame: Frame, names: Names) -> object:
     raise failure("MS203", e, "only a name can be called")
 
 
+def _take_words(
+    operation: Signature, received: int, given: Sequence[tree.Arg], args: list[object], kwargs: dict[str, object]
+) -> None:
+    """Where a word is wanted, such as the tail `pad`, a handle of that name is not what is meant."""
+    kinds = {p.name: p.kind for p in operation.params}
+    plain = not any(p.variadic for p in operation.params) and not any(a.splat for a in given)
+    position = received
+    for a in given:
+        word = a.value.name.text if isinstance(a.value, tree.Ref) else None
+        if a.name is not None:
+            if word in _WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], Handle):
+                kwargs[a.name.text] = word
+            continue
+        if plain and position < len(operation.params):
+            kind = operation.params[position].kind
+            if word in _WORDS_OF.get(kind, ()) and isinstance(args[position], Handle):
+                args[position] = word
+        position += 1
+
+
 def _own(it: Interpreter, name: str, frame: Frame) -> Signature | None:
     """A user's own primitive of a name; what the text itself calls so comes first."""
     if lookup(it, name, frame, words=False) is not None or it.builtin(name) is not None:
@@ -330,6 +358,7 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
     args, kwargs = arguments(it, e.args, frame)
     args = [*receiver, *args]
     if operation is not None and (not receiver or isinstance(receiver[0], Handle)):
+        _take_words(operation, len(receiver), e.args, args, kwargs)
         return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
     builtin = it.builtin(name)
     if builtin is not None:
