@@ -42,8 +42,12 @@ are numbers, or decisions (`perfect_tile`, `tile`, `choose`) that stay symbols u
 
 {rows}
 
-*Tried* counts calls with arguments that look legal at first sight; *rejected* are those that the primitive refused.
-*After three others* are applications to a program that at least three other primitives had changed before.
+Every primitive takes part. Loops that are bound to thread axes run one iteration after the other on the CPU here, so
+that `bind` is judged by its results like any other.
+
+*Tried* counts calls with arguments that look legal at first sight; some primitives are tried again with others.
+*Rejected* are those that the primitive refused. *After three others* are applications
+to a program that at least three other primitives had changed before.
 """
 
 

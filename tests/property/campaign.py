@@ -63,7 +63,7 @@ WEIGHTS = {
     "compute_at": 4,
     "reverse_compute_at": 4,
     "compute_inline": 2,
-    "reverse_compute_inline": 3,
+    "reverse_compute_inline": 5,
     "decompose_reduction": 3,
     "set_scope": 2,
     **families.WEIGHTS,

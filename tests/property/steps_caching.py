@@ -267,6 +267,6 @@ def _computed_at(rng: random.Random, p: Program, depth: int) -> Program:
 
 FAMILY = Family(
     steps=STEPS,
-    weights=MappingProxyType(dict.fromkeys(STEPS, 2) | {"cache_inplace": 3, "rolling_buffer": 16}),
+    weights=MappingProxyType(dict.fromkeys(STEPS, 2) | {"cache_inplace": 3, "rolling_buffer": 20}),
     programs=(_updates, _updates, _lookups, *(_stencils,) * 6),
 )

@@ -235,6 +235,6 @@ def _mixed(rng: random.Random) -> Program:
 
 FAMILY = Family(
     STEPS,
-    MappingProxyType({"rfactor": 4, "fuse_reduction_epilogue": 6, "pad_einsum": 3, "decompose_padding": 10}),
+    MappingProxyType({"rfactor": 4, "fuse_reduction_epilogue": 12, "pad_einsum": 3, "decompose_padding": 10}),
     (_positions, _folds, _two_sums, _products, _paddings, *(_mixed,) * 5),
 )

@@ -1,4 +1,4 @@
-"""Random programs under random sequences of primitives keep their meaning: 1,500 pairs; 20,000 with `--campaign`."""
+"""Random programs under random sequences of primitives keep their meaning: 600 pairs; 20,000 with `--campaign`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.campaign import WEIGHTS, Tally, campaign, drawn_pair
 
-SHORT, LONG = 1_500, 20_000
-SHORT_CHUNK, LONG_CHUNK = 50, 500
+SHORT, LONG = 600, 20_000
+SHORT_CHUNK, LONG_CHUNK = 25, 500
 SHORT_SEED, LONG_SEED = 1, 0
 ROOT = Path(__file__).parents[2]
 
@@ -32,10 +32,9 @@ def test_programs_keep_their_meaning_at_length(first: int) -> None:
     check(campaign(LONG_SEED, range(first, first + LONG_CHUNK)))
 
 
-def test_every_primitive_for_the_cpu_is_drawn() -> None:
-    assert WEIGHTS.keys() <= IMPLEMENTATIONS.keys()
-    drawn = campaign(SHORT_SEED, range(60)).tried
-    assert drawn.keys() == WEIGHTS.keys()
+def test_every_primitive_is_drawn() -> None:
+    assert WEIGHTS.keys() == IMPLEMENTATIONS.keys()
+    assert all(n > 0 for n in WEIGHTS.values())
 
 
 def test_the_summary_of_the_long_campaign_is_good() -> None:
@@ -48,7 +47,10 @@ def test_the_summary_of_the_long_campaign_is_good() -> None:
     }
     assert int(rows["pairs"][0]) >= LONG
     assert rows["wrong results, exceptions, failed round trips"] == ["**0**"]
+    assert float(rows["primitives applied"][0].split()[1]) >= 4, "sequences are long"
+    assert rows.keys() >= WEIGHTS.keys()
     assert all(int(rows[op][1]) >= 500 for op in WEIGHTS), "each primitive is applied often"
+    assert all(int(rows[op][3]) >= 200 for op in WEIGHTS), "each is applied after three others"
 
 
 def test_a_pair_is_the_same_everywhere() -> None:

@@ -1,0 +1,86 @@
+"""What the campaign of random programs and schedules once found, each as a small program and its schedule."""
+
+import pytest
+
+from mslang.diagnostics import MsError
+from mslang.schedule.replay import space_of_text
+from mslang.sema.program import parse_program
+from tests.unit.transform.meaning import same
+
+STENCIL = """program stencils(A: f32[7, 4], out O: f32[6, 3]) {
+    alloc T: f32[7, 4]
+    alloc L: f32[6, 3]
+    for i_0 in 3 {
+        for j_0 in 2 {
+            for i_1 in 3, j_1 in 3 {
+                block s0[i: 7 = i_0 * 2 + i_1, j: 4 = j_0 * 2 + j_1] {
+                    where j < 4
+                    T[i, j] = A[i, j] * 2.0
+                }
+            }
+            for i_2 in 2, j_2 in 2 {
+                block s1[i: 6 = i_0 * 2 + i_2, j: 3 = j_0 * 2 + j_2] {
+                    where j_0 * 2 + j_2 < 3
+                    L[i, j] = T[i, j] + T[i + 1, j] + T[i, j + 1]
+                }
+            }
+        }
+        for a in 2, b in 3 { block copy[i: 6 = i_0 * 2 + a, j: 3 = b] { O[i, j] = L[i, j] } }
+    }
+}"""
+
+TWO_SUMS = """program sums(A: f32[4, 6], out B: f32[4], out C: f32[4]) {
+    alloc P: f32[4, 6]
+    block pad[i: 4, j: 6] { P[i, j] = A[i, j] * 2.0 }
+    block first[i: 4 | k: 6] { B[i] += P[i, k] }
+    block second[i: 4 | k: 6] { C[i] += A[i, k] }
+}"""
+
+ONE_SUM = """program total(A: f32[8, 3], out B: f32[]) {
+    alloc S: f32[]
+    block sum[| r: 8, k: 3] { S[] += A[r, k] }
+    block last { B[] = max(S[], 0.0) }
+}"""
+
+PAIRS = """program pairs(A: f32[4, 3], out B: f32[4, 4]) {
+    alloc T: f32[4, 3]
+    alloc U: f32[4, 3]
+    block first[i: 4, j: 3] { U[i, j] = A[i, j] + A[i, j] }
+    block middle[i: 4, j: 3] { T[i, j] = U[i, j] }
+    block last[i: 4, j: 4 | k: 3] { B[i, j] += T[i, k] * T[j, k] }
+}"""
+
+RIGHT = [
+    # the update reads what the block around it did not declare to read
+    (TWO_SUMS, "let t = blockize([first, second]) let p = first.decompose_reduction(first.k)"),
+    # a block that hides a buffer has it copied by another
+    (
+        TWO_SUMS,
+        "let t = first.i.blockize() first.unsafe_hide_buffer_access(read, [P]) let c = t.cache_read(P, local)",
+    ),
+    # accesses that have no common box, of a buffer that grows
+    (PAIRS, "let p, q = middle.i.split([_, 3], tail = pad)"),
+    # a tail, and a block that is called like it
+    (TWO_SUMS, "let p, q = pad.j.split([_, 3], tail = pad)"),
+]
+
+REFUSED = [
+    # the reader that kept a buffer private to the iterations of a parallel loop leaves it
+    (STENCIL, "s0.loops()[1].parallel() s1.compute_inline()", "MS310"),
+    # copies of partial results
+    (ONE_SUM, "let x, y = sum.k.loop_partition([1]) let a, b = sum_1.cache_inplace(S, local)", "MS346"),
+]
+
+
+@pytest.mark.parametrize(("program", "steps"), RIGHT)
+def test_means_the_same(program: str, steps: str) -> None:
+    before = parse_program(program)
+    same(before, space_of_text(f"schedule s for {before.name} {{ {steps} }}", before).sample(0).program)
+
+
+@pytest.mark.parametrize(("program", "steps", "code"), REFUSED)
+def test_is_refused(program: str, steps: str, code: str) -> None:
+    before = parse_program(program)
+    with pytest.raises(MsError) as found:
+        space_of_text(f"schedule s for {before.name} {{ {steps} }}", before).sample(0)
+    assert found.value.diagnostic.code == code
