@@ -13,10 +13,11 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, all_buffers, free_vars, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, walk, walk_paths
 from mslang.transform.cover import Box, consumed_box, covers, produced_box
 from mslang.transform.dependence import paths_touching, storage_of, storages_read, storages_written
-from mslang.transform.legality import affine_binding, why_not_affine
+from mslang.transform.guarded import detect
+from mslang.transform.legality import why_not_affine
 from mslang.transform.linear import linear_terms
 from mslang.transform.position import (
     block_at,
@@ -24,6 +25,7 @@ from mslang.transform.position import (
     leaves,
     loop_at,
     loop_range,
+    loop_ranges,
     loops_above,
     ranges_above,
     scope_buffers,
@@ -163,19 +165,36 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
 
 
 def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
-    """Does a single block touch a buffer, each instance one element of its own, and no instance run twice in its own
-    loops, of which `loop` is one?"""
+    """Does a single block touch a buffer, each instance one element that its spatial axes tell, and are these others in
+    each iteration of `loop`, one of its own loops, as those inside it run, or some around it too?
+
+    What a guard keeps apart may be told only where the loops that it is about run together.
+    """
     if len(touching) != 1:
         return False
     block = block_at(touching[0])
     mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
     starts = {r.start.name for r in mine[0].ranges if isinstance(r.start, Var)}
+    spatial = [a for a in block.axes if a.kind == "spatial"]
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
-    if not same or not {a.name for a in block.axes} <= starts or any(r.extent != ONE for r in mine[0].ranges):
+    if not same or not {a.name for a in spatial} <= starts or any(r.extent != ONE for r in mine[0].ranges):
         return False
     own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
-    found = affine_binding(touching[0], own[0]) if any(s is loop for s in own) else None
-    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
+    at = next((k for k, s in enumerate(own) if s is loop), -1)
+    used = frozenset(v for a in spatial for v in free_vars(a.binding))
+    if loop.var not in used:
+        return False
+    bindings = [a.binding for a in spatial]
+    for k in range(at + 1):
+        moving = [s for s in own[k:] if s.var in used]
+        still = {s.var for s in own[k:]} - used
+        if any(not still.isdisjoint(free_vars(e)) for s in moving for e in (s.start, s.extent)):
+            return False
+        conditions = tuple(c for c in conjuncts(block.predicate) if free_vars(c).isdisjoint(still))
+        found = detect(bindings, loop_ranges(moving), conjunction(conditions))
+        if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
+            return True
+    return False
 
 
 def _ranges(above: Path) -> dict[str, Range]:
