@@ -379,7 +379,9 @@ class Methods:
         """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
         `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
-        reduction block may reduce over the loop: the threads combine what each of them has summed.
+        reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
+        axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
+        all of them copy together what they all need.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -391,7 +393,11 @@ class Methods:
         Rejects:
             - an axis that there is not
             - a loop that has another kind already (asked again for the same, nothing changes)
-            - a loop around or inside another of the same axis, around a `blockIdx` loop, or inside a vectorized one
+            - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
+              a vectorized one
+            - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
+              is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
+              or if it writes memory that each thread has to itself
             - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
             - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
               for all sizes: one launch has as many threads everywhere
@@ -578,6 +584,7 @@ class Methods:
             - a buffer that the block touches by another name too, or that is touched outside of blocks
             - a buffer of which not all that is read is surely written before
             - a block of which it is not known exactly what it writes
+            - another block that touches the buffer inside a loop over which the block reduces
 
         Source: TVM cache_inplace
         """
@@ -904,7 +911,7 @@ class Methods:
         """Put the formula of a block into all that read its result; block and buffer go.
 
         Each load of the buffer is replaced by the formula for the element loaded. The block's own predicate goes: it
-        only said which elements exist.
+        only said which elements exist. A block whose result nobody reads just goes.
 
         Before:
             block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -917,7 +924,7 @@ class Methods:
         Rejects:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
             - a store whose indices are not an invertible affine map of the axes
-            - a block that writes an output of its scope, or whose result nobody reads
+            - a block that writes an output of its scope
             - a result that is read through a view, or outside of blocks
             - another block that writes what the block reads after it
 
@@ -944,7 +951,7 @@ class Methods:
 
         Rejects:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
-            - a last producer that is so, writes an output of its scope, has a predicate, or has another consumer
+            - a last producer that is so (but it may have an init where it reduces over nothing), writes an output of its scope, has a predicate, or has another consumer
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
             - a buffer that is read through a view
             - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
@@ -994,7 +1001,7 @@ class Methods:
 
         The new block is `mm_init`, and is returned; what is left is `mm_update`, to which the handle of `mm` goes. The
         loops of the new nest are copies of those at and under `loop` that the spatial axes depend on, and keep how they
-        run.
+        run. Both blocks have the annotations of the old one.
 
         Before:
             for i in 0..8, k in 0..4 {
@@ -1326,6 +1333,7 @@ class Methods:
             - an axis that the buffer has not
             - a block that does not write the buffer, or writes several and none is named
             - a buffer that the program does not allocate (a parameter, a view), or whose strides are given, by a view too
+            - the last axis of an operand of an instruction, which takes rows whose elements lie side by side
             - an annotation `buffer_dim_align` of the block that says something else
 
         Source: TVM storage_align
