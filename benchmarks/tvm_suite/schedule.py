@@ -36,6 +36,10 @@ class Result:
     def __getitem__(self, name: str) -> Result:
         return self
 
+    def with_attr(self, *given: object) -> Result:
+        """The same: attributes of functions mean nothing here."""
+        return self
+
     @property
     def params(self) -> list[object]:
         """The parameters, as TVM has them."""
@@ -48,11 +52,21 @@ class Result:
 class TvmSchedule:
     """A schedule with TVM's methods; handles are this project's, blocks may be named."""
 
-    def __init__(self, mod: Any, *, intrinsics: Intrinsics | None = None, **options: object) -> None:
+    def __init__(
+        self,
+        mod: Any,
+        *,
+        intrinsics: Intrinsics | None = None,
+        made: list[TvmSchedule] | None = None,
+        **options: object,
+    ) -> None:
         if not isinstance(mod, Script | Result):
             raise NotPortable("the program is made by TVM")
         self.script = mod if isinstance(mod, Script) else None
         self.own = Schedule(mod.program)
+        self.first = mod.program
+        if made is not None:
+            made.append(self)
         self.partitioned: list[str] = []
         self.absent: set[str] = set()
         self.intrinsics = intrinsics or Intrinsics()

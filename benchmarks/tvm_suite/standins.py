@@ -57,10 +57,11 @@ class StandIns:
     def __init__(self, verdicts: Verdicts) -> None:
         self.verdicts = verdicts
         self.intrinsics = Intrinsics()
+        self.made: list[TvmSchedule] = []
 
     def named(self, name: str) -> Any:
         """The stand-in for an imported name."""
-        schedule = partial(TvmSchedule, intrinsics=self.intrinsics)
+        schedule = partial(TvmSchedule, intrinsics=self.intrinsics, made=self.made)
         inner = Names(ScheduleError=MsError, Schedule=schedule, schedule=Names(ScheduleError=MsError))
         s_tir = Names(Schedule=schedule, ScheduleError=MsError, schedule=inner)
         tirx = Names(IntImm=_number, FloatImm=_number, TensorIntrin=self.intrinsics)
@@ -111,7 +112,7 @@ class StandIns:
         except (IndexError, KeyError, ValueError):
             self.verdicts.refusals += 1
             return
-        self.verdicts.accepted += 1
+        self.verdicts.accept(self.made[-1].first, self.made[-1].own.program)
 
 
 def _number(dtype: str, value: Any) -> Const:

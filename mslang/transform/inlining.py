@@ -60,7 +60,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         block relu[i: 64, j: 64] { B[i, j] = max(A[i, j] + bias[j], 0.0) }
 
     Rejects:
-        - a block that reduces over an axis, or is not complete, or does anything but one store (`let`s apart)
+        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
         - a store whose indices are not an invertible affine map of the axes
         - a block that writes an output of its scope
         - a result that is read through a view, or outside of blocks
@@ -133,8 +133,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         }
 
     Rejects:
-        - a block that reduces over an axis, or is not complete, or does anything but one store (`let`s apart)
-        - a last producer that is so, writes an output of its scope, has a predicate, or has another consumer
+        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+        - a last producer that is so (but it may have an init where it reduces over nothing), writes an output of its scope, has a predicate, or has another consumer
         - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
         - a buffer that is read through a view
         - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
@@ -147,7 +147,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     path = block_path(program, block, primitive)
     formula = complete_formula(program, path, primitive)
     maker, buffer = _maker(program, path, primitive)
-    made = complete_formula(program, maker, primitive)
+    made = complete_formula(program, maker, primitive, begins=True)
     require_inner(program, maker, buffer, primitive)
     require_order(program, path, primitive)
     _require_folds(path, maker, primitive)
@@ -186,10 +186,11 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
 
 
 # ------------------------------------------------------------------ conditions
-def complete_formula(program: Program, path: Path, primitive: str) -> Store:
-    """The formula of the block at the end of a path, which must be complete."""
+def complete_formula(program: Program, path: Path, primitive: str, begins: bool = False) -> Store:
+    """The formula of the block at the end of a path, which must be complete; `begins`: it may have an init, but must
+    then reduce over nothing."""
     block = block_at(path)
-    if block.init is not None and any(a.kind == "reduce" for a in block.axes):
+    if block.init is not None and (not begins or any(a.kind == "reduce" for a in block.axes)):
         raise refuse("MS350", primitive, f"block `{block.name}` has an init", why="a reduction is no formula")
     reason = why_not_complete(program, path)
     if reason is not None:
