@@ -1,7 +1,8 @@
 """Guards inside an index: sums of loops that a condition bounds are one loop.
 
 A tile split again by a factor that does not divide leaves `b * 3 + c < 8` on the blocks below, and bindings such as
-`a * 8 + (b * 3 + c)`. Without the guard the digits overlap; with it `b * 3 + c` is one digit of extent 8.
+`a * 8 + (b * 3 + c)`. Without the guard the digits overlap; with it `b * 3 + c` is one digit of extent 8. Sums that are
+one loop anyway are told again where an index is a part of them: `a * 16 + c // 64` is `(a * 1024 + c) // 64`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var
+from mslang.ir.arith.convert import write
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, map_expr
+from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, map_expr, walk_expr
 from mslang.transform.linear import linear_terms
 
 
@@ -36,11 +38,15 @@ def detect(
     found = arith.detect(bindings, ranges, conjunction(conditions))
     if isinstance(found, arith.IterMap) and found.level == "bijective":
         return found
-    indices = Indices(tuple(bindings), ranges, conditions)
+    whole: tuple[Expr, ...] = ()
+    if isinstance(found, arith.IterMap) and found.level == "affine":
+        whole = tuple(Binary("<", write(mark), write(s.extent)) for mark, s in found.fused.items())
+    indices = Indices(tuple(bindings), ranges, (*conditions, *whole))
     simpler = collapsed(indices)
     if simpler is indices:
         return found
-    again = arith.detect(simpler.exprs, simpler.ranges, conjunction(simpler.conditions))
+    rest = tuple(c for c in simpler.conditions if c not in whole)
+    again = arith.detect(simpler.exprs, simpler.ranges, conjunction(rest))
     better = isinstance(again, arith.IterMap) and (isinstance(found, arith.NotAffine) or again.level != "affine")
     return again if better else found
 
@@ -89,7 +95,7 @@ def _collapsed(indices: Indices, condition: Expr) -> Indices | None:
 
 def _with_digit(e: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr | None:
     """An index with `total` written as `name`; None if the variables stand in it otherwise."""
-    plain = map_expr(e, lambda x: Var(name) if x == total else None)
+    plain = map_expr(e, lambda x: _part(x, total, name))
     if not free_vars(plain) & inner:
         return plain
     mine, of_total = linear_terms(e, inner), linear_terms(total, inner)
@@ -101,6 +107,20 @@ def _with_digit(e: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr 
         return None
     rest = arith.simplify(arith.sub(e, arith.mul(scale, total)))
     return None if free_vars(rest) & inner else arith.add(rest, arith.mul(scale, Var(name)))
+
+
+def _part(x: Expr, total: Expr, name: str) -> Expr | None:
+    """`total`, `total // n` or `total % n` with `total` written as `name`, in whatever form they were brought to."""
+    if x == total:
+        return Var(name)
+    match x:
+        case Binary(op="%", right=Const() as n) if arith.equal(arith.mod(total, n), x):
+            return arith.mod(Var(name), n)
+        case Binary(op="+"):
+            inner = (y.right for y in walk_expr(x) if isinstance(y, Binary) and y.op == "//")
+            by = next((n for n in inner if isinstance(n, Const) and arith.equal(arith.floordiv(total, n), x)), None)
+            return arith.floordiv(Var(name), by) if by is not None else None
+    return None
 
 
 def _with_digit_in(condition: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr | None:

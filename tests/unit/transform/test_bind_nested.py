@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mslang.diagnostics import ScheduleError
-from mslang.ir.expr import Choice, Symbol
+from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.schedule import Schedule
 from mslang.sema.program import parse_program
-from mslang.transform.kinds import bind
-from mslang.transform.loops import split
+from mslang.transform.kinds import bind, vectorize
+from mslang.transform.loops import fuse, split
 from tests.unit.transform.layouts import same_meaning
 from tests.unit.transform.programs import loop, refused
 
@@ -141,3 +141,43 @@ def test_what_another_primitive_breaks_is_refused_then() -> None:
     with pytest.raises(ScheduleError) as found:
         schedule.apply("set_scope", schedule.get("copy"), schedule.get("S"), "local")
     assert found.value.diagnostic.code == "MS317"
+
+
+# ------------------------------------------------------------------ what a launch shares out, in parts
+POOL = """program p(A: f32[9, 9, 8], out B: f32[4, 4, 8]) {
+    for h in 4, w in 4, c in 8, r in 3, s in 3 {
+        block pool[x: 4 = h, y: 4 = w, z: 8 = c | p: 3 = r, q: 3 = s] {
+            B[x, y, z] = max(B[x, y, z], A[x * 2 + p, y * 2 + q, z])
+        }
+    }
+}"""
+HALO = """program p(A: f32[20, 24], out B: f32[20, 24]) {
+    alloc S: f32[20, 24] @ shared
+    for q in 2 {
+        for a in 13, b in 9 { block copy[x: 20 = q * 8 + a, y: 24 = b] {
+            where q * 8 + a < 20
+            S[x, y] = A[x, y]
+        } }
+        for c in 10, d in 24 { block made[x: 20 = q * 10 + c, y: 24 = d] { B[x, y] = A[x, y] } }
+    }
+}"""
+
+
+@pytest.mark.parametrize("threads", [16, 32, 12, 20])
+def test_reductions_side_by_side(threads: int) -> None:
+    program = parse_program(POOL)
+    whole = fuse(program, [loop(n) for n in "hwc"])
+    parts = split(whole.program, whole.handles[0], [None, Const(threads)])
+    done = parts.program
+    for handle, axis in zip(parts.handles, ("blockIdx.x", "threadIdx.x"), strict=True):
+        done = bind(done, handle, axis).program
+    same_meaning(program, done)
+
+
+def test_a_copy_that_a_guard_cuts() -> None:
+    program = parse_program(HALO)
+    whole = fuse(program, [loop("a"), loop("b")])
+    parts = split(whole.program, whole.handles[0], [None, Const(7), Const(2)])
+    done = bind(parts.program, parts.handles[1], "threadIdx.x").program
+    done = vectorize(done, parts.handles[2]).program
+    assert {"threadIdx.x", "vectorized"} <= set(kinds(done).values())
