@@ -951,7 +951,8 @@ class Methods:
 
         Rejects:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
-            - a last producer that is so (but it may have an init where it reduces over nothing), writes an output of its scope, has a predicate, or has another consumer
+            - a last producer that is so, though it may have an init where it reduces over nothing; that writes an output
+              of its scope, has a predicate, or has another consumer
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
             - a buffer that is read through a view
             - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
