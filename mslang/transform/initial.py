@@ -58,7 +58,7 @@ def init_nest(
     name = fresh(f"{old.name}_init", taken)
     taken.add(name)
     body = old.init or ()
-    used = _buffers_of(body)
+    used = buffers_of(body)
     reduced = zeros.keys()
     views = tuple(v for v in old.views if v.buffer.name in used)
     for v in views:
@@ -94,6 +94,7 @@ def _moved(e: Expr, values: dict[str, Expr], ranges: dict[str, Range]) -> Expr:
     return tidy(moved, ranges) if lost else moved
 
 
-def _buffers_of(body: tuple[Stmt, ...]) -> frozenset[str]:
+def buffers_of(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """The buffers that statements name."""
     stored = {s.buffer for s in walk(body) if isinstance(s, Store)}
     return frozenset(stored | {x.buffer for s in walk(body) for e in stmt_exprs(s) for x in loads_of(e)})

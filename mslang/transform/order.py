@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr, Var
 from mslang.ir.program import For, Program, Range, Region
@@ -69,8 +70,11 @@ def _apart(first: _Side, second: _Side) -> bool:
     """Do the boxes differ for each later iteration of the first, whichever loop it is that is further?"""
     loops = [path[-1] for path in second.under.loops]
     others = [path[-1] for path in first.under.loops]
-    one = consumed_box(first.path, first.region, first.under.loops[-1])
-    two = consumed_box(second.path, second.region, second.under.loops[-1])
+    try:
+        one = consumed_box(first.path, first.region, first.under.loops[-1])
+        two = consumed_box(second.path, second.region, second.under.loops[-1])
+    except MsError:  # where they are has no bounds
+        return False
     for level, loop in enumerate(loops):
         ranges: dict[str, Range] = {**ranges_above(second.under.loops[0])}
         ranges |= {s.var: loop_range(s) for s in loops if isinstance(s, For)}

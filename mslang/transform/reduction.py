@@ -11,7 +11,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, substitute
-from mslang.transform.initial import init_nest
+from mslang.transform.initial import buffers_of, init_nest
 from mslang.transform.instances import runs_once
 from mslang.transform.kinds import require_kinds
 from mslang.transform.legality import affine_binding, why_not_reduction
@@ -95,6 +95,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
             )
     tangled = sorted(s.var for s in kept if s.var in reduced)
     _require_initial(path, {s.var: s.start for s in dropped}, tangled)
+    _require_own_buffers_apart(old)
     taken = taken_names(program)
     init = init_nest(path, kept, dropped, taken)
     update = _update(old, taken)
@@ -177,7 +178,26 @@ def _update(old: Block, taken: set[str]) -> Block:
     touched, _ = infer_regions(replace(old, init=None))
     loaded, read = {r.buffer for r in touched}, {r.buffer for r in old.reads}
     own = tuple(r for r in old.writes if r.buffer in loaded and r.buffer not in read)
-    return replace(old, name=fresh(f"{old.name}_update", taken), init=None, reads=(*own, *old.reads))
+    started = buffers_of(old.init or ())
+    return replace(
+        old,
+        name=fresh(f"{old.name}_update", taken),
+        init=None,
+        reads=(*own, *old.reads),
+        allocs=tuple(b for b in old.allocs if b.name not in started),
+    )
+
+
+def _require_own_buffers_apart(old: Block) -> None:
+    """What the block allocates goes with its init or stays with its body."""
+    both = {b.name for b in old.allocs} & buffers_of(old.init or ()) & buffers_of(old.body)
+    if both:
+        raise refuse(
+            "MS314",
+            "decompose_reduction",
+            f"`{min(both)}`, which block `{old.name}` allocates, is used by its init and by its body",
+            why="it would be needed in two blocks",
+        )
 
 
 def _declared_around(program: Program, before: Path) -> Program:
