@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +10,7 @@ from mslang.interop.tvmscript.names import their_type
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import path_to_loop, walk
+from mslang.ir.visit import all_buffers, path_to_loop, walk
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.position import loops_above
 from tests.property.steps import Step
@@ -32,7 +32,7 @@ class Theirs:
         loop = path[-1]
         assert isinstance(loop, For)
         below = next(s for s in walk(loop.body, into_blocks=False) if isinstance(s, Block))
-        return self.schedule.get_loops(self.schedule.get_sblock(below.name))[len(loops_above(path)) - 1]
+        return self.schedule.get_loops(self.schedule.get_sblock(below.name))[len(loops_above(path))]
 
     def place(self, ref: BlockRef | LoopRef) -> Any:
         """A block or a loop."""
@@ -41,13 +41,13 @@ class Theirs:
     def index(self, block: BlockRef, buffer: BufferRef, access: str) -> int:
         """The place of a buffer among those that a block reads or writes; one past the end if it is none of them."""
         node = self.schedule.get(self.block(block))
-        names = [r.buffer.name for r in (node.reads if access == "read" else node.writes)]
+        names = [r.source.name for r in (node.reads if access == "read" else node.writes)]
         return names.index(buffer.name) if buffer.name in names else len(names)
 
     def access(self, block: BlockRef, buffer: BufferRef) -> tuple[str, int]:
         """How a block touches a buffer, and its place among those."""
         node = self.schedule.get(self.block(block))
-        written = any(r.buffer.name == buffer.name for r in node.writes)
+        written = any(r.source.name == buffer.name for r in node.writes)
         way = "write" if written else "read"
         return way, self.index(block, buffer, way)
 
@@ -64,14 +64,14 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 )
 
 
-def _value(e: Expr, env: Mapping[str, Any]) -> Any:
+def _value(e: Expr, env: Mapping[str, Any], params: Sequence[Any]) -> Any:
     match e:
         case Const(value=v):
-            return int(v)
+            return params[0] * 0 + int(v) if params else int(v)  # TVM wants an expression, not a number.
         case Var(name=name):
             return env[name]
         case Binary(op=op, left=a, right=b):
-            return _OPERATIONS[op](_value(a, env), _value(b, env))
+            return _OPERATIONS[op](_value(a, env, params), _value(b, env, params))
     raise AssertionError(f"an index map does not hold {e}")
 
 
@@ -80,7 +80,7 @@ def function(given: IndexMap) -> Callable[..., list[Any]]:
     names: dict[str, Any] = {}
     params = [f"p{k}" for k in range(len(given.params))]
     exec(f"def made({', '.join(params)}):\n    return build([{', '.join(params)}])", names)
-    names["build"] = lambda args: [_value(e, dict(zip(given.params, args, strict=True))) for e in given.results]
+    names["build"] = lambda args: [_value(e, dict(zip(given.params, args, strict=True)), args) for e in given.results]
     made: Callable[..., list[Any]] = names["made"]
     return made
 
@@ -102,12 +102,19 @@ def _hide(t: Theirs, block: BlockRef, access: str, buffers: list[BufferRef]) -> 
     return t.schedule.unsafe_hide_buffer_access(t.block(block), access, [t.index(block, b, access) for b in buffers])
 
 
+def _pad(t: Theirs, buffer: BufferRef, value: Any) -> Any:
+    """The number, of the type that the buffer has: TVM does not convert it."""
+    if value is None:
+        return None
+    return float(value) if all_buffers(t.program)[buffer.name].dtype.startswith("f") else value
+
+
 def _layout(t: Theirs, a: Any, n: Mapping[str, Any]) -> Any:
     return t.schedule.transform_layout(
         t.block(a[0]),
         t.access(a[0], a[1]),
         function(a[2]),
-        n.get("pad"),
+        _pad(t, a[1], n.get("pad")),
         assume_injective_transform=n.get("assume_injective", False),
     )
 

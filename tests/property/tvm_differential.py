@@ -21,6 +21,7 @@ import numpy as np
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
+from mslang.interop.tvm import to_graph
 from mslang.ir.expr import Const, Expr
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
@@ -28,12 +29,14 @@ from mslang.transform.outcome import Outcome
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property import families
 from tests.property.arrays import difference, outputs_equal
-from tests.property.campaign import WEIGHTS, drawn_pair, sparse_inputs
+from tests.property.campaign import FAULTS, WEIGHTS, drawn_pair, sparse_inputs
 from tests.property.steps import Step, Steps
 from tests.property.tvm_calls import CALLS, call
 
 REFUSALS = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 """What TVM raises where it refuses: its errors derive from these."""
+
+CRASHED = "TVM crashed"
 
 LONGEST, TRIES = 4, 12
 
@@ -56,9 +59,11 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """Counts by primitive, and the classes of disagreement with an example of each."""
+    """Counts by primitive, and the classes of disagreement with an example of each. `beyond` are steps on programs
+    that have what TVM has not."""
 
     pairs: int = 0
+    beyond: int = 0
     both: Counter[str] = msgspec.field(default_factory=Counter)
     neither: Counter[str] = msgspec.field(default_factory=Counter)
     ours: Counter[str] = msgspec.field(default_factory=Counter)
@@ -68,22 +73,24 @@ class Tally(msgspec.Struct):
     theirs_wrong: list[Case] = msgspec.field(default_factory=list)
     ours_wrong: list[Case] = msgspec.field(default_factory=list)
     classes: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    broken: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
     examples: dict[tuple[str, str, str], Case] = msgspec.field(default_factory=dict)
 
     def tried(self, op: str) -> int:
         """Steps of a primitive that both were asked."""
         return self.both[op] + self.neither[op] + self.ours[op] + self.theirs[op]
 
-    def disagree(self, side: str, case: Case) -> None:
-        """Count a step that one side alone took."""
+    def disagree(self, side: str, case: Case, broken: bool = False) -> None:
+        """Count a step that one side alone took; `broken` says that what it made is wrong."""
         key = (case.op, side, pattern(case.reason))
         self.classes[key] += 1
+        self.broken[key] += broken
         self.examples.setdefault(key, case)
 
 
 def pattern(reason: str) -> str:
     """A message without the names and numbers that are of one program alone."""
-    return re.sub(r"`[^`]*`", "`_`", re.sub(r"\b\d+\b", "N", reason))[:160]
+    return re.sub(r"`[^`]*`", "`_`", re.sub(r"\b(0x[0-9a-f]+|\d+)\b", "N", reason))[:100]
 
 
 # ------------------------------------------------------------------ the two sides
@@ -122,38 +129,44 @@ def ours(program: Program, step: Step) -> Verdict:
     try:
         made: Outcome = IMPLEMENTATIONS[name](program, *args, **named)
     except MsError as error:
-        found = error.diagnostics[0] if hasattr(error, "diagnostics") else error.diagnostic
+        found = error.diagnostic
         return Verdict(None, f"{found.code} {found.message.partition(': ')[2]}")
     return Verdict(made.program)
 
 
 def theirs(tvm: Any, program: Program, step: Step) -> tuple[bool, str]:
-    """What TVM says: the script of what it made, or why it refused. It is asked in a process of its own: some steps crash it."""
+    """What TVM says: the script of what it made, or why it refused. It is asked in a process of its own: some steps
+    crash it."""
+    graph = to_graph(program)
     read, write = os.pipe()
     child = os.fork()
     if not child:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with os.fdopen(write, "w") as out:
-            json.dump(_asked(tvm, program, step), out)
-        os._exit(0)
+        try:
+            os.write(write, json.dumps(_asked(tvm, graph, program, step)).encode())
+        except FAULTS as error:
+            os.write(write, json.dumps((None, repr(error))).encode())
+        finally:
+            os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
         text = answer.read()
     os.waitpid(child, 0)
     if not text:
-        return False, "TVM crashed"
+        return False, CRASHED
     taken, said = json.loads(text)
+    if taken is None:
+        raise RuntimeError(f"asking TVM for {step} failed: {said}")
     return bool(taken), str(said)
 
 
-def _asked(tvm: Any, program: Program, step: Step) -> tuple[bool, str]:
-    function = tvm.script.from_source(tvmscript.print(program))
-    schedule = tvm.s_tir.Schedule(tvm.IRModule({"main": function}), debug_mask="none", error_render_level="detail")
+def _asked(tvm: Any, graph: str, program: Program, step: Step) -> tuple[bool, str]:
+    schedule = tvm.s_tir.Schedule(tvm.ir.load_json(graph), debug_mask="none", error_render_level="detail")
     try:
         call(schedule, program, step)
-    except REFUSALS as error:
+        return True, str(schedule.mod["main"].script())
+    except (*REFUSALS, tvm.error.InternalError) as error:
         return False, _first_line(str(error))
-    return True, str(schedule.mod["main"].script())
 
 
 def _first_line(text: str) -> str:
@@ -189,8 +202,12 @@ def check_pair(tvm: Any, seed: int, number: int, tally: Tally, weights: Mapping[
 
 def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng: random.Random) -> Program | None:
     op = step[0]
+    try:
+        taken, text = theirs(tvm, program, step)
+    except MsError:
+        tally.beyond += 1
+        return None
     here = ours(program, step)
-    taken, text = theirs(tvm, program, step)
     if here.program is not None and taken:
         tally.both[op] += 1
         return _meaning(
@@ -200,11 +217,27 @@ def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng:
         tally.neither[op] += 1
     elif here.program is None:
         tally.theirs[op] += 1
-        tally.disagree("TVM", Case(number, op, here.reason, print_program(program), str(step)))
+        case = Case(number, op, here.reason, print_program(program), str(step))
+        tally.disagree("TVM", case, _broken(program, text, number))
     else:
         tally.ours[op] += 1
-        tally.disagree("ours", Case(number, op, text, print_program(program), str(step)))
+        case = Case(number, op, text, print_program(program), str(step))
+        tally.disagree("ours", case)
+        arrays = sparse_inputs(program, number)
+        problem = _differs(program, here.program, arrays, interpret.run(program, arrays, check=False), check=True)
+        if problem:
+            tally.ours_wrong.append(msgspec.structs.replace(case, reason=problem))
     return None
+
+
+def _broken(before: Program, text: str, number: int) -> bool:
+    """Does what TVM alone made give another result, or race, or read what nobody wrote?"""
+    try:
+        other = tvmscript.parse_one(text)
+    except MsError:
+        return False
+    arrays = sparse_inputs(before, number)
+    return bool(_differs(before, other, arrays, interpret.run(before, arrays, check=False), check=True))
 
 
 def _meaning(before: Program, mine: Program, text: str, case: Case, tally: Tally, rng: random.Random) -> Program:
@@ -227,7 +260,13 @@ def _meaning(before: Program, mine: Program, text: str, case: Case, tally: Tally
     return other if rng.random() < 0.3 else mine
 
 
-def _differs(before: Program, after: Program, arrays: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> str:
+def _differs(
+    before: Program,
+    after: Program,
+    arrays: Mapping[str, np.ndarray],
+    want: Mapping[str, np.ndarray],
+    check: bool = False,
+) -> str:
     """How the results of a program differ, if they do; its parameters are told by their places."""
     names = {q.buffer.name: p.buffer.name for p, q in zip(before.params, after.params, strict=True)}
     given = {
@@ -236,7 +275,7 @@ def _differs(before: Program, after: Program, arrays: Mapping[str, np.ndarray], 
         if any(q.buffer.name == name and q.direction != "out" for q in after.params)
     }
     try:
-        got = {names[n]: a for n, a in interpret.run(after, given, check=False).items() if names[n] in want}
+        got = {names[n]: a for n, a in interpret.run(after, given, check=check).items() if names[n] in want}
     except (MsError, IndexError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     for name in want.keys() - got.keys():

@@ -1,0 +1,121 @@
+"""Primitives beside TVM's: random programs, random steps; the table goes into docs/tvm.md. Needs the extra `bench`.
+
+python benchmarks/tvm_differential.py --pairs 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+
+from common import ROOT, table
+
+sys.path.insert(0, str(ROOT))
+
+import tvm
+import tvm.s_tir
+import tvm.script
+
+from tests.property.campaign import WEIGHTS
+from tests.property.tvm_calls import CALLS
+from tests.property.tvm_decided import DECIDED, decided
+from tests.property.tvm_differential import Tally, check_pair
+
+PAGE = ROOT / "docs" / "tvm.md"
+BEGIN, END = "<!-- differential: begin -->", "<!-- differential: end -->"
+
+
+def rows(tally: Tally) -> list[tuple[object, ...]]:
+    """A row for each primitive that was tried."""
+    found: list[tuple[object, ...]] = []
+    for op in sorted(CALLS):
+        tried = tally.tried(op)
+        if not tried:
+            continue
+        alike = tally.both[op] + tally.neither[op]
+        known = sum(n for key, n in tally.classes.items() if key[0] == op and decided(*key) is not None)
+        found.append(
+            (
+                f"`{op}`",
+                tried,
+                tally.both[op],
+                tally.neither[op],
+                tally.ours[op],
+                tally.theirs[op],
+                f"{100 * alike / tried:.1f} %",
+                f"{100 * (alike + known) / tried:.1f} %",
+                tally.compared[op],
+                sum(c.op == op for c in tally.theirs_wrong),
+                sum(c.op == op for c in tally.ours_wrong),
+            )
+        )
+    return found
+
+
+def section(tally: Tally, seed: int) -> str:
+    """The summary as Markdown."""
+    head = (
+        "primitive",
+        "tried",
+        "both take",
+        "both refuse",
+        "only ours takes",
+        "only TVM takes",
+        "agree",
+        "agree or decided",
+        "results compared",
+        "TVM's differs",
+        "ours differs",
+    )
+    counts: Counter[str] = Counter()
+    broken: Counter[str] = Counter()
+    for key, n in tally.classes.items():
+        counts[decided(*key) or ""] += n
+        broken[decided(*key) or ""] += tally.broken[key]
+    classes = [(name, counts[name], broken[name], DECIDED[name].why) for name in DECIDED if counts[name]]
+    total = sum(tally.tried(op) for op in CALLS)
+    return "\n\n".join(
+        (
+            f"`python benchmarks/tvm_differential.py --pairs {tally.pairs} --seed {seed}` made these tables"
+            f" with TVM {tvm.__version__}: {total} steps on {tally.pairs} programs.",
+            table(head, rows(tally)),
+            f"{counts.total()} steps were taken by one alone; of these {counts.total() - counts['']} are of the"
+            " classes below, which are decided.",
+            table(("class", "steps", "TVM's program is wrong", "decision"), classes),
+        )
+    )
+
+
+def main() -> int:
+    """Ask both; the exit status says whether a result of ours was wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--dry", action="store_true", help="print, and leave the page as it is")
+    options = parser.parse_args()
+    tally, start = Tally(), time.monotonic()
+    for number in range(options.first, options.first + options.pairs):
+        check_pair(tvm, options.seed, number, tally, WEIGHTS)
+        if time.monotonic() - start > options.seconds:
+            break
+    for key, n in tally.classes.most_common():
+        if decided(*key) is None:
+            case = tally.examples[key]
+            print(f"{n} {key}\npair {case.pair}: {case.step}\n{case.program}")
+    for case in tally.ours_wrong:
+        print(f"WRONG here: pair {case.pair}: {case.reason}\n{case.step}\n{case.program}")
+    text = section(tally, options.seed)
+    print(text)
+    if not options.dry:
+        was = PAGE.read_text()
+        PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n{END}", was, flags=re.DOTALL))
+    return 1 if tally.ours_wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

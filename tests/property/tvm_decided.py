@@ -1,0 +1,130 @@
+"""What the two decide differently on purpose: classes of steps by what the side that refuses says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """A class: who takes these steps, of which primitives (none: any), what the other says, and why it stays so."""
+
+    taker: str
+    ops: tuple[str, ...]
+    refusal: str
+    why: str
+
+    def covers(self, op: str, taker: str, reason: str) -> bool:
+        """Is a disagreement of this class?"""
+        return taker == self.taker and (not self.ops or op in self.ops) and re.search(self.refusal, reason) is not None
+
+
+DECIDED: Mapping[str, Decision] = MappingProxyType(
+    {
+        "TVM fails": Decision(
+            "ours",
+            (),
+            r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with",
+            "TVM ends in a crash or in a failed check inside of it, not in a refusal",
+        ),
+        "kinds of blocks": Decision(
+            "ours",
+            (),
+            r"compact dataflow|not a (complete|reduction) block|not a stage pipeline|not a local",
+            "TVM asks for blocks of certain kinds; here the dependences themselves are judged",
+        ),
+        "other reducers": Decision(
+            "ours",
+            ("rfactor",),
+            r"No matched reducer",
+            "TVM knows `max` from the least finite number on; here from an infinity on too",
+        ),
+        "other blocks of tiles": Decision(
+            "ours",
+            ("blockize",),
+            r"can not be blockized|No reduction iter vars allowed|CanProveEqual",
+            "TVM wants the bindings as products of loops; here it is enough that the ranges are proved",
+        ),
+        "several regions": Decision(
+            "ours",
+            ("reverse_compute_inline",),
+            r"only allowed to read a single buffer region",
+            "a consumer may read more than what is inlined into it, if that can be read where the producer is",
+        ),
+        "other windows": Decision(
+            "ours",
+            ("rolling_buffer",),
+            r"matches a rolling pattern",
+            "TVM knows windows by the form of the region; here that they overlap and go on is proved",
+        ),
+        "maps without indices": Decision(
+            "ours",
+            (),
+            r"Expected mapping function|must match number of",
+            "TVM wants an expression of the indices there",
+        ),
+        "predicates that are left out": Decision(
+            "TVM",
+            ("split",),
+            r"MS306",
+            "TVM believes `disable_predication`; here it needs a proof that no iteration is too many",
+        ),
+        "loops that are vectorized, parallel, unrolled or bound": Decision(
+            "TVM",
+            ("split", "fuse", "merge", "loop_partition", "reorder"),
+            r"MS305",
+            "TVM drops or copies the kind silently; here it is said first, and kept",
+        ),
+        "vectors in vectors": Decision(
+            "TVM",
+            ("vectorize", "parallel"),
+            r"MS311",
+            "no machine has lanes in lanes; a parallel loop in a parallel one would run serially unseen",
+        ),
+        "what nobody wrote": Decision(
+            "TVM",
+            (),
+            r"MS332",
+            "TVM does not ask whether all that is read is written; here that needs a proof, which may be missing",
+        ),
+        "blocks that read and write a buffer": Decision(
+            "TVM",
+            ("cache_read", "cache_write", "reindex", "reindex_cache_read", "reindex_cache_write"),
+            r"MS333",
+            "a copy of one side only would tear the update apart",
+        ),
+        "consumers that do not read": Decision(
+            "TVM",
+            ("cache_read", "cache_write"),
+            r"MS330",
+            "TVM leaves a consumer that does not read the buffer alone; here it is taken for a mistake",
+        ),
+        "reductions that are not done": Decision(
+            "TVM",
+            ("write_at", "cache_write"),
+            r"MS346",
+            "the copy back would stand inside of a loop that still reduces, or of lanes",
+        ),
+        "epilogues that change the result": Decision(
+            "TVM",
+            ("fuse_reduction_epilogue",),
+            r"MS371",
+            "TVM applies the epilogue to partial results; here only where that keeps the result",
+        ),
+        "inlined where not all runs": Decision(
+            "TVM", ("reverse_compute_inline",), r"MS348", "what the consumer would write is not all computed there"
+        ),
+        "hidden accesses": Decision(
+            "TVM", (), r"MS379", "what a block hides it may still touch; nothing moves over it"
+        ),
+    }
+)
+"""The classes by name."""
+
+
+def decided(op: str, taker: str, reason: str) -> str | None:
+    """The class of a disagreement, if it is decided."""
+    return next((name for name, each in DECIDED.items() if each.covers(op, taker, reason)), None)
