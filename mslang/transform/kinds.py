@@ -299,14 +299,14 @@ def require_joined(program: Program, primitive: str) -> None:
 
 
 def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
-    """Check loops that run at once, where what was private to their iterations, or is new, is touched outside of them.
+    """Check parallel and vector loops, where what was private to their iterations, or is new, is touched outside of them.
 
     Raises:
         ScheduleError: MS310, different iterations of such a loop would touch the same elements.
     """
     for path in walk_paths(after.body):
         loop = path[-1]
-        if not isinstance(loop, For) or loop.kind in ("serial", "unrolled"):
+        if not isinstance(loop, For) or loop.kind not in ("parallel", "vectorized"):
             continue
         old = path_to_loop(before, loop.var)
         known = frozenset[str]() if old is None else shared_storages(before, old)
