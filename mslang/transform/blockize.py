@@ -194,7 +194,9 @@ def _part(
 
 def _outer_axes(program: Program, block: Block, parts: Sequence[Part]) -> tuple[Axis, ...]:
     """The axes of the new block, named after those of the old one."""
-    taken = _not_axes(program) | {a.name for a in block.axes}
+    # The axes of a block around are named in the bindings and the predicate: the new ones must not hide them.
+    outside = free_vars(block.predicate).union(*(free_vars(p.outer) for p in parts))
+    taken = _not_axes(program) | {a.name for a in block.axes} | outside
     made: list[Axis] = []
     for a, p in zip(block.axes, parts, strict=True):
         name = fresh(f"{a.name}_o", taken)
@@ -467,7 +469,7 @@ def _told_by(program: Program, path: Path, inner: Sequence[For], axes: list[Axis
             told.append(replace(a, binding=arith.simplify(arith.add(arith.mul(p.extent, p.outer), p.inner))))
             continue
         if same is None:
-            name = fresh(o.name, {x.name for x in axes} | _not_axes(program))
+            name = fresh(o.name, {x.name for x in axes} | _not_axes(program) | free_vars(o.binding))
             same = replace(o, name=name, extent=_reached(p, block, a, ranges, primitive))
             axes.append(same)
         inside = {**ranges, **{x.name: Range(ZERO, x.extent) for x in axes}}

@@ -88,6 +88,16 @@ def test_a_block_of_blocks_again():
     same(tiled(), twice.program)
 
 
+def test_a_guard_in_a_block_of_blocks_names_the_block_around():
+    p = parse_program("program p(A: f32[7, 4], out B: f32[7, 4]) { block b[x: 7, y: 4] { B[x, y] = A[x, y] + 1.0 } }")
+    p = split(p, loop("x"), sizes(1, None)).program
+    p = split(p, loop("x_1"), sizes(None, 8)).program
+    once = blockize(p, loop("x_1_1")).program
+    twice = blockize(once, loop("y"))
+    assert "x_o" not in [a.name for a in block_of(twice.program, twice.handles[0].name).axes]
+    same(p, twice.program)
+
+
 def test_tiles_that_run_over_keep_their_guards_inside():
     p = matmul(7, 8, 9)
     for name in "ijk":
