@@ -109,6 +109,8 @@ def main() -> int:
             print(f"{n} {key}\npair {case.pair}: {case.step}\n{case.program}")
     for case in tally.ours_wrong:
         print(f"WRONG here: pair {case.pair}: {case.reason}\n{case.step}\n{case.program}")
+    for case in tally.not_taken:
+        print(f"not a program for TVM: pair {case.pair}: {case.reason}")
     text = section(tally, options.seed)
     print(text)
     if not options.dry:

@@ -41,6 +41,10 @@ CRASHED = "TVM crashed"
 LONGEST, TRIES = 4, 12
 
 
+class NotTaken(Exception):
+    """The program itself is not one that TVM takes."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """What one side said to a step: the program that it made, or why it refused."""
 
@@ -59,17 +63,17 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """Counts by primitive, and the classes of disagreement with an example of each. `beyond` are steps on programs
-    that have what TVM has not."""
+    """Counts by primitive, and the classes of disagreement with an example of each. `not_taken` are steps on
+    programs that TVM does not take as they are."""
 
     pairs: int = 0
-    beyond: int = 0
     both: Counter[str] = msgspec.field(default_factory=Counter)
     neither: Counter[str] = msgspec.field(default_factory=Counter)
     ours: Counter[str] = msgspec.field(default_factory=Counter)
     theirs: Counter[str] = msgspec.field(default_factory=Counter)
     compared: Counter[str] = msgspec.field(default_factory=Counter)
     unread: Counter[str] = msgspec.field(default_factory=Counter)
+    not_taken: list[Case] = msgspec.field(default_factory=list)
     theirs_wrong: list[Case] = msgspec.field(default_factory=list)
     ours_wrong: list[Case] = msgspec.field(default_factory=list)
     classes: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
@@ -137,7 +141,10 @@ def ours(program: Program, step: Step) -> Verdict:
 def theirs(tvm: Any, program: Program, step: Step) -> tuple[bool, str]:
     """What TVM says: the script of what it made, or why it refused. It is asked in a process of its own: some steps
     crash it."""
-    graph = to_graph(program)
+    try:
+        graph = to_graph(program)
+    except MsError as error:
+        raise NotTaken(str(error)) from error
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -156,7 +163,7 @@ def theirs(tvm: Any, program: Program, step: Step) -> tuple[bool, str]:
         return False, CRASHED
     taken, said = json.loads(text)
     if taken is None:
-        raise RuntimeError(f"asking TVM for {step} failed: {said}")
+        raise NotTaken(f"{step}: {said}")
     return bool(taken), str(said)
 
 
@@ -204,8 +211,8 @@ def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng:
     op = step[0]
     try:
         taken, text = theirs(tvm, program, step)
-    except MsError:
-        tally.beyond += 1
+    except NotTaken as error:
+        tally.not_taken.append(Case(number, op, str(error), print_program(program), str(step)))
         return None
     here = ours(program, step)
     if here.program is not None and taken:

@@ -6,6 +6,9 @@ stored or computed with, the conversion that TVM needs is put in, and the one th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.graph import GraphWriter
@@ -37,6 +40,13 @@ class ExpressionsOut:
             known = self.graph.add("ir.Var", {"span": 0, "ty": self.type(of), "name": self.graph.string(name)})
         self._variables[name] = (known, dtype)
         return known
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names that are bound within mean afterwards what they meant before."""
+        before = dict(self._variables)
+        yield
+        self._variables = before
 
     def literal(self, value: float, dtype: str) -> int:
         """A literal."""

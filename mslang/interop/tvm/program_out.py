@@ -206,6 +206,10 @@ class _Writer:
         return self._iter(self._range(Range(ZERO, a.extent)), self.expressions.bind(a.name), _AXES[a.kind])
 
     def _realize(self, s: Block, name: str) -> int:
+        with self.expressions.scope():
+            return self._realized(s, name)
+
+    def _realized(self, s: Block, name: str) -> int:
         g, e = self.graph, self.expressions
         bindings = [e.index(a.binding) for a in s.axes]
         predicate = e.condition(substitute(s.predicate, {a.name: a.binding for a in s.axes}))
