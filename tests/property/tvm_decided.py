@@ -57,7 +57,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "other windows": Decision(
             "ours",
             ("rolling_buffer",),
-            r"matches a rolling pattern",
+            r"should have at least one dimens",
             "TVM knows windows by the form of the region; here that they overlap and go on is proved",
         ),
         "maps without indices": Decision(
