@@ -31,13 +31,13 @@ from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location
 from mslang.transform.advice import advised
-from mslang.transform.axes import axis_loop, axis_loops
+from mslang.transform.analysis.axes import axis_loop, axis_loops
+from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.getters import GETTERS
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
-from mslang.transform.threads import require_one_index
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
 """What to call results: their binders, or a function from how many there are to that."""

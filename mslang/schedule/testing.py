@@ -34,8 +34,8 @@ from mslang.sema.program import instantiate
 from mslang.sema.report import failure
 from mslang.syntax import tree
 from mslang.target.description import Target
-from mslang.transform.kinds import MAX_STEPS
-from mslang.transform.tensorize import as_instruction
+from mslang.transform.primitives.kinds import MAX_STEPS
+from mslang.transform.primitives.tensorize import as_instruction
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
 """Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or

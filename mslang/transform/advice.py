@@ -17,9 +17,9 @@ from mslang.ir import arith
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import For, Program
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
-from mslang.transform.inlining import compute_inline, reverse_compute_inline
+from mslang.transform.analysis.position import leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome
-from mslang.transform.position import leaves, loops_above
+from mslang.transform.primitives.inlining import compute_inline, reverse_compute_inline
 
 Apply = Callable[..., Outcome]
 """The primitive: takes the program, then arguments by name."""

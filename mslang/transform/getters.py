@@ -8,10 +8,19 @@ from types import MappingProxyType
 from mslang.ir.expr import Expr
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import path_to_block
-from mslang.transform import dependence, legality
-from mslang.transform.dependence import buffers_read, buffers_written
+from mslang.transform.analysis import dependence, legality
+from mslang.transform.analysis.dependence import buffers_read, buffers_written
+from mslang.transform.analysis.position import (
+    block_at,
+    block_path,
+    leaves,
+    loop_at,
+    loop_path,
+    loops_above,
+    path_of,
+    scope_body,
+)
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.position import block_at, block_path, leaves, loop_at, loop_path, loops_above, path_of, scope_body
 
 
 def loops(program: Program, block: BlockRef) -> tuple[LoopRef, ...]:

@@ -156,7 +156,7 @@ def primitive(
         MsError: MS214, the function's parameters cannot be understood.
 
     >>> from mslang.ir.expr import Const
-    >>> from mslang.transform.loops import split
+    >>> from mslang.transform.primitives.loops import split
     >>> @primitive(gives=(LoopRef,), many=True, consumes=("loop",))
     ... def halve(program: Program, loop: LoopRef, parts: int = 2) -> Outcome:
     ...     '''Split a loop into `parts`.'''

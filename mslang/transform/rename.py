@@ -11,7 +11,7 @@ from mslang.ir.program import Block, Buffer, For, Program, Region, Stmt, Store, 
 from mslang.ir.region import hidden_renamed
 from mslang.ir.visit import fresh, map_expr, map_stmt_exprs, used_names, walk
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome
-from mslang.transform.rewrite import map_bodies, substitute_loops
+from mslang.transform.rewriting.rewrite import map_bodies, substitute_loops
 
 
 def rename(program: Program, names: Mapping[Handle, str]) -> Outcome:

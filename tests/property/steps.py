@@ -17,9 +17,9 @@ from mslang.diagnostics import MsError
 from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block, walk
-from mslang.transform.dependence import consumers, producers
+from mslang.transform.analysis.dependence import consumers, producers
+from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
-from mslang.transform.position import loops_above
 from mslang.transform.registry import IMPLEMENTATIONS
 
 Step = tuple[str, tuple[Any, ...], dict[str, Any]]

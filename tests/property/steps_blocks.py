@@ -19,10 +19,10 @@ from mslang.ir.intrin import Intrin
 from mslang.ir.program import Axis, Block, Buffer, For, Param, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, free_vars, map_expr, path_to_block, substitute, walk_expr, walk_paths
-from mslang.transform.blockize import blockize
+from mslang.transform.analysis.position import axis_ranges, leaves
+from mslang.transform.analysis.unify import Mismatch, side
 from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.position import axis_ranges, leaves
-from mslang.transform.unify import Mismatch, side
+from mslang.transform.primitives.blockize import blockize
 from tests.property.steps import Family, Step, Steps
 
 ELEMENTS = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "i8": "i8", "u8": "i8", "i16": "i16"}

@@ -11,10 +11,10 @@ from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
-from mslang.transform.dependence import consumers
-from mslang.transform.loops import reorder, split
+from mslang.transform.analysis.dependence import consumers
+from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.position import loops_above
+from mslang.transform.primitives.loops import reorder, split
 from tests.property.steps import Family, Maker, Step, Steps, apply
 
 

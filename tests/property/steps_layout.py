@@ -9,9 +9,9 @@ from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
-from mslang.transform.dependence import buffers_read, buffers_written
-from mslang.transform.filling import trivial_nest
+from mslang.transform.analysis.dependence import buffers_read, buffers_written
 from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.rewriting.filling import trivial_nest
 from tests.property.steps import Family, Step, Steps
 
 

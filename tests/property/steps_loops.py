@@ -11,10 +11,10 @@ from mslang.ir.expr import Binary, Choice, Const, Symbol
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import bodies, path_to_loop, walk
 from mslang.ops.words import TAILS
+from mslang.transform.analysis.position import leaves
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.position import leaves
+from mslang.transform.primitives.tails import why_not_repeatable
 from mslang.transform.registry import IMPLEMENTATIONS
-from mslang.transform.tails import why_not_repeatable
 from tests.property.steps import Family, Step, Steps, apply, loops
 
 

@@ -15,9 +15,9 @@ from mslang.ir.expr import Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import map_program_exprs
-from mslang.transform.compute_location import legal_loops
-from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.outcome import BlockRef, Gone, Outcome
+from mslang.transform.primitives.compute_location import legal_loops
+from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.block_programs import random_program, same_meaning
 from tests.property.steps import Steps, apply, blocks, loops

@@ -17,8 +17,8 @@ from mslang.ir.expr import Choice, Const, Expr, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, map_program_exprs, walk
+from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef, Outcome
-from mslang.transform.position import loops_above
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.strategies import programs, random_inputs
 

@@ -11,8 +11,8 @@ from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import all_buffers, path_to_loop, walk
+from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.position import loops_above
 from tests.property.steps import Step
 
 

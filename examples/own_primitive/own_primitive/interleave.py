@@ -3,7 +3,7 @@
 from mslang import LoopRef, Outcome, primitive, then
 from mslang.ir.expr import Expr
 from mslang.ir.program import Program
-from mslang.transform.loops import reorder, split
+from mslang.transform.primitives.loops import reorder, split
 
 
 @primitive(gives=(LoopRef, LoopRef), consumes=("loop",), family="examples")

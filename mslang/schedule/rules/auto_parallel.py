@@ -22,8 +22,8 @@ from mslang.schedule.rules.nests import (
     roots,
 )
 from mslang.schedule.session import Session
+from mslang.transform.analysis.position import leaves
 from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.position import leaves
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter

@@ -12,8 +12,8 @@ from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import resolved
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
-from mslang.transform.mapping import padding_for
-from mslang.transform.mapping import tensorize_mapping as search
+from mslang.transform.analysis.mapping import padding_for
+from mslang.transform.analysis.mapping import tensorize_mapping as search
 from mslang.transform.outcome import BlockRef
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import bind
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
-from mslang.transform.axes import axis_loops
+from mslang.transform.analysis.axes import axis_loops
+from mslang.transform.analysis.position import block_at, leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
-from mslang.transform.position import block_at, leaves, loops_above
 from mslang.transform.registry import IMPLEMENTATIONS
 
 

@@ -16,9 +16,9 @@ from mslang.sema.intrin import library_intrin, parse_intrin
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, CUDA
 from mslang.target.detect import host
-from mslang.transform.loops import split
 from mslang.transform.outcome import LoopRef
-from mslang.transform.tensorize import as_instruction, tensorize
+from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.tensorize import as_instruction, tensorize
 from tests.unit.transform.programs import loop, sizes
 
 # A loop in the text: sums rows of 4, however far apart they are.
@@ -53,7 +53,7 @@ ROWS = parse_program(
 def tiled():
     p = split(ROWS, loop("i"), sizes(None, 4)).program
     p = split(p, loop("k"), sizes(None, 4)).program
-    from mslang.transform.loops import reorder
+    from mslang.transform.primitives.loops import reorder
 
     p = reorder(p, [LoopRef(n) for n in ("i_0", "k_0", "i_1", "k_1")]).program
     return tensorize(p, loop("i_1"), SUMS).program

@@ -3,9 +3,9 @@
 from mslang.ir.program import Program
 from mslang.schedule.memo import outcome
 from mslang.sema.program import parse_program
-from mslang.transform.annotate import annotate
-from mslang.transform.loops import split
 from mslang.transform.outcome import LoopRef, Outcome
+from mslang.transform.primitives.annotate import annotate
+from mslang.transform.primitives.loops import split
 from tests.unit.transform.programs import sizes
 
 TEXT = "program p(A: f32[8], out B: f32[8]) { for i in 0..8 { block b[x: 8 = i] { B[x] = A[x] } } }"

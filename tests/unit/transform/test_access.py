@@ -4,10 +4,10 @@ from mslang.ide.findings import findings
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.sema.modules import load
-from mslang.transform.access import annotate_buffer_access, unsafe_hide_buffer_access
-from mslang.transform.caching import cache_read
-from mslang.transform.element_types import unsafe_set_dtype
-from mslang.transform.inlining import compute_inline
+from mslang.transform.primitives.access import annotate_buffer_access, unsafe_hide_buffer_access
+from mslang.transform.primitives.caching import cache_read
+from mslang.transform.primitives.element_types import unsafe_set_dtype
+from mslang.transform.primitives.inlining import compute_inline
 from tests.unit.transform.programs import block, buffer, index_map, refused
 from tests.unit.transform.staged import accepted, program
 

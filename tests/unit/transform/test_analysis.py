@@ -11,17 +11,17 @@ from mslang.ops.table import GETTERS as SIGNATURES
 from mslang.ops.table import PRIMITIVES
 from mslang.syntax.parse import parse_file
 from mslang.transform import getters
-from mslang.transform.axes import axis_loop
-from mslang.transform.cover import why_not_covered
-from mslang.transform.dependence import DependenceKind, dependences_of
-from mslang.transform.legality import (
+from mslang.transform.analysis.axes import axis_loop
+from mslang.transform.analysis.cover import why_not_covered
+from mslang.transform.analysis.dependence import DependenceKind, dependences_of
+from mslang.transform.analysis.legality import (
     why_not_compact,
     why_not_complete,
     why_not_reduction,
     why_not_stage_pipeline,
 )
-from mslang.transform.loops import fuse, reorder, split
-from mslang.transform.position import block_path, loop_path
+from mslang.transform.analysis.position import block_path, loop_path
+from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, refused, sizes
 

@@ -14,9 +14,9 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
-from mslang.transform.kinds import bind
-from mslang.transform.loops import reorder
 from mslang.transform.outcome import LoopRef, Outcome
+from mslang.transform.primitives.kinds import bind
+from mslang.transform.primitives.loops import reorder
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "samples"
 

@@ -10,8 +10,8 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.schedule import Schedule
 from mslang.sema.program import parse_program
-from mslang.transform.kinds import bind, vectorize
-from mslang.transform.loops import fuse, split
+from mslang.transform.primitives.kinds import bind, vectorize
+from mslang.transform.primitives.loops import fuse, split
 from tests.unit.transform.layouts import same_meaning
 from tests.unit.transform.programs import loop, refused
 

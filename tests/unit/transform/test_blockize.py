@@ -12,13 +12,13 @@ from mslang.ir.program import Block
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.blockize import blockize
-from mslang.transform.caching import cache_read, cache_write
-from mslang.transform.compute_location import compute_at, reverse_compute_at
-from mslang.transform.kinds import bind, parallel
-from mslang.transform.loops import fuse, reorder, split
-from mslang.transform.reduction import decompose_reduction
-from mslang.transform.rewrite import put
+from mslang.transform.primitives.blockize import blockize
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at, reverse_compute_at
+from mslang.transform.primitives.kinds import bind, parallel
+from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.rewriting.rewrite import put
 from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refuses, sizes, text
 
 

@@ -1,7 +1,7 @@
 """cache_index: which indices are computed beforehand."""
 
-from mslang.transform.cache_index import cache_index
 from mslang.transform.outcome import BlockRef
+from mslang.transform.primitives.cache_index import cache_index
 from tests.unit.transform.programs import block, refused
 from tests.unit.transform.staged import accepted, program
 

@@ -1,8 +1,8 @@
 """cache_inplace: what is filled, what is copied back, what is refused."""
 
 from mslang.sema.program import parse_program
-from mslang.transform.caching import cache_inplace
 from mslang.transform.outcome import BlockRef
+from mslang.transform.primitives.caching import cache_inplace
 from tests.unit.transform.programs import block, buffer, refused
 from tests.unit.transform.staged import accepted, program
 

@@ -7,12 +7,12 @@ from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.program import Region
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, map_program_exprs, path_to_block
-from mslang.transform.caching import cache_read, cache_write
-from mslang.transform.compute_location import compute_at
-from mslang.transform.loops import split
+from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef
-from mslang.transform.position import block_at
-from mslang.transform.reduction import decompose_reduction
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.reduction import decompose_reduction
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes
 from tests.unit.transform.workloads import blur, diamond, softmax

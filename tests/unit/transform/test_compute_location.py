@@ -8,14 +8,14 @@ from mslang.ir.expr import Binary, Choice, Const, DynamicRange, FreeTile, Perfec
 from mslang.ir.program import Block, For
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block, path_to_loop, walk
-from mslang.transform.caching import cache_read, cache_write
-from mslang.transform.compute_location import compute_at, legal_loops, reverse_compute_at
-from mslang.transform.kinds import parallel, vectorize
-from mslang.transform.loops import fuse, reorder, split
+from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import Gone
-from mslang.transform.position import block_at
-from mslang.transform.reduction import decompose_reduction
-from mslang.transform.rewrite import put
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at, legal_loops, reverse_compute_at
+from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, chain, loop, loops, matmul, outline, refused, sizes
 from tests.unit.transform.workloads import blur, conv2d, diamond, softmax

@@ -5,10 +5,10 @@ import pytest
 from mslang.ir.program import Program, Store
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.epilogue import fuse_reduction_epilogue
-from mslang.transform.loops import split
 from mslang.transform.outcome import BufferRef, Gone
-from mslang.transform.rfactor import rfactor
+from mslang.transform.primitives.epilogue import fuse_reduction_epilogue
+from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.rfactor import rfactor
 from tests.unit.transform.programs import block, loop, refused, sizes, text
 from tests.unit.transform.test_rfactor import same
 

@@ -12,7 +12,7 @@ from mslang.ir.arith import evaluate
 from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Expr, PerfectTile, Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
-from mslang.transform.index_maps import Image, NoImage, hull, image, why_not_fitting
+from mslang.transform.analysis.index_maps import Image, NoImage, hull, image, why_not_fitting
 from tests.property.steps_layout import index_map
 from tests.unit.transform.layouts import fn
 

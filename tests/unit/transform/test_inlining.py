@@ -8,16 +8,16 @@ from mslang.ir.program import Range
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.annotate import annotate
-from mslang.transform.caching import cache_read, cache_write
-from mslang.transform.compute_location import compute_at
-from mslang.transform.formula import at_element, inverse
-from mslang.transform.inlining import compute_inline, reverse_compute_inline
-from mslang.transform.kinds import parallel
-from mslang.transform.location import Place, legal_locations
-from mslang.transform.loops import add_unit_loop, split
+from mslang.transform.analysis.location import Place, legal_locations
+from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef
-from mslang.transform.position import block_at
+from mslang.transform.primitives.annotate import annotate
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.inlining import compute_inline, reverse_compute_inline
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loops import add_unit_loop, split
+from mslang.transform.rewriting.formula import at_element, inverse
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes, text
 from tests.unit.transform.workloads import blur, conv2d, diamond, softmax
@@ -375,7 +375,7 @@ def test_places_skip_unit_loops_and_spatial_loops_under_reductions():
     p = split(matmul(8, 6, 4), loop("k"), sizes(None, 2)).program
     p = cache_read(p, block("mm"), buffer("A")).program
     p = add_unit_loop(p, loop("j")).program
-    from mslang.transform.loops import reorder
+    from mslang.transform.primitives.loops import reorder
 
     p = reorder(p, [loop("k_0"), loop("j")]).program
     found = [x.name for x in legal_locations(p, block("A_global")) if isinstance(x, LoopRef)]

@@ -5,9 +5,9 @@ import pytest
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from mslang.transform.fission import merge
-from mslang.transform.kinds import parallel
-from mslang.transform.partition import loop_partition
+from mslang.transform.primitives.fission import merge
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.partition import loop_partition
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import chain, loop, loops, outline, refused, sizes
 

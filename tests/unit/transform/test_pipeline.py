@@ -11,12 +11,12 @@ from mslang.lower.kernel import walk as walk_lowered
 from mslang.lower.lower import lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
-from mslang.transform.annotate import unannotate
-from mslang.transform.caching import cache_read
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import parallel, unroll
-from mslang.transform.loops import reorder, split
-from mslang.transform.pipelining import pipeline
+from mslang.transform.primitives.annotate import unannotate
+from mslang.transform.primitives.caching import cache_read
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import parallel, unroll
+from mslang.transform.primitives.loops import reorder, split
+from mslang.transform.primitives.pipelining import pipeline
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, copy, loop, loops, matmul, outline, refused, sizes
 

@@ -11,9 +11,9 @@ from mslang.ir.expr import Expr
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ops.signature import Kind
-from mslang.transform.loops import reorder, split
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef, Outcome, then
 from mslang.transform.primitive import primitive
+from mslang.transform.primitives.loops import reorder, split
 from mslang.transform.registries import BUILT_IN, REGISTRY, Registry
 from mslang.transform.rename import rename
 

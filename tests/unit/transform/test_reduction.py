@@ -6,11 +6,11 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
 from mslang.ir.program import Block
 from mslang.ir.visit import path_to_block
-from mslang.transform.annotate import annotate
-from mslang.transform.kinds import vectorize
-from mslang.transform.loops import fuse, reorder, split
-from mslang.transform.reduction import decompose_reduction
-from mslang.transform.rewrite import put
+from mslang.transform.primitives.annotate import annotate
+from mslang.transform.primitives.kinds import vectorize
+from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.rewriting.rewrite import put
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, outline, refused, sizes, text
 
 

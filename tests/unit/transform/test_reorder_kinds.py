@@ -4,10 +4,10 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import Block, For
 from mslang.ir.visit import walk
-from mslang.transform.kinds import parallel, unroll, vectorize
-from mslang.transform.loops import add_unit_loop, fuse, reorder, split
-from mslang.transform.reduction import decompose_reduction
-from mslang.transform.rewrite import map_bodies
+from mslang.transform.primitives.kinds import parallel, unroll, vectorize
+from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
+from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.rewriting.rewrite import map_bodies
 from tests.unit.transform.programs import block, chain, copy, loop, loops, matmul, outline, refused, sizes
 
 

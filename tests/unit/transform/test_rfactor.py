@@ -13,12 +13,12 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, path_to_block
 from mslang.ops.discovery import Extension
 from mslang.sema.program import parse_program
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import parallel, vectorize
-from mslang.transform.loops import fuse, reorder, split
-from mslang.transform.reducers import known_reducers
-from mslang.transform.rfactor import rfactor
-from mslang.transform.updates import updates_of
+from mslang.transform.analysis.reducers import known_reducers
+from mslang.transform.analysis.updates import updates_of
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.rfactor import rfactor
 from tests.property.arrays import difference, outputs_equal, random_inputs
 from tests.unit.transform.programs import block, loop, loops, matmul, outline, refused, sizes, text
 
@@ -273,10 +273,10 @@ def test_packages_register_reducers(monkeypatch):
     joined = Binary("+", Binary("+", so_far(0), new(0)), Binary("*", so_far(0), new(0)))
     mine = Reducer("joined", (0,), (joined,))
     installed = [Extension("joined", "mine", mine), Extension("broken", "other", problem=problem("MS212", "broken"))]
-    monkeypatch.setattr("mslang.transform.reducers.extensions", lambda group, kind: tuple(installed))
+    monkeypatch.setattr("mslang.transform.analysis.reducers.extensions", lambda group, kind: tuple(installed))
     found = known_reducers.__wrapped__()
     assert found == (*BUILTIN, mine)
-    monkeypatch.setattr("mslang.transform.rfactor.known_reducers", lambda: found)
+    monkeypatch.setattr("mslang.transform.primitives.rfactor.known_reducers", lambda: found)
     p = parse_program("""program p(W: i32[4, 6], out S: i32[4]) {
         block s[i: 4 | k: 6] { init { S[i] = 0 } let y = W[i, k] S[i] = S[i] + y + S[i] * y } }""")
     same(p, rfactor(tiled(p, None, 4), loop("k_1")).program)

@@ -9,7 +9,7 @@ from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk
-from mslang.transform.axes import axis_loop
+from mslang.transform.analysis.axes import axis_loop
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef
 from mslang.transform.registry import IMPLEMENTATIONS
 from mslang.transform.rename import rename

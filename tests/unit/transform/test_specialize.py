@@ -6,11 +6,11 @@ from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Expr, Load, Symb
 from mslang.ir.program import If
 from mslang.ir.visit import all_buffers, blocks_of, walk
 from mslang.sema.program import parse_program
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import parallel, vectorize
-from mslang.transform.loops import split
 from mslang.transform.outcome import Gone
-from mslang.transform.specialize import specialize
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.specialize import specialize
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, copy, loop, matmul, outline, refused, sizes, text
 

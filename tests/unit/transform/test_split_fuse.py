@@ -4,10 +4,10 @@ from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import For
 from mslang.ir.visit import walk
-from mslang.transform.annotate import annotate
-from mslang.transform.kinds import parallel
-from mslang.transform.loops import add_unit_loop, fuse, split
 from mslang.transform.outcome import Gone
+from mslang.transform.primitives.annotate import annotate
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loops import add_unit_loop, fuse, split
 from tests.unit.transform.programs import (
     block,
     chain,

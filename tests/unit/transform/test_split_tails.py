@@ -7,12 +7,12 @@ from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import Block
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
-from mslang.transform.caching import cache_read, cache_write
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import parallel
-from mslang.transform.loops import reorder, split
 from mslang.transform.outcome import Gone
-from mslang.transform.reduction import decompose_reduction
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loops import reorder, split
+from mslang.transform.primitives.reduction import decompose_reduction
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refused, sizes, text
 
@@ -167,7 +167,7 @@ def test_shift_does_not_repeat_what_overwrites_its_input():
         c[x] = a[x]
     with b.block("w", spatial("x", 10)) as (x,):
         a[x] = 0.0
-    from mslang.transform.fission import merge
+    from mslang.transform.primitives.fission import merge
 
     merged = merge(b.finish(), loops("x x_1")).program
     with refused("MS355", "reads `A` before"):

@@ -8,10 +8,10 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Choice, Symbol
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
-from mslang.transform.compute_location import reverse_compute_at
-from mslang.transform.kinds import parallel
-from mslang.transform.loops import fuse, reorder, split
 from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.primitives.compute_location import reverse_compute_at
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loops import fuse, reorder, split
 
 ROWS = Symbol("rows", Choice((2, 3, 4)))
 TILE = Symbol("tile", Choice((1, 4, 8)))

@@ -1,7 +1,7 @@
 """read_at and write_at: what one iteration of a loop touches, and what is refused."""
 
 from mslang.transform.outcome import BlockRef
-from mslang.transform.staging_at import read_at, write_at
+from mslang.transform.primitives.staging_at import read_at, write_at
 from tests.unit.transform.programs import block, buffer, loop, refused
 from tests.unit.transform.staged import accepted, program
 

@@ -15,13 +15,13 @@ from mslang.lower.kernel import Allocate, Body, bodies
 from mslang.lower.lower import lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
-from mslang.transform.alignment import ALIGNMENT, storage_align
-from mslang.transform.annotate import annotate
-from mslang.transform.caching import cache_read
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import parallel
-from mslang.transform.layout import transform_layout
-from mslang.transform.loops import reorder, split
+from mslang.transform.primitives.alignment import ALIGNMENT, storage_align
+from mslang.transform.primitives.annotate import annotate
+from mslang.transform.primitives.caching import cache_read
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.layout import transform_layout
+from mslang.transform.primitives.loops import reorder, split
 from tests.unit.transform.layouts import fn, same_meaning
 from tests.unit.transform.programs import block, buffer, loop, loops, matmul, refused, sizes
 

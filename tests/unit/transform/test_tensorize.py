@@ -11,15 +11,15 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, path_to_block
 from mslang.sema.intrin import library_intrin, parse_intrin
 from mslang.sema.program import parse_program
-from mslang.transform.blockize import blockize
-from mslang.transform.caching import cache_read
-from mslang.transform.element_types import unsafe_set_dtype
-from mslang.transform.kinds import parallel
-from mslang.transform.loops import reorder, split
-from mslang.transform.memory import set_scope
 from mslang.transform.outcome import Gone
-from mslang.transform.reduction import decompose_reduction
-from mslang.transform.tensorize import as_instruction, tensorize
+from mslang.transform.primitives.blockize import blockize
+from mslang.transform.primitives.caching import cache_read
+from mslang.transform.primitives.element_types import unsafe_set_dtype
+from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loops import reorder, split
+from mslang.transform.primitives.memory import set_scope
+from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.primitives.tensorize import as_instruction, tensorize
 from tests.unit.transform.programs import block, buffer, loop, loops, matmul, refuses, sizes
 
 PRODUCT = parse_intrin(

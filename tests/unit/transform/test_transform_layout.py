@@ -9,10 +9,10 @@ import pytest
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
-from mslang.transform.compute_location import compute_at
-from mslang.transform.kinds import bind, parallel
-from mslang.transform.layout import transform_layout
 from mslang.transform.outcome import Gone, LoopRef
+from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.kinds import bind, parallel
+from mslang.transform.primitives.layout import transform_layout
 from tests.unit.transform.layouts import fn, reads_as, same_meaning
 from tests.unit.transform.programs import block, buffer, loop, refused
 

@@ -1,0 +1,1 @@
+"""What primitives know of a program: where things stand, what depends on what, what is legal."""

@@ -1,0 +1,337 @@
+"""What iterations of loops do to each other: may they run at once, may they change places?
+
+A buffer that is allocated in the scope and touched under the loop alone is *private*: lowering gives each iteration
+its own, so it matters only that an iteration reads what it wrote itself. All other buffers are shared: what
+different iterations touch must be apart wherever one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.program import Block, For, Program, Range, Stmt
+from mslang.ir.reducers import combines_in_any_order
+from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, walk, walk_paths
+from mslang.transform.analysis.cover import Box, consumed_box, covers, produced_box
+from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
+from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.legality import why_not_affine
+from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.position import (
+    block_at,
+    is_under,
+    leaves,
+    loop_at,
+    loop_range,
+    loop_ranges,
+    loops_above,
+    ranges_above,
+    scope_buffers,
+    whole_box,
+)
+from mslang.transform.analysis.reducers import known_reducers
+
+
+def leaf_paths(path: Path) -> tuple[Path, ...]:
+    """The paths of the leaf blocks under the statement at the end of a path."""
+    wanted = {id(b) for b in leaves(path[-1])}
+    return tuple((*path[:-1], *q) for q in walk_paths((path[-1],)) if id(q[-1]) in wanted)
+
+
+# ------------------------------------------------------------------ at once
+def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatial"})) -> str | None:
+    """None if the loop at the end of a path serves only axes of some kinds, by affine bindings, and stands over
+    nothing but loops and blocks."""
+    loop = loop_at(path)
+    stray = why_unplaced(loop.body, f"loop `{loop.var}`")
+    if stray is not None:
+        return stray
+    for q in leaf_paths(path):
+        block = block_at(q)
+        for a in block.axes:
+            if a.kind not in kinds and reaches(loop.var, a.binding, q):
+                return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
+        reason = why_not_affine(q, loop)
+        if reason is not None:
+            return reason
+    return None
+
+
+def why_not_independent(program: Program, path: Path) -> str | None:
+    """None if the iterations of the loop at the end of a path may run at once."""
+    loop = loop_at(path)
+    if arith.proved(Binary("<=", loop.extent, ONE)):
+        return None
+    blocks = leaf_paths(path)
+    local = {b.name for b in scope_buffers(program, path)}
+    for storage in storages_of(program, blocks):
+        touching = touching_paths(program, blocks, storage)
+        private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
+        reason = (
+            why_not_private(program, touching, storage, path)
+            if private
+            else _why_not_apart(program, touching, storage, path)
+        )
+        if reason is not None:
+            return reason
+    return None
+
+
+def shared_storages(program: Program, path: Path) -> frozenset[str]:
+    """The memory that is written under the loop at the end of a path, and that its iterations do not have each of its
+    own."""
+    local = {b.name for b in scope_buffers(program, path)}
+    return frozenset(
+        s
+        for s in storages_of(program, leaf_paths(path))
+        if s not in local or not all(is_under(q, loop_at(path)) for q in paths_touching(program, s))
+    )
+
+
+def reaches(var: str, e: Expr, path: Path) -> bool:
+    """Does a loop variable occur in an expression, or in the bounds of a loop that does?"""
+    used = set(free_vars(e))
+    for s in reversed(path):
+        if isinstance(s, For) and s.var in used:
+            used |= free_vars(s.extent) | free_vars(s.start)
+    return var in used
+
+
+def storages_of(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
+    """The memory that some blocks write, in order."""
+    return tuple(dict.fromkeys(s for q in blocks for s in sorted(storages_written(program, block_at(q)))))
+
+
+def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
+    """Those of some blocks that read or write the memory of a buffer."""
+    return tuple(
+        q for q in blocks if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+    )
+
+
+def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
+    """What a block may touch of a buffer in one iteration; None where it does so through a view."""
+    block = block_at(path)
+    regions = [*block.reads, *(block.writes if writes else ())]
+    mine = [r for r in regions if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in mine):
+        return None
+    return [consumed_box(path, r, above) for r in mine]
+
+
+def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first."""
+    first, *others = touching
+    writer = block_at(first)
+    if storage in storages_read(program, writer):
+        return f"block `{writer.name}` reads `{storage}` before the same iteration writes it"
+    made = [produced_box(first, r, above) for r in writer.writes if r.buffer == storage]
+    shape, ranges = all_buffers(program)[storage], _ranges(above)
+    for q in others:
+        block = block_at(q)
+        boxes = _boxes(program, q, storage, above, writes=False)
+        if boxes is None or not all(any(covers(m, b, shape, ranges) for m in made) for b in boxes):
+            return (
+                f"block `{block.name}` reads of `{storage}` what block `{writer.name}` does not surely write "
+                f"in the same iteration of loop `{loop_at(above).var}`"
+            )
+    return None
+
+
+def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    loop = loop_at(above)
+    if _element_each(program, touching, storage, loop):
+        return None
+    boxes: list[Box] = []
+    for q in touching:
+        found = _boxes(program, q, storage, above)
+        if found is None:
+            return f"`{storage}` is touched through a view"
+        boxes += found
+    ranges = _ranges(above)
+    whole = whole_box(all_buffers(program)[storage])
+    union = boxes[0]
+    for box in boxes[1:]:
+        union = arith.union_box(union, box, whole, ranges)
+    if _apart(union, loop, ranges):
+        return None
+    names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
+    return (
+        f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
+        f"which is written there (block {names})"
+    )
+
+
+def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
+    """Does a single block touch a buffer, each instance one element that its spatial axes tell, and are these others in
+    each iteration of `loop`, one of its own loops, as those inside it run, or some around it too?
+
+    What a guard keeps apart may be told only where the loops that it is about run together.
+    """
+    if len(touching) != 1:
+        return False
+    block = block_at(touching[0])
+    mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
+    starts = {r.start.name for r in mine[0].ranges if isinstance(r.start, Var)}
+    spatial = [a for a in block.axes if a.kind == "spatial"]
+    same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
+    if not same or not {a.name for a in spatial} <= starts or any(r.extent != ONE for r in mine[0].ranges):
+        return False
+    own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
+    at = next((k for k, s in enumerate(own) if s is loop), -1)
+    used = frozenset(v for a in spatial for v in free_vars(a.binding))
+    if loop.var not in used:
+        return False
+    bindings = [a.binding for a in spatial]
+    for k in range(at + 1):
+        moving = [s for s in own[k:] if s.var in used]
+        still = {s.var for s in own[k:]} - used
+        if any(not still.isdisjoint(free_vars(e)) for s in moving for e in (s.start, s.extent)):
+            return False
+        conditions = tuple(c for c in conjuncts(block.predicate) if free_vars(c).isdisjoint(still))
+        found = detect(bindings, loop_ranges(moving), conjunction(conditions))
+        if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
+            return True
+    return False
+
+
+def _ranges(above: Path) -> dict[str, Range]:
+    loop = loop_at(above)
+    return {**ranges_above(above), loop.var: loop_range(loop)}
+
+
+def _apart(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Are the boxes of different iterations of a loop surely disjoint?"""
+    return any(_steps_over(r, loop.var, ranges) for r in box) or _distinct(box, loop, ranges)
+
+
+def _steps_over(r: Range, var: str, ranges: dict[str, Range]) -> bool:
+    terms = linear_terms(r.start, frozenset({var}))
+    if not terms or var in free_vars(r.extent):
+        return False
+    step = terms[var]
+    return arith.proved(Binary("<=", r.extent, step), ranges) or arith.proved(
+        Binary("<=", r.extent, arith.sub(ZERO, step)), ranges
+    )
+
+
+def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Do the box numbers (start over extent, where that is exact) of different iterations differ?"""
+    numbers: list[Expr] = []
+    for r in box:
+        if loop.var not in free_vars(r.start) or free_vars(r.extent):
+            continue
+        number = arith.simplify(arith.floordiv(r.start, r.extent), ranges)
+        if not arith.equal(arith.mul(number, r.extent), r.start, ranges):
+            continue
+        numbers.append(number)
+    if not numbers:
+        return False
+    found = arith.detect(numbers, {loop.var: loop_range(loop)})
+    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
+
+
+# ------------------------------------------------------------------ in another order
+def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """None if the loops `chain`, the innermost of which is at the end of the path `bottom`, may come in `order`."""
+    blocks = leaf_paths(bottom)
+    stray = why_unplaced(chain[-1].body, "the loops")
+    if stray is not None:
+        return stray
+    for q in blocks:
+        block = block_at(q)
+        for a in block.axes:
+            if a.kind not in ("spatial", "reduce"):
+                return f"axis `{a.name}` of block `{block.name}` is {a.kind}: its iterations have an order"
+        reason = why_not_affine(q, chain[0])
+        if reason is not None:
+            return reason
+    variables = {s.var for s in chain}
+    for storage in storages_of(program, blocks):
+        touching = touching_paths(program, blocks, storage)
+        reason = (
+            _why_carried(program, touching, storage, bottom, variables)
+            if len(touching) > 1
+            else _why_handed_on(program, touching[0], storage, bottom[: -len(chain)])
+        )
+        if reason is not None:
+            return reason
+    reasons = (f(block_at(q), chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
+    return next(filter(None, reasons), None)
+
+
+def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> str | None:
+    """None if no instance of a block reads of a buffer what another instance writes."""
+    block = block_at(path)
+    written = [r for r in block.writes if storage_of(program, r.buffer) == storage]
+    for r in block.reads:
+        if storage_of(program, r.buffer) != storage or any(r == w for w in written):
+            continue
+        same = all(w.buffer == r.buffer for w in written)
+        mine = consumed_box(path, r, above)
+        if not same or not all(_disjoint(mine, consumed_box(path, w, above)) for w in written):
+            return f"block `{block.name}` may read elements of `{storage}` that it writes in another iteration"
+    return None
+
+
+def _disjoint(a: Box, b: Box) -> bool:
+    return any(
+        arith.proved(Binary("<=", arith.add(p.start, p.extent), q.start))
+        or arith.proved(Binary("<=", arith.add(q.start, q.extent), p.start))
+        for p, q in zip(a, b, strict=True)
+    )
+
+
+def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """What a block combines over its reduction axes may come in another order only if a known reducer says so."""
+    reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
+    if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
+        return None
+    return f"what block `{block.name}` combines along loop `{_among(chain, reducing)[0]}` must keep its order"
+
+
+def _why_init_not_first(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """The init runs where all reduction axes are 0: the first iteration of an element, if no loop is both of spatial
+    and of reduction axes (as a piece of two that were fused is). Else what belongs together must keep its order."""
+    axes = [(a.kind, free_vars(a.binding)) for a in block.axes]
+    spatial, reduced = (frozenset(v for k, used in axes if k == kind for v in used) for kind in ("spatial", "reduce"))
+    tangled = sorted(s.var for s in chain if s.var in spatial & reduced)
+    bound = reduced.union(*(used for _, used in axes if not used.isdisjoint(tangled)))
+    if block.init is None or not tangled or _among(chain, bound) == _among(order, bound):
+        return None
+    return (
+        f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`, whose initialisation would no "
+        "longer surely come first"
+    )
+
+
+def _among(loops: Sequence[For], names: frozenset[str]) -> list[str]:
+    return [s.var for s in loops if s.var in names]
+
+
+def _why_carried(
+    program: Program,
+    touching: Sequence[Path],
+    storage: str,
+    above: Path,
+    variables: set[str],
+) -> str | None:
+    for q in touching:
+        block = block_at(q)
+        reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)} & variables
+        if reduced and storage in storages_written(program, block):
+            return (
+                f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
+                "block touches it in between"
+            )
+    return why_not_private(program, touching, storage, above)
+
+
+def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
+    """None if there are only loops and blocks among some statements; `around` says where they are."""
+    for s in walk(body, into_blocks=False):
+        if not isinstance(s, For | Block):
+            return f"a `{type(s).__name__.lower()}` under {around} stands in no block, so nothing is known of it"
+    return None

@@ -1,0 +1,399 @@
+"""Region cover: does a producer surely write, in the same iteration of the loops around both, what a consumer reads?
+
+What a block *surely writes* is a box only where its indices run over it without gaps, each loop serving one
+dimension, and where its predicate does no more than cut off what lies outside its axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr
+from mslang.ir.program import Block, Buffer, For, Program, Range, Region
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk, walk_paths
+from mslang.transform.analysis.dependence import storage_of, writers
+from mslang.transform.analysis.guarded import Indices, collapsed, detect
+from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    bindings,
+    block_at,
+    common_path,
+    loop_ranges,
+    loops_between,
+    ranges_above,
+    region_outside,
+    scope_body,
+    whole_box,
+    within_scope,
+)
+
+Box = tuple[Range, ...]
+
+
+class _Inside(msgspec.Struct, frozen=True):
+    """What a block touches in one iteration of the loops outside, over the loops inside (guards made loops)."""
+
+    box: Box
+    axes: tuple[tuple[Expr, Expr], ...]
+    """The binding and the extent of each axis."""
+    conditions: tuple[Expr, ...]
+    inner: Mapping[str, Range]
+    outer: Mapping[str, Range]
+
+
+def _inside(path: Path, region: Region, above: Path) -> _Inside:
+    block, values = block_at(path), bindings(block_at(path))
+    inner = loop_ranges(loops_between(path, above))
+    box = region_outside(block, region)
+    conditions = tuple(substitute(c, values) for c in conjuncts(block.predicate))
+    exprs = (*(r.start for r in box), *(r.extent for r in box), *values.values())
+    found = collapsed(Indices(exprs, inner, conditions))
+    n = len(box)
+    return _Inside(
+        tuple(map(Range, found.exprs[:n], found.exprs[n : 2 * n])),
+        tuple(zip(found.exprs[2 * n :], (a.extent for a in block.axes), strict=True)),
+        found.conditions,
+        found.ranges,
+        {v: r for v, r in ranges_above(path).items() if v not in inner},
+    )
+
+
+def consumed_box(path: Path, region: Region, above: Path) -> Box:
+    """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`."""
+    found = _inside(path, region, above)
+    return arith.relax(found.box, found.inner)
+
+
+def produced_box(path: Path, region: Region, above: Path) -> Box | None:
+    """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`,
+    but for elements outside of its `image`; None if it is not known to be a box.
+
+    What it touches while loops that the region does not depend on are at their starts is touched.
+    """
+    if any(not isinstance(s, For | Block) for s in within_scope(path)):
+        return None
+    if any(isinstance(s, Block) for s in walk(block_at(path).body)) and not _inner_blocks_touch_all(path, region):
+        return None
+    found = _produced(path, region, above)
+    if found is not None or block_at(path).predicate == TRUE:
+        return found
+    begun = _begun(path, region, above)
+    return None if begun is path else _produced(begun, region, above)
+
+
+def _produced(path: Path, region: Region, above: Path) -> Box | None:
+    block = block_at(path)
+    if _may_be_idle(path, region, above):
+        return None
+    found = _inside(path, region, above)
+    ranges = {**found.outer, **found.inner}
+    if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and _fills(found.box, found.inner, found.outer):
+        loose = [c for c in found.conditions if not arith.proved(c, ranges)]
+        cut = [
+            a.name
+            for a, pair in zip(block.axes, found.axes, strict=True)
+            if any(_guards(c, *pair, ranges) for c in loose)
+        ]
+        return arith.relax(found.box, found.inner) if _leave_image(cut, block, region) else None
+    inner = loop_ranges(loops_between(path, above)).keys()
+    if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
+        axes = axis_ranges(block)
+        if _fills(region.ranges, axes, {}):
+            return arith.relax(region.ranges, axes)
+    return None
+
+
+def _may_be_idle(path: Path, region: Region, above: Path) -> bool:
+    """May a loop that the region does not depend on run not at all?"""
+    used = {v for r in region_outside(block_at(path), region) for e in (r.start, r.extent) for v in free_vars(e)}
+    ranges = ranges_above(path)
+    return any(
+        s.var not in used and not arith.proved(Binary("<=", ONE, s.extent), ranges) for s in loops_between(path, above)
+    )
+
+
+def _begun(path: Path, region: Region, above: Path) -> Path:
+    """The path with the loops at their starts that the region does not depend on; the path itself if it depends on
+    all."""
+    block = block_at(path)
+    used = {v for r in region_outside(block, region) for e in (r.start, r.extent) for v in free_vars(e)}
+    starts: dict[str, Expr] = {s.var: s.start for s in loops_between(path, above) if s.var not in used}
+    if not starts:
+        return path
+    hidden = {n: e for n, e in starts.items() if n not in {a.name for a in block.axes}}
+    axes = tuple(replace(a, binding=substitute(a.binding, starts)) for a in block.axes)
+    return (*path[:-1], replace(block, axes=axes, predicate=substitute(block.predicate, hidden)))
+
+
+def _inner_blocks_touch_all(path: Path, region: Region) -> bool:
+    """Does one of the blocks inside the block at the end of a path surely write all of one of its regions?
+
+    A region that blocks inside only read counts as touched: nothing relies on reads.
+    """
+    block, ranges = block_at(path), axis_ranges(block_at(path))
+    if region not in block.writes:
+        return True
+    for q in walk_paths(block.body):
+        inner = q[-1]
+        if not isinstance(inner, Block) or any(isinstance(s, Block) for s in q[:-1]):
+            continue
+        for r in inner.writes:
+            box = produced_box((*path, *q), r, path) if _viewed(block, r.buffer)[0] == region.buffer else None
+            if box is not None:
+                _, starts = _viewed(block, r.buffer)
+                moved = _moved(box, starts)
+                if arith.covers(moved, region.ranges, ranges) is arith.Verdict.PROVED:
+                    return True
+    return False
+
+
+def _viewed(block: Block, buffer: str) -> tuple[str, Box]:
+    """What a name stands for in a block: for a view the buffer and the region that it looks at."""
+    found = next((v for v in block.views if v.buffer.name == buffer), None)
+    if found is None:
+        return buffer, ()
+    name, starts = _viewed(block, found.source.buffer)
+    return name, _moved(found.source.ranges, starts)
+
+
+def _moved(box: Box, source: Box) -> Box:
+    """A box of a view as one of what it looks at (`source`: the region; empty if it is no view)."""
+    if not source:
+        return box
+    dropped = len(source) - len(box)
+    kept = zip(source[dropped:], box, strict=True)
+    return (*source[:dropped], *(Range(arith.add(s.start, r.start), r.extent) for s, r in kept))
+
+
+def image(block: Block, region: Region) -> Box:
+    """All that a block can touch of a region, its axes running over their extents."""
+    return arith.relax(region.ranges, axis_ranges(block))
+
+
+def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
+    """Do axes beyond their extents touch only what lies outside of the image? (`j` = 8 in `i * 8 + j` does not.)"""
+    axes = axis_ranges(block)
+    for r, reached in zip(region.ranges, image(block, region), strict=True):
+        end = arith.add(reached.start, reached.extent)
+        for name in free_vars(r.start) & set(cut):
+            others = {n: x for n, x in axes.items() if n != name}
+            over = arith.bounds(substitute(r.start, {name: axes[name].extent}), others)
+            under = arith.bounds(arith.add(substitute(r.start, {name: Const(-1)}), r.extent), others)
+            if (
+                over is None
+                or under is None
+                or not (
+                    arith.proved(Binary("<=", end, over[0])) and arith.proved(Binary("<=", under[1], reached.start))
+                )
+            ):
+                return False
+    return True
+
+
+def cuts_only_outside(path: Path) -> bool:
+    """Is the predicate of the block at the end of a path false only where an axis would leave its extent?"""
+    return _has_guards_only(path) or _bijective(path)
+
+
+def _has_guards_only(path: Path) -> bool:
+    block = block_at(path)
+    ranges, values = ranges_above(path), bindings(block)
+    axes = tuple((a.binding, a.extent) for a in block.axes)
+    return all(_is_guard(substitute(c, values), axes, ranges) for c in conjuncts(block.predicate))
+
+
+def _is_guard(condition: Expr, axes: tuple[tuple[Expr, Expr], ...], ranges: Mapping[str, Range]) -> bool:
+    return arith.proved(condition, ranges) or any(_guards(condition, *a, ranges) for a in axes)
+
+
+def _guards(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Does a condition say that an axis stays below its extent, or does not go below 0?"""
+    match condition:
+        case Binary("<", value, bound):
+            same = arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+            return same or _bounds_a_part(value, bound, binding, extent, ranges)
+        case Binary("<=", low, value) | Binary(">=", value, low):
+            return arith.equal(low, ZERO) and arith.equal(binding, value, ranges)
+    return False
+
+
+def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Is `binding = value * c + rest`, with nothing negative, or `value // c`, so that `value >= bound` means
+    `binding >= extent`? So it is where a tile that runs over was split again, and where fused loops were."""
+    match binding:
+        case Binary("//", part, by) if arith.equal(part, value, ranges):
+            return arith.proved(Binary("<=", extent, arith.floordiv(bound, by)), ranges)
+    for v in sorted(free_vars(value)):
+        terms, within = linear_terms(value, frozenset({v})), linear_terms(binding, frozenset({v}))
+        scale = None if terms is None or within is None or not arith.equal(terms[v], ONE) else within.get(v)
+        if scale is None or free_vars(scale) or not arith.proved(Binary("<=", ONE, scale), ranges):
+            continue
+        rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)
+        if arith.proved(Binary("<=", ZERO, rest), ranges) and arith.proved(
+            Binary("<=", extent, arith.mul(bound, scale)), ranges
+        ):
+            return True
+    return False
+
+
+def _bijective(path: Path) -> bool:
+    block = block_at(path)
+    values = bindings(block)
+    found = detect(tuple(values.values()), ranges_above(path), substitute(block.predicate, values))
+    if not isinstance(found, arith.IterMap) or found.level != "bijective":
+        return False
+    domain = tuple(axis_ranges(block).values())
+    box = tuple(Range(a, n) for a, n in zip(found.starts, found.extents, strict=True))
+    return arith.covers(box, domain) is arith.Verdict.PROVED
+
+
+# ------------------------------------------------------------------ does a box of indices have gaps?
+def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
+    seen: set[str] = set()
+    tangled: list[Expr] = []
+    for r in box:
+        used = free_vars(r.start) & set(inner)
+        if free_vars(r.extent) & set(inner):
+            return False
+        if used & seen or not _contiguous(r, inner, outer):
+            tangled.append(r.start)
+        seen |= used
+    return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
+
+
+def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
+    terms = linear_terms(r.start, frozenset(inner))
+    if terms is None:
+        return False
+    ranges = {**outer, **inner}
+    span, left = r.extent, terms
+    while left:
+        found = next(
+            (
+                v
+                for v, c in left.items()
+                if arith.proved(Binary("<=", c, span), ranges) and arith.proved(Binary("<=", ZERO, c), ranges)
+            ),
+            None,
+        )
+        if found is None:
+            return False
+        span = arith.add(span, arith.mul(left[found], arith.sub(inner[found].extent, ONE)))
+        left = {v: c for v, c in left.items() if v != found}
+    return True
+
+
+def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
+    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
+    if any(not arith.equal(r.extent, ONE) for r in box):
+        return False
+    used = {v for r in box for v in free_vars(r.start)}
+    found = arith.detect([r.start for r in box], {v: r for v, r in inner.items() if v in used})
+    return isinstance(found, arith.IterMap) and found.level == "bijective"
+
+
+# ------------------------------------------------------------------ cover
+def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Range]) -> bool:
+    """Does a box surely hold the part of another that lies in the buffer?"""
+    if outer is None:
+        return False
+    clipped = arith.intersect_box(inner, whole_box(buffer), ranges)
+    return all(
+        any(
+            arith.covers((a,), (b,), ranges) is arith.Verdict.PROVED
+            for a, b in ((own, wanted), (own, inside), (_uncut(own, n, ranges), wanted))
+        )
+        for own, wanted, inside, n in zip(outer, inner, clipped, buffer.shape, strict=True)
+    )
+
+
+def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
+    """A range of at most the `n` elements of a dimension, as long as it was before it was cut to that: what is cut off
+    lies outside of the buffer."""
+    match r.extent:
+        case Binary("min", a, b) if arith.proved(Binary("<=", ZERO, r.start), ranges):
+            kept = [x for x, cut in ((a, b), (b, a)) if arith.equal(cut, n)]
+            return Range(r.start, kept[0]) if kept else r
+    return r
+
+
+def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
+    """Does one producer surely write, in each iteration of the loops around both, all that a consumer reads of a
+    buffer?"""
+    return _together(program, (producer,), consumer, buffer)
+
+
+def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer: str) -> bool:
+    """The same of several producers, which may each write a part, side by side along one dimension."""
+    above = common_path(consumer[:-1], *(q[:-1] for q in makers))
+    ranges = {v: r for v, r in ranges_above(consumer).items() if v not in loop_ranges(loops_between(consumer, above))}
+    made = [
+        (box, image(block_at(q), w))
+        for q in makers
+        for w in block_at(q).writes
+        if w.buffer == buffer
+        for box in (produced_box(q, w, above),)
+        if box is not None
+    ]
+    shape = all_buffers(program)[buffer]
+    read = [consumed_box(consumer, r, above) for r in block_at(consumer).reads if r.buffer == buffer]
+    inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
+    return all(
+        any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
+        or any(
+            _paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
+            for d in range(len(box) if len(makers) > 1 else 0)
+        )
+        for box in read
+    )
+
+
+def _paved(made: list[Box], box: Box, d: int, ranges: dict[str, Range]) -> bool:
+    """Do boxes side by side along dimension `d` hold another?"""
+    tiles = [
+        m
+        for m in made
+        if all(arith.covers((m[k],), (box[k],), ranges) is arith.Verdict.PROVED for k in range(len(box)) if k != d)
+    ]
+    reached, stop = box[d].start, arith.add(box[d].start, box[d].extent)
+    while tiles:
+        following = next((m for m in tiles if arith.proved(Binary("<=", m[d].start, reached), ranges)), None)
+        if following is None:
+            return False
+        end = arith.add(following[d].start, following[d].extent)
+        if arith.proved(Binary("<=", stop, end), ranges):
+            return True
+        if arith.proved(Binary("<=", reached, end), ranges):
+            reached = end
+        tiles = [m for m in tiles if m is not following]
+    return False
+
+
+def why_not_covered(program: Program, path: Path) -> str | None:
+    """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
+    them, or all of them side by side, have surely written all that is read."""
+    block, body = block_at(path), scope_body(program, path)
+    paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
+    order = list(paths)
+    for region in block.reads:
+        storage = storage_of(program, region.buffer)
+        before = tuple(
+            paths[b.name]
+            for b in writers(program, body, storage)
+            if b is not block and order.index(b.name) < order.index(block.name)
+        )
+        if not before or any(produces_for(program, q, path, region.buffer) for q in before):
+            continue
+        if len(before) > 1 and _together(program, before, path, region.buffer):
+            continue
+        names = ", ".join(f"`{block_at(q).name}`" for q in before)
+        return (
+            f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
+            "in the same iteration of the loops around both"
+        )
+    return None

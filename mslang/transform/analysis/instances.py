@@ -1,0 +1,82 @@
+"""Which instances of a block run: what its predicate says besides staying in its axes, whether all of them run, and
+whether any runs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Expr, Var
+from mslang.ir.program import For, Range, Region
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
+from mslang.transform.analysis.cover import cuts_only_outside, produced_box
+from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above, scope_path
+
+
+def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
+    """What the predicate of the block at the end of a path says besides keeping its axes in their domains, in terms of
+    its axes alone; None if that cannot be told."""
+    block = block_at(path)
+    own = {a.name for a in block.axes}
+    if cuts_only_outside(path):
+        return ()
+    kept: list[Expr] = []
+    for c in conjuncts(block.predicate):
+        if cuts_only_outside(_with_predicate(path, c)):
+            continue
+        if not free_vars(c) <= own:
+            return None
+        kept.append(c)
+    return tuple(kept)
+
+
+def domains_of(path: Path) -> dict[str, Range]:
+    """The values that the axes of the block at the end of a path take in its scope: those of their domains, but for
+    axes bound to axes of the block around, which tell them which part is theirs."""
+    loops = loop_ranges(loops_above(path))
+    found: dict[str, Range] = {}
+    for a in block_at(path).axes:
+        outer = free_vars(a.binding) - loops.keys()
+        found[a.name] = arith.relax((a.binding,), loops)[0] if outer else Range(ZERO, a.extent)
+    return found
+
+
+def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
+    """Does the block at the end of a path surely run for all values of its axes that its own conditions allow?"""
+    kept = portable_predicate(path)
+    if kept is None:
+        return False
+    block = block_at(path)
+    guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
+    everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block.axes))
+    box = produced_box(_with_predicate(path, guards), everywhere, scope_path(path))
+    if box is None:
+        return False
+    wanted = tuple(domains[a.name] for a in block.axes)
+    return arith.covers(box, wanted, ranges_above(path)) is arith.Verdict.PROVED
+
+
+def runs_once(path: Path, loops: Sequence[For]) -> bool:
+    """Does no instance of the block at the end of a path surely run in two different iterations of some loops above
+    it, for any one iteration of the other loops?"""
+    bindings = [a.binding for a in block_at(path).axes]
+    if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):
+        return False
+    found = detect(bindings, loop_ranges(loops), block_at(path).predicate)
+    return isinstance(found, arith.IterMap) and found.level != "affine"
+
+
+def loops_beyond_spatial(path: Path) -> frozenset[str]:
+    """The variables that occur in the binding of an axis that is not spatial."""
+    return _variables([a.binding for a in block_at(path).axes if a.kind != "spatial"])
+
+
+def _variables(several: Sequence[Expr]) -> frozenset[str]:
+    return frozenset[str]().union(*(free_vars(e) for e in several))
+
+
+def _with_predicate(path: Path, predicate: Expr) -> Path:
+    return (*path[:-1], replace(block_at(path), predicate=predicate))

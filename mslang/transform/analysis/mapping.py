@@ -1,0 +1,213 @@
+"""Which loops of a block an instruction can take: the search behind `tensorize` and `tensorize_mapping`.
+
+A description's loops stand for axes of the block: of the same kind, in the same dimensions of the same operands, with
+the same stride. The innermost loop of such an axis is split by what the instruction runs over, and the tile's loops
+are brought inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, children, dtype_of
+from mslang.ir.intrin import Intrin
+from mslang.ir.print import print_expr
+from mslang.ir.program import Block, For, Program, Stmt, Store
+from mslang.ir.visit import Path, free_vars
+from mslang.transform.analysis.axes import axis_loops
+from mslang.transform.analysis.described import described
+from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.position import block_at, block_path, loops_above
+from mslang.transform.analysis.unify import Mismatch, Side
+from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitives.loops import reorder, split
+
+
+class Tiled(msgspec.Struct, frozen=True):
+    """A loop of the block and what the instruction runs over of it, in the order of the description's loops.
+
+    `axis` is the axis that it is the innermost loop of; `whole`: it runs over just the extent, and is not split;
+    `divides`: it surely runs over whole tiles.
+    """
+
+    loop: LoopRef
+    extent: Expr
+    axis: str
+    whole: bool
+    divides: bool
+
+
+def tensorize_mapping(program: Program, block: BlockRef, intrin: Intrin) -> tuple[Tiled, ...]:
+    """The loops of a block that an instruction can take, outermost of the description first.
+
+    Raises:
+        ScheduleError: MS382, there are none; the reason says which loop of the description has no counterpart.
+    """
+    return _found(program, block, intrin, "tensorize_mapping", exact=False)
+
+
+def padding_for(program: Program, block: BlockRef, found: Sequence[Tiled]) -> tuple[int, ...]:
+    """What `pad_einsum` is to make multiples of, one number an axis, so that all loops run over whole tiles."""
+    wanted = {t.axis: int(t.extent.value) for t in found if isinstance(t.extent, Const)}
+    return tuple(wanted.get(a.name, 1) for a in block_at(block_path(program, block, "tensorize_mapping")).axes)
+
+
+def tiled(program: Program, block: BlockRef, intrin: Intrin, primitive: str) -> Outcome:
+    """The program with the loops that an instruction takes split off and brought inside; gives their outermost."""
+    found = _found(program, block, intrin, primitive)
+    inner: list[LoopRef] = []
+    for t in found:
+        if t.whole:
+            inner.append(t.loop)
+            continue
+        done = split(program, t.loop, (None, t.extent))
+        program = done.program
+        inner.append(LoopRef(done.handles[1].name))
+    path = block_path(program, block, primitive)
+    names = {x.name for x in inner}
+    loops = [LoopRef(s.var) for s in loops_above(path)]
+    first = next(k for k, x in enumerate(loops) if x.name in names)
+    wanted = [x for x in loops[first:] if x.name not in names]
+    if [*wanted, *inner] != loops[first:]:
+        program = reorder(program, (*wanted, *inner)).program
+    return Outcome(program, (inner[0],))
+
+
+# ------------------------------------------------------------------ the search
+class _Pair(msgspec.Struct, frozen=True):
+    """An access of the description and the one of the block that stands in its place."""
+
+    param: str
+    asked: tuple[Expr, ...]
+    found: tuple[Expr, ...]
+
+
+def _found(
+    program: Program, block: BlockRef, intrin: Intrin, primitive: str, *, exact: bool = True
+) -> tuple[Tiled, ...]:
+    path = block_path(program, block, primitive)
+
+    def nothing(why: str) -> Exception:
+        return refuse(
+            "MS382",
+            primitive,
+            f"no loops of block `{block.name}` are those of `{intrin.name}`",
+            why=why,
+            help="split and reorder the loops yourself, and tensorize the outermost loop of the tile",
+        )
+
+    try:
+        desc = described(intrin).body
+    except Mismatch as found:
+        raise nothing(str(found)) from None
+    loops = [s for s in _loops(desc.body) if not arith.equal(s.extent, ONE)]
+    inner = _innermost(desc.body)
+    own = tuple(s for s in block_at(path).body if not isinstance(s, Block))
+    pairs: list[_Pair] = []
+    if len(inner) != len(own) or not all(_paired(t, d, pairs) for t, d in zip(own, inner, strict=True)):
+        raise nothing("its statements are others than the description's")
+    chosen = next(_choices(loops, desc, block_at(path), pairs, {}), None)
+    if chosen is None:
+        bad = next((s for s in loops if not list(_candidates(s, desc, block_at(path), pairs))), None)
+        raise nothing(
+            "the loops of the description cannot be told apart in it"
+            if bad is None
+            else f"no axis has the place of the description's loop `{bad.var}` in all operands"
+        )
+    return tuple(_tile(path, s, chosen[s.var], nothing, exact) for s in loops)
+
+
+def _paired(t: object, d: object, pairs: list[_Pair]) -> bool:
+    """Do two formulas have one shape? Gathers the accesses that stand in the same places."""
+    match t, d:
+        case Store(), Store():
+            pairs.append(_Pair(d.buffer, d.indices, t.indices))
+            return _paired(t.value, d.value, pairs)
+        case Load(), Load():
+            pairs.append(_Pair(d.buffer, d.indices, t.indices))
+            return t.dtype == d.dtype
+        case Binary(op=op), Binary(op=other) if op == other:
+            mark = len(pairs)
+            if _paired(t.left, d.left, pairs) and _paired(t.right, d.right, pairs):
+                return True
+            del pairs[mark:]
+            return (
+                op in ("+", "*", "min", "max") and _paired(t.left, d.right, pairs) and _paired(t.right, d.left, pairs)
+            )
+        case Expr(), Expr():
+            xs, ys = children(t), children(d)
+            same = dtype_of(t) == dtype_of(d) and len(xs) == len(ys) and type(t) is type(d)
+            return same and all(_paired(a, b, pairs) for a, b in zip(xs, ys, strict=True))
+    return False
+
+
+def _loops(body: Sequence[Stmt]) -> Iterator[For]:
+    for s in body:
+        if isinstance(s, For):
+            yield s
+            yield from _loops(s.body)
+
+
+def _innermost(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    while len(body) == 1 and isinstance(s := body[0], For):
+        body = s.body
+    return body
+
+
+def _choices(
+    loops: Sequence[For], desc: Side, block: Block, pairs: Sequence[_Pair], chosen: Mapping[str, str]
+) -> Iterator[Mapping[str, str]]:
+    """Axes of the block for the loops of the description, each once."""
+    if not loops:
+        yield chosen
+        return
+    for axis in _candidates(loops[0], desc, block, pairs):
+        if axis not in chosen.values():
+            yield from _choices(loops[1:], desc, block, pairs, {**chosen, loops[0].var: axis})
+
+
+def _candidates(loop: For, desc: Side, block: Block, pairs: Sequence[_Pair]) -> Iterator[str]:
+    """The axes of the loop's kind that have its coefficient in each dimension of each operand, the last first."""
+    for a in reversed(block.axes):
+        if frozenset({a.kind}) == desc.kinds.get(loop.var) and all(_alike(p, loop.var, a.name) for p in pairs):
+            yield a.name
+
+
+def _alike(pair: _Pair, var: str, axis: str) -> bool:
+    dropped = len(pair.found) - len(pair.asked)
+    if dropped < 0:
+        return False
+    for k, e in enumerate(pair.found):
+        asked: Expr = ZERO if k < dropped else pair.asked[k - dropped]
+        if not arith.equal(_coefficient(asked, var), _coefficient(e, axis)):
+            return False
+    return True
+
+
+def _coefficient(e: Expr, name: str) -> Expr:
+    """What a variable is multiplied by in an index; a number that matches nothing where it is not linear."""
+    if name not in free_vars(e):
+        return ZERO
+    terms = linear_terms(e, frozenset({name}))
+    return Const(-1) if terms is None else terms.get(name, ZERO)
+
+
+def _tile(path: Path, wanted: For, axis: str, nothing: Callable[[str], Exception], exact: bool) -> Tiled:
+    """The innermost loop of an axis, which must run over whole tiles."""
+    found = axis_loops(path, axis)
+    if not found:
+        raise nothing(f"no loop runs over axis `{axis}` alone, which has the place of the description's `{wanted.var}`")
+    loop = found[-1]
+    binding = next(a.binding for a in block_at(path).axes if a.name == axis)
+    if not arith.equal(_coefficient(binding, loop.var), ONE):
+        raise nothing(f"loop `{loop.var}`, the innermost of axis `{axis}`, does not step by 1")
+    divides = arith.equal(arith.mod(loop.extent, wanted.extent), ZERO)
+    if exact and not divides:
+        raise nothing(
+            f"loop `{loop.var}` of axis `{axis}` runs {print_expr(loop.extent)} times, which is not surely a multiple "
+            f"of {print_expr(wanted.extent)}; pad_einsum makes it one"
+        )
+    return Tiled(LoopRef(loop.var), wanted.extent, axis, arith.equal(loop.extent, wanted.extent), divides)

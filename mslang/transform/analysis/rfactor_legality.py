@@ -1,0 +1,173 @@
+"""Along which loops a reduction can be taken apart: what rfactor asks of a block and of the loops above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.program import Block, For, Program
+from mslang.ir.visit import Path, free_vars, substitute
+from mslang.transform.analysis.instances import runs_once
+from mslang.transform.analysis.legality import why_not_reduction, why_not_stage_pipeline
+from mslang.transform.analysis.position import block_at, leaves, loop_at, ranges_above
+from mslang.transform.outcome import refuse
+
+PRIMITIVE = "rfactor"
+
+
+def only_block(above: Path) -> Path:
+    """The path to the one block under a loop."""
+    blocks = leaves(above[-1])
+    if len(blocks) != 1:
+        names = ", ".join(f"`{b.name}`" for b in blocks)
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"loop `{loop_at(above).var}` is around {'several blocks: ' + names if blocks else 'no block'}",
+            why="one reduction is taken apart at a time",
+        )
+    path = above
+    while path[-1] is not blocks[0]:
+        inner = path[-1]
+        if not isinstance(inner, For) or len(inner.body) != 1:
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"something else than loops stands above block `{blocks[0].name}`",
+                why="only loops may",
+            )
+        path = (*path, inner.body[0])
+    return path
+
+
+def require_plain(program: Program, path: Path, loop: For) -> None:
+    """A reduction block without views or buffers of its own, in a stage pipeline, under a serial loop."""
+    block = block_at(path)
+    reason = why_not_stage_pipeline(program, path)
+    if reason is not None:
+        raise refuse("MS368", PRIMITIVE, f"block `{block.name}` stands where the order of blocks matters", why=reason)
+    reason = why_not_reduction(program, path)
+    if reason is not None:
+        raise refuse("MS313", PRIMITIVE, f"block `{block.name}` cannot be taken apart", why=reason)
+    if loop.kind != "serial" or loop.annotations:
+        said = loop.kind if loop.kind != "serial" else f"annotated with {loop.annotations[0][0]!r}"
+        raise refuse(
+            "MS305",
+            PRIMITIVE,
+            f"loop `{loop.var}` is {said}",
+            why="what was said of the loop would be lost",
+            help="rfactor first, then mark the new loops",
+        )
+    if block.views or block.allocs:
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"block `{block.name}` has {'views' if block.views else 'buffers of its own'}",
+            why="they would have to be divided between two blocks",
+        )
+
+
+def require_loops(path: Path, chain: Sequence[For], loop: For) -> frozenset[str]:
+    """The loops that reduction axes depend on."""
+    block = block_at(path)
+    spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
+    reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
+    first = leaves(chain[0])[0]
+    if first is not block:
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"block `{first.name}` comes before block `{block.name}` in the outermost loop `{chain[0].var}`",
+            why="the partial results are computed before that loop",
+        )
+    _require_touched(block, chain, loop, spatial, reducing)
+    outermost = next(k for k, s in enumerate(chain) if s.var in reducing)
+    beside = [b.name for b in leaves(chain[outermost]) if b is not block]
+    if beside:
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"block `{beside[0]}` is under the reduction loop `{chain[outermost].var}`, too",
+            why="the loop goes with the partial results",
+        )
+    if not runs_once(path, chain[outermost:]):
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"the loops from `{chain[outermost].var}` on may run an instance of block `{block.name}` twice",
+            why="its bindings are not surely different in different iterations",
+        )
+    _require_bounds(path, chain, reducing)
+    return reducing
+
+
+def _require_touched(
+    block: Block, chain: Sequence[For], loop: For, spatial: frozenset[str], reducing: frozenset[str]
+) -> None:
+    if loop.var in spatial:
+        axis = next(a.name for a in block.axes if a.kind == "spatial" and loop.var in free_vars(a.binding))
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"loop `{loop.var}` serves the spatial axis `{axis}` of block `{block.name}`",
+            why="only a loop that reduces can be taken out of a reduction",
+            help=f"loops that reduce: {', '.join(s.var for s in chain if s.var in reducing - spatial) or 'none'}",
+        )
+    if loop.var not in reducing:
+        raise refuse(
+            "MS368",
+            PRIMITIVE,
+            f"no reduction axis of block `{block.name}` depends on loop `{loop.var}`",
+            why="only a loop that reduces can be taken out of a reduction",
+        )
+    seen = False
+    for s in chain:
+        if s.var in spatial & reducing:
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"loop `{s.var}` serves spatial and reduction axes of block `{block.name}`",
+                why="it would have to go and to stay",
+            )
+        seen = seen or s.var in reducing
+        if seen and s.var not in spatial | reducing and not arith.proved(Binary("<=", s.extent, ONE)):
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"no axis of block `{block.name}` depends on loop `{s.var}`, which is under a loop that reduces",
+                why="the partial results would be added several times",
+            )
+
+
+def _require_bounds(path: Path, chain: Sequence[For], reducing: frozenset[str]) -> None:
+    """Loops that reduce run over the same values always, and the reduction begins where they do."""
+    block = block_at(path)
+    variables = {s.var for s in chain}
+    for s in chain:
+        used = free_vars(s.start) | free_vars(s.extent)
+        if (s.var in reducing and used) or used & reducing:
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"the bounds of loop `{s.var}` depend on `{min(used)}`",
+                why="the buffer of the partial results would not have one shape",
+            )
+    starts: dict[str, Expr] = {s.var: s.start for s in chain if s.var in reducing}
+    for a in block.axes:
+        if a.kind != "reduce":
+            continue
+        if not free_vars(a.binding) <= variables:
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"the reduction axis `{a.name}` depends on an axis of the block around block `{block.name}`",
+                why="the reduction is not over where this loop nest is",
+            )
+        if not arith.equal(substitute(a.binding, starts), ZERO, ranges_above(path)):
+            raise refuse(
+                "MS368",
+                PRIMITIVE,
+                f"the reduction over axis `{a.name}` does not surely begin at 0",
+                why="the initialisation runs where all reduction axes are 0",
+            )

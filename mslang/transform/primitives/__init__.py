@@ -1,0 +1,1 @@
+"""The primitives, by family; `mslang.transform.registry` names them all."""

@@ -1,0 +1,85 @@
+"""Primitives that leave remarks on loops and blocks: annotate, unannotate."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mslang.ir.expr import Expr
+from mslang.ir.program import AttrValue, Block, For, Program
+from mslang.ir.visit import free_vars
+from mslang.transform.analysis.position import path_of, shown
+from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.rewriting.rewrite import put
+
+
+def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: AttrValue = True) -> Outcome:
+    """Leave a remark on a loop or a block, for lowering, rules or people.
+
+    Before:
+        block b[x: 64 = i] { B[x] = A[x] }
+
+    After:
+        # b.annotate("note", 3)
+        block b[x: 64 = i] {
+            attr "note" = 3
+            B[x] = A[x]
+        }
+
+    Rejects:
+        - a key that is there with another value (`unannotate` it first); with the same value nothing changes
+        - a value that depends on a loop
+
+    Source: TVM annotate
+    """
+    path = path_of(program, target, "annotate")
+    s = path[-1]
+    assert isinstance(s, For | Block)
+    if isinstance(value, Expr) and free_vars(value):
+        raise refuse(
+            "MS312",
+            "annotate",
+            f"the value of {key!r} depends on `{min(free_vars(value))}`",
+            why="an annotation says one thing for all iterations",
+        )
+    there = dict(s.annotations)
+    if key in there:
+        if there[key] == value and type(there[key]) is type(value):
+            return Outcome(program)
+        raise refuse(
+            "MS312",
+            "annotate",
+            f"{shown(target)} has the annotation {key!r} already",
+            why="its value is another",
+            help=f"`unannotate({key!r})` first",
+        )
+    return Outcome(put(program, path, replace(s, annotations=(*s.annotations, (key, value)))))
+
+
+def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcome:
+    """Take a remark away from a loop or a block.
+
+    Before:
+        block b[x: 64 = i] {
+            attr "note" = 3
+            B[x] = A[x]
+        }
+
+    After:
+        # b.unannotate("note")
+        block b[x: 64 = i] { B[x] = A[x] }
+
+    Rejects:
+        - a key that is not there
+
+    Source: TVM unannotate
+    """
+    path = path_of(program, target, "unannotate")
+    s = path[-1]
+    assert isinstance(s, For | Block)
+    if key not in dict(s.annotations):
+        names = ", ".join(repr(k) for k, _ in s.annotations)
+        raise refuse(
+            "MS312", "unannotate", f"{shown(target)} has no annotation {key!r}", help=f"it has: {names or 'none'}"
+        )
+    left = tuple((k, v) for k, v in s.annotations if k != key)
+    return Outcome(put(program, path, replace(s, annotations=left)))

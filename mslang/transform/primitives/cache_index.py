@@ -1,0 +1,204 @@
+"""Primitives that compute indices beforehand: cache_index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Unary, Var, children, dtype_of
+from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
+from mslang.ir.visit import (
+    Path,
+    free_vars,
+    loads_of,
+    map_expr,
+    map_stmt_exprs,
+    path_to_block,
+    stmt_exprs,
+    walk,
+    walk_expr,
+)
+from mslang.transform.analysis.cover import consumed_box
+from mslang.transform.analysis.position import axis_ranges, block_at, block_path, ranges_above, scope_path, taken_names
+from mslang.transform.outcome import BlockRef, Outcome, refuse
+from mslang.transform.rewriting.nest import nest
+from mslang.transform.rewriting.rewrite import put
+from mslang.transform.rewriting.staging import with_alloc
+
+
+def cache_index(program: Program, block: BlockRef, scope: str = "global", *, threshold: int = 0) -> Outcome:
+    """Compute what a block's loads are indexed by beforehand, into buffers of indices.
+
+    Each formula of the axes that stands as an index of a load, and occurs at least `threshold` times among them, gets
+    a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0` before the loops of
+    the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned;
+    there are none if nothing is worth it, or if the block holds other blocks. Loads of what the block writes stay as
+    they are, and so does what it declares to read.
+
+    Before:
+        block up[i: 64] { B[i] = A[(i * 3 + 1) // 4] }
+
+    After:
+        # up.cache_index(local)
+        block index_0[i: 64] { index_var_0[i] = (i * 3 + 1) // 4 }
+        block up[i: 64] {
+            reads A[(i * 3 + 1) // 4], index_var_0[i]
+            writes B[i]
+            B[i] = A[index_var_0[i]]
+        }
+
+    Rejects:
+        - a scope that there is none of
+        - a threshold below 0
+
+    Source: TVM cache_index
+    """
+    primitive = "cache_index"
+    if scope not in SCOPES:
+        raise refuse(
+            "MS334", primitive, f"there is no scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
+        )
+    path = block_path(program, block, primitive)
+    if threshold < 0:
+        raise refuse("MS363", primitive, f"the threshold is {threshold}", why="nothing occurs less than 0 times")
+    done = program
+    made = []
+    for e in _worthwhile(block_at(path), threshold):
+        done, name = _staged(done, block.name, e, scope)
+        made.append(BlockRef(name))
+    return Outcome(done, tuple(made))
+
+
+# ------------------------------------------------------------------ which
+def _worthwhile(block: Block, threshold: int) -> tuple[Expr, ...]:
+    """The formulas to compute beforehand, larger ones first."""
+    axes = axis_ranges(block)
+    found: Counter[Expr] = Counter(e for x in _indices(block) for e in _largest(x, axes))
+    chosen: dict[Expr, None] = {}
+    while found:
+        e = next(iter(found))
+        n = found.pop(e)
+        if n >= threshold:
+            chosen[e] = None
+            continue
+        for part in children(e):
+            for inner in _largest(part, axes):
+                found[inner] += n
+    return tuple(sorted(chosen, key=lambda e: -sum(1 for _ in walk_expr(e))))
+
+
+def _indices(block: Block) -> Iterator[Expr]:
+    """What the loads of a block are indexed by, but for those of what it writes: a reduction must stay one."""
+    written = {r.buffer for r in block.writes}
+    inside = tuple(walk((*block.body, *(block.init or ()))))
+    if any(isinstance(s, Block) for s in inside):
+        return
+    for s in inside:
+        for e in stmt_exprs(s):
+            yield from (i for x in loads_of(e) if x.buffer not in written for i in x.indices)
+
+
+def _largest(e: Expr, axes: Mapping[str, Range]) -> Iterator[Expr]:
+    """The largest parts of an index, loads apart, that are formulas of the axes."""
+    if isinstance(e, Load):
+        return
+    if _is_formula(e, axes):
+        yield e
+        return
+    for x in children(e):
+        yield from _largest(x, axes)
+
+
+def _is_formula(e: Expr, axes: Mapping[str, Range]) -> bool:
+    used = free_vars(e)
+    return (
+        bool(children(e))
+        and bool(used)
+        and used <= axes.keys()
+        and dtype_of(e) == INDEX
+        and all(_is_safe(x, axes) for x in walk_expr(e))
+    )
+
+
+def _is_safe(e: Expr, axes: Mapping[str, Range]) -> bool:
+    """Can a node be evaluated for all values of the axes, whatever guards it where it stands?"""
+    match e:
+        case Binary("//" | "%", _, by):
+            return arith.proved(Binary("!=", by, ZERO), axes) or arith.proved(Binary("<", ZERO, by), axes)
+        case Var() | Const() | Symbol() | Unary() | Select():
+            return True
+        case Binary(op=op):
+            return op not in ("<<", ">>", "/")
+    return False
+
+
+# ------------------------------------------------------------------ staging
+class _Names(msgspec.Struct, frozen=True):
+    block: str
+    buffer: str
+
+
+def _named(program: Program, taken: set[str]) -> _Names:
+    k = 0
+    while {f"index_{k}", f"index_var_{k}"} & taken:
+        k += 1
+    return _Names(f"index_{k}", f"index_var_{k}")
+
+
+def _staged(program: Program, name: str, formula: Expr, scope: str) -> tuple[Program, str]:
+    path = path_to_block(program, name) or ()
+    block = block_at(path)
+    taken = taken_names(program)
+    names = _named(program, taken)
+    taken |= {names.block, names.buffer}
+    extents = {a.name: a.extent for a in block.axes}
+    used = tuple(dict.fromkeys(x.name for x in walk_expr(formula) if isinstance(x, Var)))
+    buffer = Buffer(names.buffer, INDEX, tuple(extents[n] for n in used), scope)
+    index = tuple(Var(n) for n in used)
+    points = tuple(Range(i, ONE) for i in index)
+    anchor: Path = path[: len(scope_path(path)) + 1]
+    box = consumed_box(path, Region("", points), anchor[:-1])
+    fill = Block(
+        names.block,
+        tuple(Axis(n, extents[n], "spatial", ZERO) for n in used),
+        (),
+        (Region(buffer.name, points),),
+        (Store(buffer.name, index, formula),),
+    )
+    spans = dict(zip(used, box, strict=True))
+    stmt = nest(fill, spans, (), ranges_above(anchor), taken).stmt
+    changed = _indexed(block, formula, Load(buffer.name, index, INDEX))
+    changed = replace(changed, reads=(*changed.reads, Region(buffer.name, points)))
+    done = put(program, path, changed)
+    above = (path_to_block(done, name) or ())[: len(anchor)]
+    done = put(done, above, stmt, above[-1])
+    return with_alloc(done, path, buffer), names.block
+
+
+def _indexed(block: Block, formula: Expr, load: Load) -> Block:
+    """A block whose loads are indexed by `load` where they were by a formula."""
+    written = {r.buffer for r in block.writes}
+
+    def index(e: Expr) -> Expr:
+        return map_expr(e, lambda x: load if x == formula else None)
+
+    def value(e: Expr) -> Expr:
+        def change(x: Expr) -> Expr | None:
+            if not isinstance(x, Load) or x.buffer in written:
+                return None
+            return Load(x.buffer, tuple(index(i) for i in x.indices), x.dtype)
+
+        return map_expr(e, change)
+
+    def several(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map_stmt_exprs(s, value) for s in body)
+
+    return replace(block, body=several(block.body), init=None if block.init is None else several(block.init))
+
+
+__all__ = ["cache_index"]

@@ -1,0 +1,371 @@
+"""Primitives that say how a loop runs: parallel, vectorize, unroll, bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
+from mslang.ir.print import print_expr
+from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
+from mslang.ir.visit import Path, free_vars, path_to_loop, walk, walk_expr, walk_paths
+from mslang.transform.analysis.carried import leaf_paths, shared_storages, why_not_data_parallel, why_not_independent
+from mslang.transform.analysis.legality import why_not_reduction
+from mslang.transform.analysis.position import loop_at, loop_path
+from mslang.transform.analysis.threads import require_one_index
+from mslang.transform.outcome import LoopRef, Outcome, refuse
+from mslang.transform.rewriting.rewrite import put
+
+MAX_STEPS = "unroll.max_steps"
+"""The annotation of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
+
+
+def parallel(program: Program, loop: LoopRef) -> Outcome:
+    """Run the iterations of a loop at once, shared out over the machine's cores.
+
+    A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration.
+
+    Before:
+        for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+    After:
+        # i.parallel()
+        for i in 0..64 @ parallel { block b[x: 64 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop that a reduction, scan or opaque axis depends on
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+        - a loop around or inside another parallel loop, or inside a vectorized one
+
+    Source: TVM parallel
+    """
+    path = loop_path(program, loop, "parallel")
+    old = loop_at(path)
+    if not _is_free(old, "parallel"):
+        return Outcome(program)
+    for s in _around(path):
+        if s.kind in ("parallel", "vectorized"):
+            raise refuse(
+                "MS311",
+                "parallel",
+                f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                help="`fuse` the loops that are to run in parallel into one",
+            )
+    _require_no_kind(old, "parallel", ("parallel",))
+    _require_independent(program, path, "parallel")
+    return Outcome(put(program, path, replace(old, kind="parallel")))
+
+
+def vectorize(program: Program, loop: LoopRef) -> Outcome:
+    """Run the iterations of a loop at once, as the lanes of vector instructions.
+
+    Any extent is allowed; how many lanes one instruction takes is the concern of lowering.
+
+    Before:
+        for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
+
+    After:
+        # i.vectorize()
+        for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop that a reduction, scan or opaque axis depends on
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+        - a loop around another that is not unrolled: vector lanes are made of innermost loops
+        - a loop inside a vectorized one
+
+    Source: TVM vectorize
+    """
+    path = loop_path(program, loop, "vectorize")
+    old = loop_at(path)
+    if not _is_free(old, "vectorized"):
+        return Outcome(program)
+    for s in _around(path):
+        if s.kind == "vectorized":
+            raise refuse(
+                "MS311",
+                "vectorize",
+                f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
+                help="`fuse` the loops and vectorize the result",
+            )
+    _require_innermost(old, "vectorize")
+    _require_independent(program, path, "vectorize")
+    return Outcome(put(program, path, replace(old, kind="vectorized")))
+
+
+def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) -> Outcome:
+    """Write out the iterations of a loop one after the other.
+
+    With `max_steps` the loop is written out only if it has no more iterations than that (0: never), which is
+    decided when the program is lowered; it is kept as the annotation `unroll.max_steps`.
+
+    Before:
+        for i in 0..4 { block b[x: 4 = i] { B[x] = A[x] } }
+
+    After:
+        # i.unroll(max_steps = 16)
+        for i in 0..4 @ unrolled("unroll.max_steps" = 16) { block b[x: 4 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - a loop that has another kind already
+        - a limit that depends on a loop, or is negative
+        - a loop unrolled before with another limit
+
+    Source: TVM unroll
+    """
+    path = loop_path(program, loop, "unroll")
+    old = loop_at(path)
+    notes: Annotations = () if max_steps is None else ((MAX_STEPS, max_steps),)
+    if max_steps is not None and (free_vars(max_steps) or not arith.proved(Binary("<=", ZERO, max_steps))):
+        raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more", help="0 says: unroll none of it")
+    if not _is_free(old, "unrolled"):
+        if dict(old.annotations).get(MAX_STEPS) != max_steps:
+            raise refuse(
+                "MS305",
+                "unroll",
+                f"loop `{old.var}` is unrolled already, with another `max_steps`",
+                help="`unroll` it once, with the `max_steps` that counts",
+            )
+        return Outcome(program)
+    return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
+
+
+THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
+"""The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
+
+
+def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
+    """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
+
+    `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
+    reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
+    axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
+    all of them copy together what they all need.
+
+    Before:
+        for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+    After:
+        # i.bind(threadIdx.x)
+        for i in 0..64 @ threadIdx.x { block b[x: 64 = i] { B[x] = A[x] } }
+
+    Rejects:
+        - an axis that there is not
+        - a loop that has another kind already (asked again for the same, nothing changes)
+        - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
+          a vectorized one
+        - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
+          is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
+          or if it writes memory that each thread has to itself
+        - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
+        - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
+          for all sizes: one launch has as many threads everywhere
+        - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
+        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - iterations that may touch the same element of a buffer that one of them writes
+
+    Source: TVM bind
+    """
+    if axis not in THREAD_AXES:
+        raise refuse(
+            "MS316",
+            "bind",
+            f"there is no thread axis `{axis}`",
+            help=f"the thread axes are: {', '.join(sorted(THREAD_AXES))}",
+        )
+    path = loop_path(program, loop, "bind")
+    old = loop_at(path)
+    if not _is_free(old, axis):
+        return Outcome(program)
+    threads = axis.startswith("threadIdx")
+    outside = {"vectorized", *(() if threads else (axis,)), *(THREAD_AXES - _BLOCK_AXES if axis in _BLOCK_AXES else ())}
+    for s in _around(path):
+        if s.kind in outside:
+            raise refuse(
+                "MS311",
+                "bind",
+                f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
+                help="bind each loop of a nest to an axis of its own, blocks outside of threads",
+            )
+    inside = {*(() if threads else (axis,)), *(() if axis in _BLOCK_AXES else _BLOCK_AXES)}
+    _require_no_kind(old, "bind", tuple(sorted(inside)))
+    _require_launchable(path, axis)
+    if not (threads and _reduces(program, path)):
+        _require_independent(program, path, "bind")
+    done = put(program, path, replace(old, kind=axis))
+    require_one_index(done, "bind")
+    return Outcome(done)
+
+
+_BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
+
+
+def _require_launchable(path: Path, axis: str) -> None:
+    """What a launch of a kernel fixes must be known, and one, for all of it."""
+    loop = loop_at(path)
+    outer = free_vars(loop.extent) | free_vars(loop.start)
+    if outer:
+        raise refuse(
+            "MS395",
+            "bind",
+            f"the bounds of loop `{loop.var}` depend on `{min(outer)}`",
+            why="a launch has the same blocks and threads for all of its iterations",
+            help="`split` the loop by a number, and bind that part",
+        )
+    sizes = [x for x in walk_expr(loop.extent) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)]
+    if sizes and axis not in _BLOCK_AXES:
+        raise refuse(
+            "MS395",
+            "bind",
+            f"the extent of loop `{loop.var}` depends on `{sizes[0].text}`, a size known only at the call",
+            why=f"the extent of {axis} is fixed when the kernel is compiled",
+            help="`split` the loop by a number, bind that part, and the rest to blockIdx",
+        )
+    top = next((s for s in _around(path) if s.kind in THREAD_AXES), loop)
+    bound = [s for s in walk((top,)) if isinstance(s, For) and s is not loop and s.kind.startswith("threadIdx")]
+    if axis.startswith("threadIdx"):
+        bound = [replace(loop, kind=axis), *bound]
+    first: dict[str, For] = {}
+    for s in bound:
+        other = first.setdefault(s.kind, s)
+        if arith.decide(Binary("==", s.extent, other.extent)) is arith.Verdict.REFUTED:
+            raise refuse(
+                "MS395",
+                "bind",
+                f"loops `{other.var}` and `{s.var}` of {s.kind} would belong to one launch, with different extents",
+                why=f"one has {print_expr(other.extent)} iterations, the other {print_expr(s.extent)}",
+                help="`split` the longer by the extent of the shorter, and bind that part",
+            )
+
+
+def _reduces(program: Program, path: Path) -> bool:
+    """Is the one block under a loop a reduction that the loop's iterations are parts of?"""
+    inside = leaf_paths(path)
+    reduces = why_not_data_parallel(path) is not None
+    joined = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) is None
+    return len(inside) == 1 and reduces and joined and why_not_reduction(program, inside[0]) is None
+
+
+def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
+    """Check that loops which run at once still may, after a primitive has moved them.
+
+    Raises:
+        ScheduleError: MS310, their iterations have become dependent; MS311, they no longer nest as they must.
+    """
+    for name in names:
+        path = loop_path(program, LoopRef(name), primitive)
+        loop = loop_at(path)
+        if loop.kind == "vectorized":
+            _require_innermost(loop, primitive)
+        reduced = loop.kind.startswith("threadIdx") and _reduces(program, path)
+        if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
+            reason = why_not_independent(program, path)
+            if reason is not None:
+                raise refuse(
+                    "MS310",
+                    primitive,
+                    f"the iterations of the {loop.kind} loop `{name}` would no longer be independent",
+                    why=reason,
+                    help=f"{primitive} first, then mark the loop",
+                )
+
+
+def require_joined(program: Program, primitive: str) -> None:
+    """Check that loops of threads that share out a reduction still hold nothing else, after a primitive has moved
+    blocks.
+
+    Raises:
+        ScheduleError: MS309, such a loop holds another block.
+    """
+    for path in walk_paths(program.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or _reduces(program, path):
+            continue
+        reason = why_not_data_parallel(path)
+        if reason is not None:
+            raise refuse(
+                "MS309",
+                primitive,
+                f"the threads of loop `{loop.var}` share out a reduction, and would do something else beside",
+                why=reason,
+                help=f"{primitive} at a loop further out, or before the loop is bound",
+            )
+
+
+def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
+    """Check parallel and vector loops: is what was private to their iterations, or is new, touched outside of them?
+
+    Raises:
+        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+    """
+    for path in walk_paths(after.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or loop.kind not in ("parallel", "vectorized"):
+            continue
+        old = path_to_loop(before, loop.var)
+        known = frozenset[str]() if old is None else shared_storages(before, old)
+        if shared_storages(after, path) - known and why_not_data_parallel(path) is None:
+            require_kinds(after, (loop.var,), primitive)
+
+
+# ------------------------------------------------------------------ shared
+_PRIMITIVES = {"vectorized": "vectorize", "unrolled": "unroll", "parallel": "parallel"}
+
+
+def _around(path: Path) -> tuple[For, ...]:
+    """The loops above, in enclosing scopes too."""
+    return tuple(s for s in path[:-1] if isinstance(s, For))
+
+
+def _is_free(loop: For, kind: str) -> bool:
+    """True: the loop has no kind yet. False: it has just this one."""
+    if loop.kind == kind:
+        return False
+    if loop.kind != "serial":
+        raise refuse(
+            "MS305",
+            _PRIMITIVES.get(kind, "bind"),
+            f"loop `{loop.var}` is {loop.kind} already",
+            why="a loop runs in one way only",
+            help="`split` the loop before and mark one part of it each way",
+        )
+    return True
+
+
+def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
+    for s in walk(loop.body):
+        if isinstance(s, For) and s.kind in kinds:
+            raise refuse(
+                "MS311",
+                primitive,
+                f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
+                help="`fuse` the loops that are to run in parallel into one",
+            )
+
+
+def _require_innermost(loop: For, primitive: str) -> None:
+    for s in walk(loop.body):
+        if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
+            raise refuse(
+                "MS311",
+                primitive,
+                f"loop `{s.var}` is inside the vector loop `{loop.var}`",
+                why="the lanes of a vector are the iterations of an innermost loop",
+                help=f"`reorder` loop `{loop.var}` inside it, or `unroll` loop `{s.var}`",
+            )
+
+
+def _require_independent(program: Program, path: Path, primitive: str) -> None:
+    loop = loop_at(path)
+    reason = why_not_data_parallel(path)
+    if reason is not None:
+        raise refuse("MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)
+    reason = why_not_independent(program, path)
+    if reason is not None:
+        raise refuse("MS310", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)

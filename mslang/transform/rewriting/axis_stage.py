@@ -1,0 +1,216 @@
+"""A buffer staged in a layout told from the axes of the block that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Var
+from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt, Store
+from mslang.ir.visit import (
+    Path,
+    all_buffers,
+    conjunction,
+    conjuncts,
+    free_vars,
+    fresh,
+    map_expr,
+    map_stmt_exprs,
+    path_to_block,
+    substitute,
+)
+from mslang.transform.analysis.cover import Box, consumed_box, produced_box
+from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
+from mslang.transform.analysis.position import (
+    block_at,
+    ranges_above,
+    taken_names,
+)
+from mslang.transform.outcome import BlockRef, Outcome, refuse
+from mslang.transform.primitives.kinds import require_shared_apart
+from mslang.transform.rewriting.nest import nest
+from mslang.transform.rewriting.rewrite import map_bodies, put
+from mslang.transform.rewriting.staging import (
+    Copy,
+    require_apart,
+    require_filled,
+    require_users_covered,
+    with_alloc,
+    with_block,
+)
+
+
+class Used(msgspec.Struct, frozen=True):
+    """Where a block touches a buffer: the one list of indices, and the axes that it mentions, in their order."""
+
+    indices: tuple[Expr, ...]
+    axes: tuple[str, ...]
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """The new buffer's and block's name, its scope, its indices by the axes of the block, its shape; and the statement
+    at which the copy stands: before it to read (`behind`: after it), after it to write."""
+
+    name: str
+    scope: str
+    layout: tuple[Expr, ...]
+    shape: tuple[Expr, ...]
+    anchor: Path
+    behind: bool = False
+
+
+def staged(
+    program: Program, path: Path, old: Buffer, used: Used, stage: Stage, writing: bool, primitive: str
+) -> Outcome:
+    """The program with a buffer staged, and its new block.
+
+    Raises:
+        ScheduleError: MS332 not all that is copied is surely written; for writing: MS346 a loop above the copy still
+            reduces, MS347 a predicate about more than the axes, MS348 it is not known which instances run.
+    """
+    block, anchor = block_at(path), stage.anchor
+    above = anchor[:-1]
+    kept: tuple[Expr, ...] = ()
+    if writing:
+        box, kept = _instances(path, used, above, primitive)
+    else:
+        everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
+        box = consumed_box(path, everywhere, above)
+    copy = _copy(program, block, old, used, stage, box, kept, ranges_above(anchor), writing)
+    behind = writing or stage.behind
+    done = put(program, anchor, *((anchor[-1], copy.stmt) if behind else (copy.stmt, anchor[-1])))
+    done = with_block(done, block.name, lambda s: _sent(s, old.name, copy.buffer.name, stage.layout))
+    done = with_alloc(done, path, copy.buffer)
+    if writing:
+        maker, user = block.name, copy.block
+    else:
+        maker, user = copy.block, block.name
+        require_filled(done, copy.block, old, primitive)
+    reader = block_at(path_to_block(done, user) or ())
+    require_users_covered(done, maker, copy.buffer, [reader], primitive)
+    require_apart(done, copy.block, primitive)
+    require_shared_apart(program, done, primitive)
+    return Outcome(done, (BlockRef(copy.block),))
+
+
+def _instances(path: Path, used: Used, above: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
+    """The values of the axes for which a block surely runs in one iteration of the loops of `above`, but for what its
+    own conditions leave out."""
+    block = block_at(path)
+    reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
+    if reduced:
+        raise refuse(
+            "MS346",
+            primitive,
+            f"loop `{reduced[0]}` still reduces in block `{block.name}`",
+            why="the copy would be of partial results",
+        )
+    kept = portable_predicate(path)
+    if kept is None or any(not free_vars(c) <= set(used.axes) for c in kept):
+        raise refuse(
+            "MS347",
+            primitive,
+            f"the predicate of block `{block.name}` cannot be said of the axes by which it writes",
+            why="the copy must touch what the block writes, no more",
+        )
+    guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
+    everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
+    box = produced_box((*path[:-1], replace(block, predicate=guards)), everywhere, above)
+    if box is None:
+        raise refuse(
+            "MS348",
+            primitive,
+            f"it is not known for which values of its axes block `{block.name}` runs",
+            why="the copy must touch what the block writes, no more",
+        )
+    return box, kept
+
+
+def _copy(
+    program: Program,
+    block: Block,
+    old: Buffer,
+    used: Used,
+    stage: Stage,
+    box: Box,
+    kept: tuple[Expr, ...],
+    ranges: Mapping[str, Range],
+    writing: bool,
+) -> Copy:
+    taken = taken_names(program)
+    name = fresh(stage.name, taken)
+    taken.add(name)
+    new = Buffer(fresh(name, taken), old.dtype, stage.shape, stage.scope)
+    taken.add(new.name)
+    others = {*all_buffers(program), name, new.name, *(s.name for s in program.dynamic if isinstance(s, Symbol))}
+    names = {n: fresh(n, others) for n in used.axes}
+    values = {n: Var(m) for n, m in names.items()}
+    there = tuple(substitute(e, values) for e in used.indices)
+    here = tuple(substitute(e, values) for e in stage.layout)
+    extents = {a.name: a.extent for a in block.axes}
+    axes = tuple(Axis(names[n], extents[n], "spatial", ZERO) for n in used.axes)
+    own = {a.name: Range(ZERO, a.extent) for a in axes}
+    if writing:
+        store = Store(old.name, there, Load(new.name, here, old.dtype))
+        source, target = Region(new.name, _points(here)), Region(old.name, _points(there))
+    else:
+        store = Store(new.name, here, _guarded(Load(old.name, there, old.dtype), old, own))
+        source, target = Region(old.name, _points(there)), Region(new.name, _points(here))
+    copy = Block(name, axes, (source,), (target,), (store,))
+    spans = dict(zip((a.name for a in axes), box, strict=True))
+    conditions = tuple(substitute(c, values) for c in kept)
+    return Copy(new, name, nest(copy, spans, conditions, ranges, taken).stmt)
+
+
+def _points(indices: tuple[Expr, ...]) -> Box:
+    return tuple(Range(i, ONE) for i in indices)
+
+
+def _guarded(load: Load, old: Buffer, axes: Mapping[str, Range]) -> Expr:
+    """A load that is 0 outside of the buffer."""
+    conditions = [
+        c
+        for i, n in zip(load.indices, old.shape, strict=True)
+        for c in (Binary("<=", ZERO, i), Binary("<", i, n))
+        if not arith.proved(c, axes)
+    ]
+    inside = conjunction(tuple(conditions))
+    if inside == TRUE:
+        return load
+    return Select(inside, load, _zero(old.dtype))
+
+
+def _zero(dtype: str) -> Const:
+    """The 0 of an element type."""
+    if dtype == "bool":
+        return Const(False, dtype)
+    return Const(0.0 if dtype.startswith(("f", "bf")) else 0, dtype)
+
+
+def _sent(s: Stmt, old: str, new: str, layout: tuple[Expr, ...]) -> Stmt:
+    """A block that touches the buffer `new` at `layout` where it touched `old`."""
+
+    def loads(e: Expr) -> Expr:
+        return map_expr(e, lambda x: Load(new, layout, x.dtype) if isinstance(x, Load) and x.buffer == old else None)
+
+    def stores(s: Stmt) -> Stmt:
+        s = Store(new, layout, s.value) if isinstance(s, Store) and s.buffer == old else s
+        return map_bodies(s, lambda body: tuple(stores(x) for x in body))
+
+    def region(r: Region) -> Region:
+        return Region(new, _points(layout)) if r.buffer == old else r
+
+    changed = stores(map_stmt_exprs(s, loads))
+    if not isinstance(changed, Block):
+        return changed
+    return replace(
+        changed,
+        reads=tuple(dict.fromkeys(region(r) for r in changed.reads)),
+        writes=tuple(dict.fromkeys(region(r) for r in changed.writes)),
+    )
+
+
+__all__ = ["Stage", "Used", "staged"]

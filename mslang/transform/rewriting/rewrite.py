@@ -1,0 +1,119 @@
+"""Rewriting under loops: substituting loop variables, guarding what is below, tidying indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from mslang.ir import arith
+from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, Binary, Expr
+from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, replace_at, substitute
+from mslang.transform.analysis.position import loop_range
+
+
+def put(program: Program, path: Path, *new: Stmt) -> Program:
+    """The program with the last statement of a path replaced."""
+    return replace(program, body=replace_at(program.body, path, new))
+
+
+def tidy(e: Expr, ranges: Mapping[str, Range]) -> Expr:
+    """An index in normal form, in which loops that run once still stand: whether a loop happens to run once must not
+    decide which axis it serves."""
+    simple = arith.simplify(e, ranges)
+    lost = free_vars(e) - free_vars(simple)
+    unit = {v for v in lost if v in ranges and arith.equal(ranges[v].extent, ONE)}
+    return arith.simplify(e, {v: r for v, r in ranges.items() if v not in unit}) if unit else simple
+
+
+def substitute_loops(
+    body: tuple[Stmt, ...],
+    values: Mapping[str, Expr],
+    ranges: Mapping[str, Range] | None,
+) -> tuple[Stmt, ...]:
+    """Statements with loop variables replaced and the indices that change tidied.
+
+    `ranges` are those of the variables around the statements (None: nothing is tidied). Nothing inside a block sees
+    loops but its bindings and its predicate; in the predicate the block's own axes hide loops of the same name.
+    """
+    return tuple(_substituted(s, values, ranges) for s in body)
+
+
+def _substituted(s: Stmt, values: Mapping[str, Expr], ranges: Mapping[str, Range] | None) -> Stmt:
+    def index(e: Expr) -> Expr:
+        if not free_vars(e) & values.keys():
+            return e
+        return value(e) if ranges is None else tidy(value(e), ranges)
+
+    def value(e: Expr) -> Expr:
+        return substitute(e, values)
+
+    match s:
+        case For():
+            loop = replace(s, start=index(s.start), extent=index(s.extent))
+            inside = None if ranges is None else {**ranges, s.var: loop_range(loop)}
+            return replace(loop, body=substitute_loops(s.body, values, inside))
+        case Block():
+            hidden = {a.name for a in s.axes}
+            seen = {v: e for v, e in values.items() if v not in hidden}
+            return replace(
+                s,
+                axes=tuple(replace(a, binding=index(a.binding)) for a in s.axes),
+                predicate=_condition(s.predicate, seen, ranges),
+            )
+        case Store():
+            return Store(s.buffer, tuple(value(x) for x in s.indices), value(s.value))
+        case Let():
+            inner = {v: e for v, e in values.items() if v != s.name}
+            return Let(s.name, value(s.value), substitute_loops(s.body, inner, ranges))
+        case If():
+            return If(
+                value(s.condition),
+                substitute_loops(s.then, values, ranges),
+                substitute_loops(s.otherwise, values, ranges),
+            )
+        case While():
+            return While(value(s.condition), substitute_loops(s.body, values, ranges))
+        case Evaluate():
+            return Evaluate(value(s.value))
+    raise TypeError(f"not a statement: {s!r}")
+
+
+def _condition(e: Expr, values: Mapping[str, Expr], ranges: Mapping[str, Range] | None) -> Expr:
+    """A predicate with loops replaced; both sides of a comparison come to normal form, the comparison stays."""
+    if not free_vars(e) & values.keys():
+        return e
+    match e:
+        case Binary(op=op, left=a, right=b) if op in LOGICAL:
+            return Binary(op, _condition(a, values, ranges), _condition(b, values, ranges))
+        case Binary(op=op, left=a, right=b) if op in COMPARISONS and ranges is not None:
+            return Binary(op, tidy(substitute(a, values), ranges), tidy(substitute(b, values), ranges))
+    return substitute(e, values)
+
+
+def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
+    """Statements that do nothing where a condition on the loops around them is false: it joins the predicate of each
+    block, and an `if` around each statement that stands in no block."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For():
+                out.append(replace(s, body=guard(s.body, condition)))
+            case Block():
+                out.append(replace(s, predicate=conjunction((*conjuncts(s.predicate), condition))))
+            case _:
+                out.append(If(condition, (s,)))
+    return tuple(out)
+
+
+def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with each statement list directly inside it rebuilt by `f` (a block's init too)."""
+    match s:
+        case For() | While() | Let():
+            return replace(s, body=f(s.body))
+        case If():
+            return replace(s, then=f(s.then), otherwise=f(s.otherwise))
+        case Block():
+            return replace(s, body=f(s.body), init=None if s.init is None else f(s.init))
+    return s
