@@ -266,8 +266,11 @@ def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str
         for b in writers(program, body, storage)
         if b is not path[-1] and index_of(order, b) < index_of(order, path[-1])
     ]
-    outside = scope_path(path) and all(b.name != storage for b in scope_buffers(program, path))
-    reason = why_not_covered(program, path) if before or outside else f"nothing has written `{buffer.name}` before"
+    around = scope_path(path)
+    if not before and around and all(b.name != storage for b in scope_buffers(program, path)):
+        require_filled(program, block_at(around).name, buffer, primitive)
+        return
+    reason = why_not_covered(program, path) if before else f"nothing has written `{buffer.name}` before"
     if reason is not None:
         raise refuse(
             "MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason

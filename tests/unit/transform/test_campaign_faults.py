@@ -5,7 +5,10 @@ import pytest
 from mslang.diagnostics import MsError
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
+from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.registry import IMPLEMENTATIONS
 from tests.unit.transform.meaning import same
+from tests.unit.transform.programs import refused
 
 STENCIL = """program stencils(A: f32[7, 4], out O: f32[6, 3]) {
     alloc T: f32[7, 4]
@@ -84,3 +87,19 @@ def test_is_refused(program: str, steps: str, code: str) -> None:
     with pytest.raises(MsError) as found:
         space_of_text(f"schedule s for {before.name} {{ {steps} }}", before).sample(0)
     assert found.value.diagnostic.code == code
+
+
+def test_a_copy_inside_of_a_block_is_filled_from_outside_of_it():
+    p = parse_program("""program p(A: f32[6], out O: f32[6]) {
+        alloc T: f32[6]
+        for i in 6 {
+            block both[x: 6 = i] {
+                block inner[y: 6 = x] {
+                    block first[z: 6 = y] { T[z] = A[z] }
+                    block second[z: 6 = y] { O[z] = T[z] }
+                }
+            }
+        }
+    }""")
+    with refused("MS332", "nothing has written `T` before"):
+        IMPLEMENTATIONS["cache_inplace"](p, BlockRef("inner"), BufferRef("T"), "local")
