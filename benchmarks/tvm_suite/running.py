@@ -21,7 +21,7 @@ from mslang.diagnostics import MsError
 
 FOLDER = Path("tests") / "python" / "s_tir" / "schedule"
 PREFIX = "test_tir_schedule_"
-SECONDS = 30
+SECONDS = 120
 INTERNAL = ("analysis", "state", "state_cached_flags", "block_scope", "instruction")
 """Files about TVM's own data structures."""
 CHECKS = ("assert_structural_equal", "assert_structural_equal_ignore_global_symbol")

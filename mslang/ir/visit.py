@@ -254,7 +254,8 @@ def prune(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 # ------------------------------------------------------------------ finding things by name
 class Contents(msgspec.Struct, frozen=True):
-    """The names in a statement at any depth, its own included: of loops, blocks, buffers, and all that are taken.
+    """The names in a statement at any depth, its own included: of loops, blocks, buffers, and all that are taken; and
+    how many loops of threads are in it.
 
     Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
     """
@@ -263,6 +264,7 @@ class Contents(msgspec.Struct, frozen=True):
     blocks: frozenset[str]
     buffers: frozenset[str]
     names: frozenset[str]
+    threads: int = 0
 
 
 @lru_cache(maxsize=CACHED)
@@ -273,15 +275,16 @@ def contents(s: Stmt) -> Contents:
     blocks = frozenset[str]().union(*(c.blocks for c in inner))
     buffers = frozenset[str]().union(*(c.buffers for c in inner))
     names = frozenset[str]().union(*(c.names for c in inner))
+    threads = sum(c.threads for c in inner)
     match s:
-        case For(var=v):
-            return Contents(loops | {v}, blocks, buffers, names | {v})
+        case For(var=v, kind=kind):
+            return Contents(loops | {v}, blocks, buffers, names | {v}, threads + kind.startswith("threadIdx"))
         case Let(name=n):
-            return Contents(loops, blocks, buffers, names | {n})
+            return Contents(loops, blocks, buffers, names | {n}, threads)
         case Block(name=n, axes=axes, allocs=allocs, views=views):
             own = {*(b.name for b in allocs), *(v.buffer.name for v in views)}
-            return Contents(loops, blocks | {n}, buffers | own, names | own | {n} | {a.name for a in axes})
-    return Contents(loops, blocks, buffers, names)
+            return Contents(loops, blocks | {n}, buffers | own, names | own | {n} | {a.name for a in axes}, threads)
+    return Contents(loops, blocks, buffers, names, threads)
 
 
 def path_to_loop(p: Program, var: str) -> Path | None:
