@@ -321,7 +321,7 @@ FAULTS = (
     ),
     Planted(
         "a lost step: what follows a reduction is not done within it",
-        "mslang/transform/epilogue.py",
+        "mslang/transform/primitives/epilogue.py",
         "first = other if _is_identity(start, job.op, step.op) else Binary(step.op, start, other)",
         "first = start",
         pair=5,
@@ -341,13 +341,6 @@ FAULTS = (
         "return name, False, offset",
         pair=14,
         only=("decompose_padding",),
-    ),
-    Planted(
-        "a legality check that says yes: a padding may be filled whoever reads it",
-        "mslang/transform/primitives/pad_parts.py",
-        "    _require_readers(program, path, top)\n",
-        "",
-        only=("decompose_padding", "compute_at", "reverse_compute_at"),
     ),
     Planted(
         "a legality check that says yes: any tile begins at a multiple",
