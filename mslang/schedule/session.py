@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
 from mslang.ir import arith
 from mslang.ir.expr import (
@@ -228,6 +230,10 @@ class Session:
             require_one_index(outcome.program, op)
         except ScheduleError as error:
             raise advised(op, apply, self.program, args, error) from error
+        except MsError as error:
+            # What a block touches has no bounds, say: the analysis does not know which primitive asked.
+            found = error.diagnostic
+            raise ScheduleError(msgspec.structs.replace(found, message=f"{op}: {found.message}")) from error
         return outcome
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
