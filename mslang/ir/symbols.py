@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from mslang.ir.expr import Domain, Expr, FreeTile, PartitionedTile, PerfectTile, Symbol
 from mslang.ir.program import Annotations, AttrValue, Block, Buffer, For, Program, Stmt
-from mslang.ir.visit import CACHED, bodies, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import CACHED, bodies, stmt_exprs, walk_expr
 
 
 def symbols_of(p: Program) -> tuple[Symbol, ...]:
@@ -49,16 +49,6 @@ def extent_of(d: Domain) -> Expr | None:
         case PerfectTile(extent=e) | FreeTile(extent=e) | PartitionedTile(extent=e):
             return e
     return None
-
-
-def program_exprs(p: Program) -> Iterator[Expr]:
-    """Every expression of a program, those of annotations too."""
-    yield from p.dynamic
-    for b in (*(q.buffer for q in p.params), *p.allocs):
-        yield from buffer_exprs(b)
-    yield from annotation_exprs(p.annotations)
-    for s in walk(p.body):
-        yield from all_exprs(s)
 
 
 def all_exprs(s: Stmt) -> Iterator[Expr]:
