@@ -16,14 +16,16 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
 from mslang.transform.analysis.carried import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
-from mslang.transform.analysis.dependence import storage_of
+from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     block_at,
+    common_path,
     loop_at,
     loop_range,
     ranges_above,
     scope_block,
+    scope_body,
     scope_buffers,
     taken_names,
     within_scope,
@@ -122,8 +124,20 @@ def _grow(here: _Padding, path: Path, growth: Growth) -> None:
             raise here.refused(
                 f"block `{block.name}` would write elements of `{name}` that are used, or that are no new ones"
             )
+        if not write and not any(_beyond(here, path, at[d], buffer.shape[d]) for d in moved):
+            _require_written_before(here, path, name)
         for d, k in moved.items():
             growth[name, d] = max(k, growth.get((name, d), 0))
+
+
+def _require_written_before(here: _Padding, path: Path, buffer: str) -> None:
+    """What the iterations added read besides new elements must be there: a later iteration must not first write it."""
+    for writer in writers(here.program, scope_body(here.program, here.path), buffer):
+        shared = common_path(path, path_to_block(here.program, writer.name) or ())
+        if any(isinstance(s, For) for s in shared):
+            raise here.refused(
+                f"block `{block_at(path).name}` would read of `{buffer}` what block `{writer.name}` may write later"
+            )
 
 
 def _accesses(block: Block) -> Iterator[Load | Store]:

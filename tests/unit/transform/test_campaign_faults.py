@@ -3,9 +3,10 @@
 import pytest
 
 from mslang.diagnostics import MsError
+from mslang.ir.expr import Const
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
-from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import refused
@@ -103,3 +104,16 @@ def test_a_copy_inside_of_a_block_is_filled_from_outside_of_it():
     }""")
     with refused("MS332", "nothing has written `T` before"):
         IMPLEMENTATIONS["cache_inplace"](p, BlockRef("inner"), BufferRef("T"), "local")
+
+
+def test_a_padded_tail_reads_nothing_that_is_written_later():
+    p = parse_program("""program p(A: f32[6, 3], out O: f32[6, 3]) {
+        alloc T: f32[18]
+        for i in 6 {
+            for j in 3 { block first[x: 6 = i, y: 3 = j] { T[x * 3 + y] = A[x, y] } }
+            for k in 3 { block second[x: 6 = i, y: 3 = k] { O[x, y] = T[x * 3 + y] } }
+        }
+    }""")
+    staged = IMPLEMENTATIONS["cache_write"](p, BlockRef("second"), BufferRef("O")).program
+    with refused("MS356", "may write later"):
+        IMPLEMENTATIONS["split"](staged, LoopRef("k"), [Const(2), None], tail="pad")
