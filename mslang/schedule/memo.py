@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from mslang.ir.program import Program
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.program import Block, Program
+from mslang.ir.verify import verify
+from mslang.ir.visit import blocks_of, contents
 from mslang.transform.outcome import Outcome
 
 KEPT = 1 << 11
@@ -54,14 +57,36 @@ def outcome(primitive: Callable[..., Outcome], program: Program, arguments: Mapp
     """What a primitive gives for a program and its arguments by name, from memory if it is there.
 
     Raises:
-        ScheduleError: the primitive refuses; refusals are not kept.
+        ScheduleError: the primitive refuses, or MS398, a block of blocks would not declare what is touched in it;
+            refusals are not kept.
     """
     return _outcome(_Call(primitive, program, arguments))
 
 
 @lru_cache(maxsize=KEPT)
 def _outcome(call: _Call) -> Outcome:
-    return call.primitive(call.program, **call.arguments)
+    made = call.primitive(call.program, **call.arguments)
+    if made.program is not call.program and any(_holds_blocks(b) for b in blocks_of(made.program.body)):
+        _require_well_formed(made.program)
+    return made
+
+
+def _holds_blocks(block: Block) -> bool:
+    return any(contents(s).blocks for s in block.body)
+
+
+def _require_well_formed(program: Program) -> None:
+    """Blocks of blocks declare what all inside of them touch, which a change inside may exceed (MS398)."""
+    faults = verify(program)
+    if faults:
+        raise ScheduleError(
+            problem(
+                "MS398",
+                "the blocks around are not known to cover what would be touched",
+                why=faults[0].message,
+                help="do this before `blockize`, or declare the region by `annotate_buffer_access`",
+            )
+        )
 
 
 def forget() -> None:

@@ -1215,7 +1215,7 @@ class Methods:
         Rejects:
             - a map that takes another number of indices than the block has axes, or uses other names than its own
             - a block that is not alone in a nest of serial loops, one for each axis, or that has a predicate
-            - a scan or opaque axis: its iterations have an order
+            - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
             - a map that is not known to be one to one, and onto a box from 0
             - a new axis of both spatial and reduction axes
 

@@ -11,9 +11,11 @@ from mslang.ir.expr import TRUE, ZERO, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, View
+from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import free_vars, fresh, map_region, substitute
 from mslang.transform.analysis.index_maps import NoImage, image, why_not_fitting
 from mslang.transform.analysis.position import block_at, block_path, taken_names
+from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
 from mslang.transform.rewriting.filling import trivial_nest
 from mslang.transform.rewriting.rewrite import put, substitute_loops, tidy
@@ -38,7 +40,7 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     Rejects:
         - a map that takes another number of indices than the block has axes, or uses other names than its own
         - a block that is not alone in a nest of serial loops, one for each axis, or that has a predicate
-        - a scan or opaque axis: its iterations have an order
+        - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
         - a map that is not known to be one to one, and onto a box from 0
         - a new axis of both spatial and reduction axes
 
@@ -62,6 +64,13 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     for a in old.axes:
         if a.kind not in ("spatial", "reduce"):
             raise refuse("MS389", primitive, f"axis `{a.name}` is {a.kind}", why="its iterations have an order")
+    if any(a.kind == "reduce" for a in old.axes) and not combines_in_any_order(old, known_reducers()):
+        raise refuse(
+            "MS389",
+            primitive,
+            f"what block `{old.name}` combines must keep its order",
+            why="no known reducer says that it may come in another",
+        )
     renamed = IndexMap(tuple(a.name for a in old.axes), map.at([Var(a.name) for a in old.axes]))
     kinds = tuple(_kind(e, old, primitive) for e in renamed.results)
     taken = taken_names(program)

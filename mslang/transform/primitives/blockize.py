@@ -90,6 +90,13 @@ def _of_loop(program: Program, loop: LoopRef, primitive: str) -> Outcome:
     outside, inside = _predicates(path, axes, parts, inner, primitive)
     small = replace(block, axes=told, predicate=conjunction(inside))
     init: tuple[Stmt, ...] | None = None
+    if block.init is not None and block.allocs:
+        raise refuse(
+            "MS378",
+            primitive,
+            f"the init of block `{block.name}` cannot be lifted",
+            why="the block allocates buffers, which init and updates would each need",
+        )
     if block.init is not None:
         _require_liftable(path, inner, primitive)
         init = (_lifted(small, axes, inner, taken, primitive),)

@@ -257,7 +257,15 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
     written = surely_written(path, old, above, primitive)
     image = next(arith.relax(r.ranges, axis_ranges(target)) for r in target.writes if r.buffer == old.name)
     limits = readable(path, old)
-    fill = copy_between(program, old, scope, read_box([path], old, above, limits, ranges), limits, ranges, into=True)
+    wanted = read_box([path], old, above, limits, ranges)
+    if any(isinstance(s, For) for s in above) and arith.covers(written, wanted, ranges) is not arith.Verdict.PROVED:
+        raise refuse(
+            "MS346",
+            primitive,
+            f"block `{block.name}` may read more of `{old.name}` than it writes in one iteration of the loops around",
+            why="other iterations change that, and the copies of it would differ",
+        )
+    fill = copy_between(program, old, scope, wanted, limits, ranges, into=True)
     done = put(program, anchor, fill.stmt, anchor[-1])
     done = with_alloc(done, path, fill.buffer)
     require_filled(done, fill.block, old, primitive)

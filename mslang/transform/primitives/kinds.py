@@ -298,15 +298,19 @@ def require_joined(program: Program, primitive: str) -> None:
             )
 
 
+_APART = ("parallel", "vectorized", "vthread")
+"""Kinds of loops whose iterations run at once on one processor; those of a GPU have rules of their own."""
+
+
 def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
-    """Check parallel and vector loops: is what was private to their iterations, or is new, touched outside of them?
+    """Check loops that run at once: is what was private to their iterations, or is new, touched outside of them?
 
     Raises:
         ScheduleError: MS310, different iterations of such a loop would touch the same elements.
     """
     for path in walk_paths(after.body):
         loop = path[-1]
-        if not isinstance(loop, For) or loop.kind not in ("parallel", "vectorized"):
+        if not isinstance(loop, For) or not loop.kind.startswith(_APART):
             continue
         old = path_to_loop(before, loop.var)
         known = frozenset[str]() if old is None else shared_storages(before, old)

@@ -27,6 +27,7 @@ from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_kinds
 from mslang.transform.rewriting.initial import buffers_of, init_nest
 from mslang.transform.rewriting.rewrite import put
+from mslang.transform.rewriting.staging import require_filled
 
 
 def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Outcome:
@@ -106,8 +107,17 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     joining = [s.var for s in loops if s.kind.startswith("threadIdx") and s.var in reduced]
     require_kinds(program, joining, "decompose_reduction")
     program = _declared_around(program, path)
+    _require_init_reads_filled(program, init.name)
     made, left = BlockRef(init.name), BlockRef(update.name)
     return Outcome(program, (made,), {block: left})
+
+
+def _require_init_reads_filled(program: Program, init: str) -> None:
+    """What the initialisation reads must be there before it, too."""
+    block = block_at(path_to_block(program, init) or ())
+    buffers = all_buffers(program)
+    for region in block.reads:
+        require_filled(program, init, buffers[region.buffer], "decompose_reduction")
 
 
 def _require_first(outside: Sequence[For], block: Block, top: For) -> None:

@@ -77,7 +77,7 @@ def test_iterations_that_run_at_once_stay_apart():
         }
         """,
     )
-    with refused("MS346", "parallel loop `p`"):
+    with refused("MS346", "more of `B` than it writes"):
         cache_inplace(p, block("y"), buffer("B"))
 
 

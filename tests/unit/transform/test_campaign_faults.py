@@ -3,7 +3,8 @@
 import pytest
 
 from mslang.diagnostics import MsError
-from mslang.ir.expr import Const
+from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.index_map import IndexMap
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
@@ -117,3 +118,18 @@ def test_a_padded_tail_reads_nothing_that_is_written_later():
     staged = IMPLEMENTATIONS["cache_write"](p, BlockRef("second"), BufferRef("O")).program
     with refused("MS356", "may write later"):
         IMPLEMENTATIONS["split"](staged, LoopRef("k"), [Const(2), None], tail="pad")
+
+
+def test_a_reduction_that_keeps_its_order_is_not_laid_out_anew():
+    p = parse_program("""program p(A: i32[6], out at: i32[1], out best: i32[1]) {
+        block find[i: 1 | k: 6] {
+            init { at[i] = -1 best[i] = 2147483647 }
+            let p = select(best[i] < A[k], at[i], i32(k))
+            let v = select(best[i] <= A[k], best[i], A[k])
+            at[i] = p
+            best[i] = v
+        }
+    }""")
+    turned = IndexMap(("i", "k"), (Binary("%", Var("k"), Const(3)), Var("i"), Binary("//", Var("k"), Const(3))))
+    with refused("MS389", "must keep its order"):
+        IMPLEMENTATIONS["transform_block_layout"](p, BlockRef("find"), turned)
