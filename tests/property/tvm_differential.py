@@ -84,6 +84,15 @@ class Tally(msgspec.Struct):
         """Steps of a primitive that both were asked."""
         return self.both[op] + self.neither[op] + self.ours[op] + self.theirs[op]
 
+    def add(self, other: Tally) -> None:
+        """Take in the counts of other pairs."""
+        self.pairs += other.pairs
+        for name in ("both", "neither", "ours", "theirs", "compared", "unread", "classes", "broken"):
+            getattr(self, name).update(getattr(other, name))
+        for name in ("not_taken", "theirs_wrong", "ours_wrong"):
+            getattr(self, name).extend(getattr(other, name))
+        self.examples = {**other.examples, **self.examples}
+
     def disagree(self, side: str, case: Case, broken: bool = False) -> None:
         """Count a step that one side alone took; `broken` says that what it made is wrong."""
         key = (case.op, side, pattern(case.reason))
@@ -290,8 +299,12 @@ def _differs(
     return "" if outputs_equal(dict(want), got) else difference(want, got)
 
 
-def campaign(tvm: Any, seed: int, numbers: Iterable[int], weights: Mapping[str, int] = WEIGHTS) -> Tally:
+def campaign(seed: int, numbers: Iterable[int], weights: Mapping[str, int] = WEIGHTS) -> Tally:
     """Count what the two say on the pairs of these numbers."""
+    import tvm
+    import tvm.s_tir
+    import tvm.script
+
     tally = Tally()
     for number in numbers:
         check_pair(tvm, seed, number, tally, weights)
