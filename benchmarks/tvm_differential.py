@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from multiprocessing import get_context
 
@@ -19,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 import tvm
 
 from tests.property.tvm_calls import CALLS
-from tests.property.tvm_decided import DECIDED, decided
+from tests.property.tvm_decided import DECIDED, FAILS, decided
 from tests.property.tvm_differential import Tally, campaign
 
 CHUNK = 25
@@ -27,48 +28,63 @@ PAGE = ROOT / "docs" / "tvm.md"
 BEGIN, END = "<!-- differential: begin -->", "<!-- differential: end -->"
 
 
+HEAD = (
+    "primitive",
+    "tried",
+    "both take",
+    "both refuse",
+    "only ours takes",
+    "only TVM takes",
+    "TVM fails",
+    "only TVM takes, and is wrong",
+    "agree",
+    "agree where TVM stands",
+    "or decided",
+    "results compared",
+    "TVM's differs",
+    "ours differs",
+)
+
+
 def rows(tally: Tally) -> list[tuple[object, ...]]:
-    """A row for each primitive that was tried."""
-    found: list[tuple[object, ...]] = []
-    for op in sorted(CALLS):
-        tried = tally.tried(op)
-        if not tried:
-            continue
-        alike = tally.both[op] + tally.neither[op]
-        known = sum(n for key, n in tally.classes.items() if key[0] == op and decided(*key) is not None)
-        found.append(
-            (
-                f"`{op}`",
-                tried,
-                tally.both[op],
-                tally.neither[op],
-                tally.ours[op],
-                tally.theirs[op],
-                f"{100 * alike / tried:.1f} %",
-                f"{100 * (alike + known) / tried:.1f} %",
-                tally.compared[op],
-                sum(c.op == op for c in tally.theirs_wrong),
-                sum(c.op == op for c in tally.ours_wrong),
-            )
-        )
-    return found
+    """A row for each primitive that was tried, and one for all."""
+    found = [_row(tally, f"`{op}`", (op,)) for op in sorted(CALLS) if tally.tried(op)]
+    return [*found, _row(tally, "all", tuple(CALLS))]
+
+
+def _row(tally: Tally, name: str, ops: Sequence[str]) -> tuple[object, ...]:
+    both, neither, ours, theirs = (
+        sum(c[op] for op in ops) for c in (tally.both, tally.neither, tally.ours, tally.theirs)
+    )
+    tried, alike = both + neither + ours + theirs, both + neither
+    kinds = {key: decided(*key) for key in tally.classes if key[0] in ops}
+    fails = sum(tally.classes[key] for key, kind in kinds.items() if kind == FAILS)
+    wrong = sum(tally.broken[key] for key in kinds)
+    known = sum(tally.classes[key] for key, kind in kinds.items() if kind is not None)
+    return (
+        name,
+        tried,
+        both,
+        neither,
+        ours,
+        theirs,
+        fails,
+        wrong,
+        _percent(alike, tried),
+        _percent(alike, tried - fails - wrong),
+        _percent(alike + known, tried),
+        sum(tally.compared[op] for op in ops),
+        sum(c.op in ops for c in tally.theirs_wrong),
+        sum(c.op in ops for c in tally.ours_wrong),
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(1, whole):.1f} %"
 
 
 def section(tally: Tally, seed: int) -> str:
     """The summary as Markdown."""
-    head = (
-        "primitive",
-        "tried",
-        "both take",
-        "both refuse",
-        "only ours takes",
-        "only TVM takes",
-        "agree",
-        "agree or decided",
-        "results compared",
-        "TVM's differs",
-        "ours differs",
-    )
     counts: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     for key, n in tally.classes.items():
@@ -80,7 +96,7 @@ def section(tally: Tally, seed: int) -> str:
         (
             f"`python benchmarks/tvm_differential.py --pairs {tally.pairs} --seed {seed}` made these tables"
             f" with TVM {tvm.__version__}: {total} steps on {tally.pairs} programs.",
-            table(head, rows(tally)),
+            table(HEAD, rows(tally)),
             f"{counts.total()} steps were taken by one alone; of these {counts.total() - counts['']} are of the"
             " classes below, which are decided.",
             table(("class", "steps", "TVM's program is wrong", "decision"), classes),

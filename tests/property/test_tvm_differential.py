@@ -44,7 +44,7 @@ def test_the_two_agree(tally: Tally) -> None:
     """They take the same steps, but for classes that are decided."""
     tried = sum(tally.tried(op) for op in CALLS)
     open_ = {key: n for key, n in tally.classes.items() if decided(*key) is None}
-    assert sum(open_.values()) <= tried // 10, open_
+    assert sum(open_.values()) <= tried // 20, open_
 
 
 GEMM = parse_program("""program gemm(A: f32[8, 6], B: f32[6, 4], out C: f32[8, 4]) {

@@ -22,9 +22,12 @@ class Decision(msgspec.Struct, frozen=True):
         return taker == self.taker and (not self.ops or op in self.ops) and re.search(self.refusal, reason) is not None
 
 
+FAILS = "TVM fails"
+"""The class of steps to which TVM gives no answer."""
+
 DECIDED: Mapping[str, Decision] = MappingProxyType(
     {
-        "TVM fails": Decision(
+        FAILS: Decision(
             "ours",
             (),
             r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with",
