@@ -31,8 +31,7 @@ from mslang.transform.analysis.position import (
     whole_box,
     within_scope,
 )
-
-Box = tuple[Range, ...]
+from mslang.transform.analysis.stored import Box, fills, moved, paved, surely_stored, viewed
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     """
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
-    if any(isinstance(s, Block) for s in walk(block_at(path).body)) and not _inner_blocks_touch_all(path, region):
+    if region in block_at(path).writes and not _writes_all(path, region, above):
         return None
     found = _produced(path, region, above)
     if found is not None or block_at(path).predicate == TRUE:
@@ -92,7 +91,7 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
         return None
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
-    if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and _fills(found.box, found.inner, found.outer):
+    if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and fills(found.box, found.inner, found.outer):
         loose = [c for c in found.conditions if not arith.proved(c, ranges)]
         cut = [
             a.name
@@ -103,7 +102,7 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         axes = axis_ranges(block)
-        if _fills(region.ranges, axes, {}):
+        if fills(region.ranges, axes, {}):
             return arith.relax(region.ranges, axes)
     return None
 
@@ -130,44 +129,22 @@ def _begun(path: Path, region: Region, above: Path) -> Path:
     return (*path[:-1], replace(block, axes=axes, predicate=substitute(block.predicate, hidden)))
 
 
-def _inner_blocks_touch_all(path: Path, region: Region) -> bool:
-    """Does one of the blocks inside the block at the end of a path surely write all of one of its regions?
-
-    A region that blocks inside only read counts as touched: nothing relies on reads.
-    """
+def _writes_all(path: Path, region: Region, above: Path) -> bool:
+    """Does the block at the end of a path, or one of the blocks inside of it, surely write all that it declares to?"""
     block, ranges = block_at(path), axis_ranges(block_at(path))
-    if region not in block.writes:
-        return True
+    if not any(isinstance(s, Block) for s in walk(block.body)):
+        return surely_stored(path, region, above)
     for q in walk_paths(block.body):
         inner = q[-1]
         if not isinstance(inner, Block) or any(isinstance(s, Block) for s in q[:-1]):
             continue
         for r in inner.writes:
-            box = produced_box((*path, *q), r, path) if _viewed(block, r.buffer)[0] == region.buffer else None
+            box = produced_box((*path, *q), r, path) if viewed(block, r.buffer)[0] == region.buffer else None
             if box is not None:
-                _, starts = _viewed(block, r.buffer)
-                moved = _moved(box, starts)
-                if arith.covers(moved, region.ranges, ranges) is arith.Verdict.PROVED:
+                _, starts = viewed(block, r.buffer)
+                if arith.covers(moved(box, starts), region.ranges, ranges) is arith.Verdict.PROVED:
                     return True
     return False
-
-
-def _viewed(block: Block, buffer: str) -> tuple[str, Box]:
-    """What a name stands for in a block: for a view the buffer and the region that it looks at."""
-    found = next((v for v in block.views if v.buffer.name == buffer), None)
-    if found is None:
-        return buffer, ()
-    name, starts = _viewed(block, found.source.buffer)
-    return name, _moved(found.source.ranges, starts)
-
-
-def _moved(box: Box, source: Box) -> Box:
-    """A box of a view as one of what it looks at (`source`: the region; empty if it is no view)."""
-    if not source:
-        return box
-    dropped = len(source) - len(box)
-    kept = zip(source[dropped:], box, strict=True)
-    return (*source[:dropped], *(Range(arith.add(s.start, r.start), r.extent) for s, r in kept))
 
 
 def image(block: Block, region: Region) -> Box:
@@ -252,51 +229,6 @@ def _bijective(path: Path) -> bool:
     return arith.covers(box, domain) is arith.Verdict.PROVED
 
 
-# ------------------------------------------------------------------ does a box of indices have gaps?
-def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
-    seen: set[str] = set()
-    tangled: list[Expr] = []
-    for r in box:
-        used = free_vars(r.start) & set(inner)
-        if free_vars(r.extent) & set(inner):
-            return False
-        if used & seen or not _contiguous(r, inner, outer):
-            tangled.append(r.start)
-        seen |= used
-    return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
-
-
-def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
-    terms = linear_terms(r.start, frozenset(inner))
-    if terms is None:
-        return False
-    ranges = {**outer, **inner}
-    span, left = r.extent, terms
-    while left:
-        found = next(
-            (
-                v
-                for v, c in left.items()
-                if arith.proved(Binary("<=", c, span), ranges) and arith.proved(Binary("<=", ZERO, c), ranges)
-            ),
-            None,
-        )
-        if found is None:
-            return False
-        span = arith.add(span, arith.mul(left[found], arith.sub(inner[found].extent, ONE)))
-        left = {v: c for v, c in left.items() if v != found}
-    return True
-
-
-def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
-    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
-    if any(not arith.equal(r.extent, ONE) for r in box):
-        return False
-    used = {v for r in box for v in free_vars(r.start)}
-    found = arith.detect([r.start for r in box], {v: r for v, r in inner.items() if v in used})
-    return isinstance(found, arith.IterMap) and found.level == "bijective"
-
-
 # ------------------------------------------------------------------ cover
 def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Range]) -> bool:
     """Does a box surely hold the part of another that lies in the buffer?"""
@@ -346,32 +278,11 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
     return all(
         any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)
         or any(
-            _paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
+            paved(inside, arith.intersect_box(box, whole_box(shape), ranges), d, ranges)
             for d in range(len(box) if len(makers) > 1 else 0)
         )
         for box in read
     )
-
-
-def _paved(made: list[Box], box: Box, d: int, ranges: dict[str, Range]) -> bool:
-    """Do boxes side by side along dimension `d` hold another?"""
-    tiles = [
-        m
-        for m in made
-        if all(arith.covers((m[k],), (box[k],), ranges) is arith.Verdict.PROVED for k in range(len(box)) if k != d)
-    ]
-    reached, stop = box[d].start, arith.add(box[d].start, box[d].extent)
-    while tiles:
-        following = next((m for m in tiles if arith.proved(Binary("<=", m[d].start, reached), ranges)), None)
-        if following is None:
-            return False
-        end = arith.add(following[d].start, following[d].extent)
-        if arith.proved(Binary("<=", stop, end), ranges):
-            return True
-        if arith.proved(Binary("<=", reached, end), ranges):
-            reached = end
-        tiles = [m for m in tiles if m is not following]
-    return False
 
 
 def why_not_covered(program: Program, path: Path) -> str | None:
