@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Const
+from mslang.ir import arith
+from mslang.ir.expr import Const, Expr, Var
+from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ir.program import Block
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import resolved
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
-from mslang.transform.analysis.mapping import padding_for
+from mslang.transform.analysis.mapping import classes, padding_for
 from mslang.transform.analysis.mapping import tensorize_mapping as search
-from mslang.transform.outcome import BlockRef
+from mslang.transform.analysis.position import block_at, block_path
+from mslang.transform.outcome import BlockRef, BufferRef
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
 def tensorize_mapping(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Split off, and bring inside, the loops of a block that an intrinsic can take; pads what does not divide.
+
+    Where no axis of the block alone has the place of one of the intrinsic's loops, as in a convolution with the
+    channels first, operands are copied so that the axes that occur in the same ones can be fused, and so are the axes
+    (im2col).
 
     Gives the outermost of the tile's loops, to tensorize. The trace holds the primitives that this takes.
     """
@@ -40,10 +48,17 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
     wanted = resolved(OPERATIONS["tensorize"], {"target": block, "intrin": intrin})["intrin"]
     if not isinstance(block, Handle) or block.kind != "block" or not isinstance(wanted, Intrin):
         raise ScheduleError(problem("MS203", "`tensorize_mapping` takes a block and an intrinsic"))
-    found = search(session.program, _ref(session, block), wanted)
+    copies: list[Handle] = []
+    try:
+        found = search(session.program, _ref(session, block), wanted)
+    except ScheduleError:
+        copies = _fuse(session, block, wanted)
+        found = search(session.program, _ref(session, block), wanted)
     if not all(t.divides for t in found):
         padding = padding_for(session.program, _ref(session, block), found)
         session.call("pad_einsum", (block, padding), {})
+        for copy in copies:  # What is padded is copied then; once is enough.
+            session.call("compute_inline", (copy,), {})
         found = search(session.program, _ref(session, block), wanted)
     inner: list[Handle] = []
     for t in found:
@@ -62,6 +77,49 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
     if [session.handles.resolve(x) for x in order] != [session.handles.resolve(x) for x in loops[first:]]:
         session.call("reorder", order, {})
     return inner[0]
+
+
+def _fuse(session: Session, block: Handle, intrin: Intrin) -> list[Handle]:
+    """Give every operand a copy, and the block axes, in which those of one class are one; the copies that are read."""
+    ref = _ref(session, block)
+    found = classes(session.program, ref, intrin)
+    extents = {a.name: a.extent for a in block_at(block_path(session.program, ref, "tensorize_mapping")).axes}
+    copies: list[Handle] = []
+    for buffer, written, order in found.operands:
+        made = session.call(
+            "reindex",
+            (block, session.handles.handle(BufferRef(buffer))),
+            {"access": "write" if written else "read"},
+        )
+        assert isinstance(made, tuple)
+        copies += () if written else made
+        copy = block_at(block_path(session.program, _ref(session, made[0]), "tensorize_mapping"))
+        fresh = (copy.reads if written else copy.writes)[0].buffer
+        params = _indices(block_at(block_path(session.program, ref, "tensorize_mapping")), fresh)
+        rest = tuple(Var(p) for p in params if p in found.rest)
+        fused = tuple(_row_major(found.axes[k], extents) for k in order)
+        session.call(
+            "transform_layout",
+            (block, session.handles.handle(BufferRef(fresh)), IndexMap(params, (*rest, *fused))),
+            {},
+        )
+    results = (*map(Var, found.rest), *(_row_major(names, extents) for names in found.axes))
+    session.call("transform_block_layout", (block, IndexMap(tuple(extents), results)), {})
+    return copies
+
+
+def _indices(block: Block, buffer: str) -> tuple[str, ...]:
+    """The axes at which a block touches a reindexed buffer."""
+    touched = next(r for r in (*block.reads, *block.writes) if r.buffer == buffer)
+    return tuple(d.start.name for d in touched.ranges if isinstance(d.start, Var))
+
+
+def _row_major(names: Sequence[str], extents: Mapping[str, Expr]) -> Expr:
+    """Several axes as one, the last the fastest."""
+    total: Expr = Var(names[0])
+    for name in names[1:]:
+        total = arith.add(arith.mul(total, extents[name]), Var(name))
+    return total
 
 
 def _ref(session: Session, block: Handle) -> BlockRef:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, children, dtype_of
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var, children, dtype_of
 from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, Program, Stmt, Store
@@ -49,6 +49,55 @@ def tensorize_mapping(program: Program, block: BlockRef, intrin: Intrin) -> tupl
     return _found(program, block, intrin, "tensorize_mapping", exact=False)
 
 
+class Classes(msgspec.Struct, frozen=True):
+    """Axes of a block that one loop of a description can stand for together, if they are fused.
+
+    `axes` are those of each loop, outermost loop first; `rest` are the axes that stay as they are. `operands` gives for
+    each buffer of the block whether it is written, and which loop stands in each of its last dimensions.
+    """
+
+    axes: tuple[tuple[str, ...], ...]
+    rest: tuple[str, ...]
+    operands: tuple[tuple[str, bool, tuple[int, ...]], ...]
+
+
+def classes(program: Program, block: BlockRef, intrin: Intrin) -> Classes:
+    """The axes of a block told apart by which operands they occur in, as those of a product of tensors can be.
+
+    Raises:
+        ScheduleError: MS382, the axes cannot be told apart so, or a loop of the description has none.
+
+    Source: TVM, `get_auto_tensorize_mapping_info`.
+    """
+    match = _matched(program, block, intrin, "tensorize_mapping")
+    desc = {s.var: (_occurring(match.pairs, s.var, asked=True), match.desc.kinds.get(s.var)) for s in match.loops}
+    if len(set(desc.values())) < len(desc):
+        raise match.nothing("two loops of the description occur in the same operands")
+    own = {a.name: (_occurring(match.pairs, a.name, asked=False), frozenset({a.kind})) for a in match.block.axes}
+    found = tuple(tuple(name for name, x in own.items() if x == desc[s.var]) for s in match.loops)
+    rest = tuple(name for name, x in own.items() if x not in desc.values())
+    for s, names in zip(match.loops, found, strict=True):
+        if not names:
+            raise match.nothing(f"no axis occurs in the same operands as the description's loop `{s.var}`")
+    if any(a.name in rest and a.kind != "spatial" for a in match.block.axes):
+        raise match.nothing("a reduction axis occurs in other operands than the description's loops")
+    return Classes(found, rest, tuple(_operands(match)))
+
+
+def _occurring(pairs: Sequence[_Pair], name: str, *, asked: bool) -> frozenset[str]:
+    """The operands in whose indices a variable occurs."""
+    return frozenset(p.param for p in pairs if any(name in free_vars(e) for e in (p.asked if asked else p.found)))
+
+
+def _operands(match: _Match) -> Iterator[tuple[str, bool, tuple[int, ...]]]:
+    place = {s.var: k for k, s in enumerate(match.loops)}
+    for p in dict.fromkeys(match.pairs):
+        if not all(isinstance(e, Var) and e.name in place for e in p.asked):
+            raise match.nothing(f"the description touches `{p.param}` elsewhere than at its loops' places")
+        written = any(r.buffer == p.buffer for r in match.block.writes)
+        yield p.buffer, written, tuple(place[e.name] for e in p.asked if isinstance(e, Var))
+
+
 def padding_for(program: Program, block: BlockRef, found: Sequence[Tiled]) -> tuple[int, ...]:
     """What `pad_einsum` is to make multiples of, one number an axis, so that all loops run over whole tiles."""
     wanted = {t.axis: int(t.extent.value) for t in found if isinstance(t.extent, Const)}
@@ -82,12 +131,22 @@ class _Pair(msgspec.Struct, frozen=True):
 
     param: str
     asked: tuple[Expr, ...]
+    buffer: str
     found: tuple[Expr, ...]
 
 
-def _found(
-    program: Program, block: BlockRef, intrin: Intrin, primitive: str, *, exact: bool = True
-) -> tuple[Tiled, ...]:
+class _Match(msgspec.Struct, frozen=True):
+    """A block whose statements are those of a description, access by access."""
+
+    block: Block
+    desc: Side
+    loops: tuple[For, ...]
+    pairs: tuple[_Pair, ...]
+    nothing: Callable[[str], Exception]
+    """The refusal, for the reason that is given."""
+
+
+def _matched(program: Program, block: BlockRef, intrin: Intrin, primitive: str) -> _Match:
     path = block_path(program, block, primitive)
 
     def nothing(why: str) -> Exception:
@@ -103,31 +162,39 @@ def _found(
         desc = described(intrin).body
     except Mismatch as found:
         raise nothing(str(found)) from None
-    loops = [s for s in _loops(desc.body) if not arith.equal(s.extent, ONE)]
+    loops = tuple(s for s in _loops(desc.body) if not arith.equal(s.extent, ONE))
     inner = _innermost(desc.body)
     own = tuple(s for s in block_at(path).body if not isinstance(s, Block))
     pairs: list[_Pair] = []
     if len(inner) != len(own) or not all(_paired(t, d, pairs) for t, d in zip(own, inner, strict=True)):
         raise nothing("its statements are others than the description's")
-    chosen = next(_choices(loops, desc, block_at(path), pairs, {}), None)
+    return _Match(block_at(path), desc, loops, tuple(pairs), nothing)
+
+
+def _found(
+    program: Program, block: BlockRef, intrin: Intrin, primitive: str, *, exact: bool = True
+) -> tuple[Tiled, ...]:
+    match = _matched(program, block, intrin, primitive)
+    chosen = next(_choices(match.loops, match.desc, match.block, match.pairs, {}), None)
     if chosen is None:
-        bad = next((s for s in loops if not list(_candidates(s, desc, block_at(path), pairs))), None)
-        raise nothing(
+        bad = next((s for s in match.loops if not list(_candidates(s, match.desc, match.block, match.pairs))), None)
+        raise match.nothing(
             "the loops of the description cannot be told apart in it"
             if bad is None
             else f"no axis has the place of the description's loop `{bad.var}` in all operands"
         )
-    return tuple(_tile(path, s, chosen[s.var], nothing, exact) for s in loops)
+    path = block_path(program, block, primitive)
+    return tuple(_tile(path, s, chosen[s.var], match.nothing, exact) for s in match.loops)
 
 
 def _paired(t: object, d: object, pairs: list[_Pair]) -> bool:
     """Do two formulas have one shape? Gathers the accesses that stand in the same places."""
     match t, d:
         case Store(), Store():
-            pairs.append(_Pair(d.buffer, d.indices, t.indices))
+            pairs.append(_Pair(d.buffer, d.indices, t.buffer, t.indices))
             return _paired(t.value, d.value, pairs)
         case Load(), Load():
-            pairs.append(_Pair(d.buffer, d.indices, t.indices))
+            pairs.append(_Pair(d.buffer, d.indices, t.buffer, t.indices))
             return t.dtype == d.dtype
         case Binary(op=op), Binary(op=other) if op == other:
             mark = len(pairs)

@@ -130,6 +130,71 @@ def test_json_holds_all_of_the_intrinsic(module):
     assert replay(program, read, strict=True).program == candidate.program
 
 
+def _tile4():
+    mma = "block mma[i: 4, j: 4 | k: 4] { c[i, j] += a[i, k] * b[k, j] }"
+    return parse_intrin(
+        f"intrin t(a: f32[4, 4], b: f32[4, 4], inout c: f32[4, 4]) {{ desc {{ {mma} }} impl {{ {mma} }} }}"
+    )
+
+
+NCHW = """program conv(x: f32[2, 3, 7, 9], f: f32[8, 3, 3, 3], out y: f32[2, 8, 5, 7]) {
+    block cv[n: 2, co: 8, h: 5, w: 7 | ci: 3, r: 3, s: 3] { y[n, co, h, w] += x[n, ci, h + r, w + s] * f[co, ci, r, s] }
+}"""
+
+GROUPED = """program conv(x: f32[2, 3, 7], f: f32[2, 8, 3, 3], out y: f32[2, 8, 5]) {
+    block cv[g: 2, co: 8, w: 5 | ci: 3, s: 3] { y[g, co, w] += x[g, ci, w + s] * f[g, co, ci, s] }
+}"""
+
+WHOLE = """program conv(x: f32[4, 6, 6], f: f32[4, 4, 3, 3], out y: f32[4, 4, 4]) {
+    block cv[co: 4, h: 4, w: 4 | ci: 4, r: 3, s: 3] { y[co, h, w] += x[ci, h + r, w + s] * f[co, ci, r, s] }
+}"""
+
+
+@pytest.mark.parametrize(
+    "text, axes, ops",
+    [
+        (NCHW, ["n_h_w_fused", "co", "ci_r_s_fused"], ["pad_einsum", "compute_inline", "compute_inline"]),
+        (GROUPED, ["g", "w", "co", "ci_s_fused"], ["pad_einsum", "compute_inline", "compute_inline"]),
+        (WHOLE, ["h_w_fused", "co", "ci_r_s_fused"], []),
+    ],
+)
+def test_axes_that_occur_in_the_same_operands_are_fused(text, axes, ops):
+    """Convolutions with the channels first: no axis alone has the place of one of the intrinsic's loops."""
+    program = parse_program(text)
+    s = Schedule(program)
+    tile = _tile4()
+    loop = s.tensorize_mapping(s.get("cv"), tile)
+    assert [a.name for a in next(b for b in blocks_of(s.program.body) if b.name == "cv").axes] == axes
+    s.apply("tensorize", loop, tile)
+    done = [i.op for i in s.trace.instructions if i.op not in ("split", "reorder")]
+    layouts = ["reindex", "transform_layout"] * 3
+    assert done == [*layouts, "transform_block_layout", *ops, "tensorize"]
+    assert verify(s.program) == ()
+    assert difference(program, s.program, rtol=1e-5, atol=1e-5, seed=0) is None
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        (
+            "program p(a: f32[4], b: f32[4], out c: f32[4]) {\n    block cv[i: 4 | k: 4] { c[i] += a[k] * b[k] }\n}",
+            "no axis occurs in the same operands as the description's loop `i`",
+        ),
+        (
+            "program p(a: f32[4, 4], b: f32[4, 4], out c: f32[4, 4]) {\n"
+            "    block cv[i: 4, j: 4 | k: 2, l: 2] { c[i, j] += a[i, k * 2 + l] * b[k, j] }\n}",
+            "a reduction axis occurs in other operands than the description's loops",
+        ),
+    ],
+)
+def test_axes_that_no_intrinsic_takes(text, why):
+    s = Schedule(parse_program(text))
+    with pytest.raises(ScheduleError) as caught:
+        s.tensorize_mapping(s.get("cv"), _tile4())
+    assert caught.value.diagnostic.code == "MS382" and why in str(caught.value.diagnostic.why)
+    assert not s.trace.instructions
+
+
 def test_in_python():
     tile = parse_intrin(
         "intrin t(a: f32[4, 4], b: f32[4, 4], inout c: f32[4, 4]) {\n"
