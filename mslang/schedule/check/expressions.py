@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from mslang.diagnostics import Diagnostic, Fix, Note, Severity, Span
+from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.library import LIBRARY
-from mslang.ops.signature import Group, Kind, Param, Required, Signature
+from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
+from mslang.schedule.check.calls import Given, bind, check_parameters, results_of, tile_length
+from mslang.schedule.check.deaths import dead
 from mslang.schedule.check.kinds import (
     ANY,
-    BLOCK,
     BOOL,
     FLOAT,
     HOLE,
     INDEX_MAP,
     LOOP,
     NOTHING,
-    SCOPE,
     SIZE,
     STR,
     Binding,
@@ -32,7 +32,7 @@ from mslang.schedule.check.kinds import (
 from mslang.schedule.check.scope import item_value
 from mslang.sema.module import Found, Module
 from mslang.sema.native import Native
-from mslang.sema.report import fault, nearest, unknown
+from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -134,7 +134,7 @@ class Expressions:
         if bound is not None:
             self._mention(name.span, name.text, bound.value, bound.span)
             if bound.death is not None:
-                self._report(_dead(name, bound.death, names))
+                self._report(dead(name, bound.death, names))
             return bound.value
         if name.text in OPERATIONS:
             return ANY
@@ -265,7 +265,7 @@ class Expressions:
             found = self._call(e, names)
             value = found if isinstance(found, Static) else list_of(ANY)
             if value.kind is Kind.TILE:
-                return Static(Kind.TILE, length=_tile_length(e, signature))
+                return Static(Kind.TILE, length=tile_length(e, signature))
             return value
         self._report(fault("MS202", e, "after `~` stands a distribution", help="e.g. `perfect_tile(mm.i, n = 4)`"))
         return ANY
@@ -300,14 +300,14 @@ class Expressions:
         given = ([(None, receiver[0], receiver[1])] if receiver else []) + self._arguments(e, names)
         if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
             # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); of ANY nothing can be said.
-            return ANY if signature is None or receiver[1].kind is not Kind.ANY else _results(signature, ())
+            return ANY if signature is None or receiver[1].kind is not Kind.ANY else results_of(signature, ())
         if signature is not None:
             return self._operation(signature, name, given, receiver is not None, names)
         thing = self._module.find(name.text)
         if isinstance(thing, Found) and isinstance(thing.item, tree.Fn | tree.Rule | tree.Schedule | tree.Space):
             value = item_value(thing.item)
             self._mention(name.span, name.text, value, None)
-            self._parameters(thing.item, name, given)
+            check_parameters(thing.item, name, given, self._report)
             return self._called(value, name, e)
         if isinstance(thing, Found | Native):
             self._mention(name.span, name.text, _native_value(thing) if isinstance(thing, Native) else ANY, None)
@@ -344,38 +344,16 @@ class Expressions:
             given.append(("*" if a.splat else a.name.text if a.name is not None else None, a.value, value))
         return given
 
-    def _parameters(
-        self,
-        item: tree.Fn | tree.Rule | tree.Schedule | tree.Space,
-        name: tree.Name,
-        given: Sequence[tuple[str | None, tree.Expr, Static]],
-    ) -> None:
-        """Arguments of a function of the module: how many, and by which names."""
-        params = () if isinstance(item, tree.Space) else item.params
-        if any(n == "*" for n, _, _ in given) or (isinstance(item, tree.Rule) and not given):
-            return
-        known = [p.name.text for p in params]
-        for n, at, _ in given:
-            if n is not None and n not in known:
-                self._report(unknown("MS205", at, f"argument of `{name.text}`", n, known))
-        positional = sum(n is None for n, _, _ in given)
-        if positional > len(params):
-            self._report(fault("MS205", name, f"`{name.text}` takes {len(params)} arguments, {positional} are given"))
-        named = {n for n, _, _ in given if n is not None}
-        missing = [p.name.text for p in params[positional:] if p.default is None and p.name.text not in named]
-        if missing and not isinstance(item, tree.Rule):
-            self._report(fault("MS205", name, f"`{name.text}` lacks {', '.join(f'`{m}`' for m in missing)}"))
-
     def _operation(
         self,
         signature: Signature,
         name: tree.Name,
-        given: Sequence[tuple[str | None, tree.Expr, Static]],
+        given: Given,
         method: bool,
         names: Environment,
     ) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
-        bound = self._bind(signature, name, given)
+        bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
             if not accepts(param.kind, inner):
@@ -387,113 +365,7 @@ class Expressions:
                 self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=signature.text))
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
-        return _results(signature, bound)
-
-    def _bind(
-        self, signature: Signature, name: tree.Name, given: Sequence[tuple[str | None, tree.Expr, Static]]
-    ) -> list[tuple[Param, tree.Expr, Static]]:
-        positional = [p for p in signature.params if not p.keyword]
-        bound: list[tuple[Param, tree.Expr, Static]] = []
-        position, splat = 0, False
-        for n, at, value in given:
-            if n == "*" or n is None:
-                splat = splat or n == "*"
-                if position >= len(positional):
-                    self._report(
-                        fault("MS205", at, f"`{signature.name}` takes no further argument", help=signature.text)
-                    )
-                    continue
-                param = positional[position]
-                position += not param.variadic
-                bound.append((param, at, ANY if n == "*" and not param.variadic else value))
-                continue
-            found = next((p for p in signature.params if p.name == n), None)
-            if found is None:
-                known = [p.name for p in signature.params[1:]]
-                self._report(unknown("MS205", at, f"argument of `{signature.name}`", n, known, help=signature.text))
-            elif any(p is found for p, _, _ in bound):
-                self._report(fault("MS205", at, f"`{n}` of `{signature.name}` is given twice"))
-            else:
-                bound.append((found, at, value))
-        there = {p.name for p, _, _ in bound}
-        missing = [p.name for p in signature.params if isinstance(p.default, Required) and p.name not in there]
-        if missing and not splat:
-            self._report(
-                fault(
-                    "MS205",
-                    name,
-                    f"`{signature.name}` lacks {', '.join(f'`{m}`' for m in missing)}",
-                    help=signature.text,
-                )
-            )
-        return bound
-
-
-def _results(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Static]]) -> Static | tuple[Static, ...]:
-    if not signature.results:
-        return NOTHING
-    if not signature.many:
-        if len(signature.results) > 1:
-            return tuple(of_kind(k) for k in signature.results)
-        only = of_kind(signature.results[0])
-        if signature.name == "choose":
-            values = next((v for p, _, v in bound if p.name == "values"), ANY)
-            return values.element or only
-        if signature.name == "permute":
-            return next((v for p, _, v in bound if p.name == "values"), only)
-        return only
-    factors = next((v for p, _, v in bound if p.kind in (Kind.FACTORS, Kind.SIZES)), ANY)
-    if factors.length is None:
-        return list_of(of_kind(signature.results[-1]))
-    return tuple(of_kind(signature.results[-1]) for _ in range(factors.length))
-
-
-def _tile_length(e: tree.Call, signature: Signature | None) -> int | None:
-    """How many factors a tile has, where `n` is written as a number."""
-    for a in e.args:
-        if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
-            return int(a.value.value)
-    if signature is None or isinstance(e.callee, tree.Member):
-        return None
-    position = next((k for k, p in enumerate(signature.params) if p.name == "n"), None)
-    if position is None or position >= len(e.args) or e.args[position].name is not None:
-        return None
-    at = e.args[position].value
-    return int(at.value) if isinstance(at, tree.Number) else None
-
-
-def _dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
-    living, story, notes = _traced(death, names)
-    into = ", ".join(f"`{n}`" for n in living)
-    fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
-    message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
-    return Diagnostic(
-        "MS211",
-        message,
-        name.span,
-        Severity.ERROR if death.certain else Severity.WARNING,
-        why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here") + story,
-        help=f"use what stands in its place: {into}" if into else None,
-        notes=tuple(Note("consumed here", at) for at in notes),
-        fixes=fixes,
-    )
-
-
-def _traced(death: Death, names: Environment) -> tuple[list[str], str, list[Span]]:
-    """What lives in the place of a dead name, what became of what does not, and where they were consumed."""
-    living: list[str] = []
-    story = ""
-    spans = [death.span]
-    queue = list(death.into)
-    for each in queue:
-        then = names[each].death if each in names else None
-        if then is None:
-            living.append(each)
-            continue
-        story += f"; `{each}`, which came in its place, by `{then.by}`"
-        spans += [then.span] if then.span not in spans else []
-        queue += [n for n in then.into if n not in queue]
-    return living, story, spans
+        return results_of(signature, bound)
 
 
 def _native_value(thing: object) -> Static:
@@ -520,6 +392,3 @@ def _dotted(e: tree.Expr) -> str | None:
             head = _dotted(base)
             return None if head is None else f"{head}.{name.text}"
     return None
-
-
-__all__ = ["BLOCK", "SCOPE", "Expressions", "methods_of", "nearest"]

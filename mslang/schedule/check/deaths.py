@@ -1,0 +1,42 @@
+"""What is said of a name that a primitive has consumed."""
+
+from __future__ import annotations
+
+from mslang.diagnostics import Diagnostic, Fix, Note, Severity, Span
+from mslang.schedule.check.kinds import Death, Environment
+from mslang.syntax import tree
+
+
+def dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
+    """The use of a name that something consumed: by what, and what stands in its place."""
+    living, story, notes = _traced(death, names)
+    into = ", ".join(f"`{n}`" for n in living)
+    fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
+    message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
+    return Diagnostic(
+        "MS211",
+        message,
+        name.span,
+        Severity.ERROR if death.certain else Severity.WARNING,
+        why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here") + story,
+        help=f"use what stands in its place: {into}" if into else None,
+        notes=tuple(Note("consumed here", at) for at in notes),
+        fixes=fixes,
+    )
+
+
+def _traced(death: Death, names: Environment) -> tuple[list[str], str, list[Span]]:
+    """What lives in the place of a dead name, what became of what does not, and where they were consumed."""
+    living: list[str] = []
+    story = ""
+    spans = [death.span]
+    queue = list(death.into)
+    for each in queue:
+        then = names[each].death if each in names else None
+        if then is None:
+            living.append(each)
+            continue
+        story += f"; `{each}`, which came in its place, by `{then.by}`"
+        spans += [then.span] if then.span not in spans else []
+        queue += [n for n in then.into if n not in queue]
+    return living, story, spans
