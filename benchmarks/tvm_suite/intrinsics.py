@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+
 from benchmarks.tvm_suite.reading import NotPortable, Script
+from mslang.diagnostics import MsError
+from mslang.interop import tvmscript
 from mslang.ir.intrin import Intrin
 
 
@@ -36,4 +41,17 @@ class Intrinsics:
         if found is None:
             raise NotPortable(f"an intrinsic of TVM's library: {name}")
         desc, impl = found
+        try:
+            return tvmscript.intrin(name, desc.text, impl.text)
+        except MsError as error:
+            if any(isinstance(x, ast.Attribute) and x.attr == "data" for x in ast.walk(ast.parse(impl.text))):
+                raise NotPortable(f"not read: {error.diagnostic.message}") from error
         return Intrin(name, desc.program, program=impl.program)
+
+    def readable(self) -> list[Intrin]:
+        """Those of which it is known what their calls look like."""
+        found: list[Intrin] = []
+        for name in self.known:
+            with contextlib.suppress(NotPortable):
+                found.append(self.intrin(name))
+        return found

@@ -7,13 +7,14 @@ a file imports becomes the stand-ins of `standins.py`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 
 STOOD_IN = ("tvm", "tvm_ffi", "pytest")
@@ -51,8 +52,10 @@ class Whatever:
 class Script:
     """A function (or a module of one) in TVMScript, with the names that its text may use."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, known: Callable[[], Sequence[Intrin]] = tuple) -> None:
         self.text = text
+        self.known = known
+        """The instructions whose calls may stand in it."""
 
     @cached_property
     def program(self) -> Program:
@@ -62,7 +65,7 @@ class Script:
             NotPortable: it cannot be read.
         """
         try:
-            return tvmscript.parse(self.text)[0]
+            return tvmscript.parse(self.text, intrinsics=self.known())[0]
         except MsError as error:
             raise NotPortable(f"not read: {error.diagnostic.message}") from error
 
@@ -76,7 +79,7 @@ class Script:
     @property
     def blocks(self) -> Mapping[str, str]:
         """What each block is called here, by its name in the text."""
-        found = tvmscript.read(self.text).functions
+        found = tvmscript.read(self.text, intrinsics=self.known()).functions
         return found[0].blocks if found else {}
 
     def __getitem__(self, name: str) -> Script:
@@ -143,10 +146,13 @@ def imported(tree: ast.Module) -> Iterator[str]:
                     yield from (a.asname or a.name.split(".")[0] for a in names)
 
 
-def tests_of(path: Path, stand_in: Callable[[str], Any]) -> Mapping[str, Callable[..., None]]:
+def tests_of(
+    path: Path, stand_in: Callable[[str], Any], known: Callable[[], Sequence[Intrin]] = tuple
+) -> Mapping[str, Callable[..., None]]:
     """The test functions of a file, ready to run with stand-ins for what it imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names: dict[str, Any] = {n: stand_in(n) for n in imported(tree)} | {"Script": Script, "__name__": path.stem}
+    names: dict[str, Any] = {n: stand_in(n) for n in imported(tree)}
+    names |= {"Script": partial(Script, known=known), "__name__": path.stem}
     changed = ast.fix_missing_locations(_Scripts(tree).visit(tree))
     for statement in changed.body:
         try:

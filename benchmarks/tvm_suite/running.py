@@ -70,7 +70,7 @@ def of_file(chosen: tuple[Path, str]) -> list[Finding]:
     path, wanted = chosen
     stand_ins = StandIns(Verdicts())
     found: list[Finding] = []
-    for name, test in tests_of(path, stand_ins.named).items():
+    for name, test in tests_of(path, stand_ins.named, stand_ins.intrinsics.readable).items():
         if wanted in f"{_file(path)}::{name}":
             stand_ins.verdicts = Verdicts()
             found.append(run_test(_file(path), name, test, stand_ins.verdicts))

@@ -15,7 +15,8 @@ from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
 from mslang.schedule.handles import Handle
-from mslang.schedule.schedule import Schedule, Size
+from mslang.schedule.schedule import Schedule
+from mslang.schedule.size import Size
 from mslang.schedule.values import HOLE
 from mslang.transform.outcome import BlockRef, LoopRef
 

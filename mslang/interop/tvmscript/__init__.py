@@ -4,8 +4,8 @@ Neither imports TVM, and the text is read, never run. Both spellings in use are 
 `tirx`); `print` writes the newer one unless it is told otherwise.
 """
 
-from mslang.interop.tvmscript.read import Function, Reading, parse, parse_one, read
+from mslang.interop.tvmscript.read import Function, Reading, intrin, parse, parse_one, read
 from mslang.interop.tvmscript.write import Dialect
 from mslang.interop.tvmscript.write import print_script as print
 
-__all__ = ["Dialect", "Function", "Reading", "parse", "parse_one", "print", "read"]
+__all__ = ["Dialect", "Function", "Reading", "intrin", "parse", "parse_one", "print", "read"]

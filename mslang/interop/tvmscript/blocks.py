@@ -36,6 +36,8 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
     frame = Frame()
     inner = scope.inner()
     body = made.body(inside, inner, frame)
+    if frame.instruction is not None and body != frame.instruction:
+        raise refuse("MS731", s, f"`{text}` does more than its instruction", help="put the instruction into a block")
     whole = Block(
         name,
         tuple(frame.axes),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mslang.interop.tvmscript.calls import call, dotted
 from mslang.interop.tvmscript.names import their_type
+from mslang.interop.tvmscript.patterns import TVM
 from mslang.interop.tvmscript.scope import Array, Reads, Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import (
@@ -23,6 +24,7 @@ from mslang.interop.tvmscript.values import (
 )
 from mslang.ir.arith import simplify
 from mslang.ir.expr import Binary, Const, Expr, Load, Select, Unary
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.region import point, range_between
 
@@ -49,8 +51,10 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
 class Expressions:
     """Reads expressions; `aliases` are the names that stand for TVM's namespace (`T`)."""
 
-    def __init__(self, aliases: frozenset[str]) -> None:
+    def __init__(self, aliases: frozenset[str], intrinsics: Sequence[Intrin] = ()) -> None:
         self.aliases = aliases
+        self.intrinsics = tuple(x for x in intrinsics if TVM in dict(x.texts))
+        """The instructions that are known by their calls."""
 
     def value(self, e: ast.expr, scope: Scope) -> Value:
         """What an expression stands for."""

@@ -32,6 +32,8 @@ class Frame:
         self.allocs: list[Buffer] = []
         self.views: list[View] = []
         self.notes: Annotations = ()
+        self.instruction: tuple[Stmt, ...] | None = None
+        """What the instruction means that the block is, if it is one."""
         self.sizes: dict[str, tuple[AttrValue, ...]] = {}
         self.directions: tuple[AttrValue, ...] | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -16,16 +16,20 @@ from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import SIZES
+from mslang.interop.tvmscript.patterns import TVM, implementation
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
 from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
 from mslang.interop.tvmscript.statements import Statements
 from mslang.interop.tvmscript.values import index
 from mslang.ir.expr import Symbol
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, Param, Program
 from mslang.ir.symbols import symbols_of
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk_expr
 
+ALIGNED = 64
+"""The bytes to which a buffer is aligned there if it says nothing."""
 _DECLARING = frozenset({"match_buffer", "alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
 
 
@@ -43,33 +47,34 @@ class Reading(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def parse(text: str, path: str | None = None) -> tuple[Program, ...]:
+def parse(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) -> tuple[Program, ...]:
     """The programs of a text: every `prim_func` in it, those of classes too.
 
     Args:
         text: a Python text. It is not run; names from outside of a function stand for what their assignments
             plainly say (`N = 128`).
         path: what diagnostics call the text.
+        intrinsics: instructions whose calls may stand in blocks: those with a text for `tvm`, as `intrin` reads them.
 
     Raises:
         MsError: MS730 it is no Python; MS736 there is no program in it; MS731 to MS735 what cannot be brought over.
     """
-    found = read(text, path)
+    found = read(text, path, intrinsics)
     if found.diagnostics:
         raise MsError(*found.diagnostics)
     return tuple(f.program for f in found.functions)
 
 
-def parse_one(text: str, path: str | None = None) -> Program:
+def parse_one(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) -> Program:
     """The only program of a text; as `parse`, and MS736 if there are several."""
-    found = parse(text, path)
+    found = parse(text, path, intrinsics)
     if len(found) != 1:
         names = ", ".join(p.name for p in found)
         raise MsError(Diagnostic("MS736", f"there are {len(found)} programs in the text", why=names, path=path))
     return found[0]
 
 
-def read(text: str, path: str | None = None) -> Reading:
+def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) -> Reading:
     """As `parse`, but what can be read is there beside the diagnostics of what cannot."""
     source = Source(text, path)
     try:
@@ -78,7 +83,7 @@ def read(text: str, path: str | None = None) -> Reading:
         return Reading((), (_no_python(e, source),))
     except (ValueError, MemoryError) as e:
         return Reading((), (Diagnostic("MS730", "this is no Python", why=str(e), path=path),))
-    expressions = Expressions(aliases_of(tree))
+    expressions = Expressions(aliases_of(tree), intrinsics)
     functions: list[Function] = []
     diagnostics: list[Diagnostic] = []
     taken = Names()
@@ -91,6 +96,36 @@ def read(text: str, path: str | None = None) -> Reading:
         why = "a program is a function marked `@T.prim_func`"
         diagnostics.append(Diagnostic("MS736", "there is no program in this text", why=why, path=path))
     return Reading(tuple(functions), tuple(diagnostics))
+
+
+def intrin(name: str, desc: str, impl: str) -> Intrin:
+    """An intrinsic from TVM's pair: a function that says what it does, and one that calls it.
+
+    Args:
+        name: what it is called.
+        desc: the text of the first. It is the intrinsic's meaning, and what runs where the instruction is not.
+        impl: the text of the second. Beside declarations it is one call, in which the names of its buffers stand for
+            the operands.
+
+    Raises:
+        MsError: as `parse`; MS731, the second is more than one call.
+    """
+    meaning = _anywhere(parse_one(desc))
+    source = Source(impl)
+    functions = [f for f in ast.walk(ast.parse(impl)) if isinstance(f, ast.FunctionDef) and is_program(f)]
+    if len(functions) != 1:
+        raise MsError(Diagnostic("MS736", f"there are {len(functions)} programs in the text of the implementation"))
+    try:
+        text = implementation(functions[0], meaning)
+    except Refusal as refusal:
+        raise MsError(source.placed(refusal)) from None
+    return Intrin(name, meaning, program=meaning, texts=((TVM, text),))
+
+
+def _anywhere(desc: Program) -> Program:
+    """A description without the alignment that every buffer has there: a part of one need not have it."""
+    buffers = (replace(q.buffer, align=None if q.buffer.align == ALIGNED else q.buffer.align) for q in desc.params)
+    return replace(desc, params=tuple(replace(q, buffer=b) for q, b in zip(desc.params, buffers, strict=True)))
 
 
 def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
@@ -165,7 +200,8 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
             params.append(Param(buffer))
         elif isinstance(scope.names.get(a.arg), Handle):
             raise refuse("MS731", a, f"`{a.arg}` is a pointer that no `match_buffer` makes a buffer of")
-    program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), frame.notes)
+    carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(frame.notes))
+    program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*frame.notes, *carried))
     used = {s.name for s in symbols_of(program)}
     dynamic = tuple(s for s in made.declared.symbols.values() if s.name in used)
     program = replace(program, dynamic=dynamic)

@@ -11,6 +11,7 @@ from mslang.interop.tvmscript.buffers import Declared, allocation, view
 from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
+from mslang.interop.tvmscript.instructions import instruction
 from mslang.interop.tvmscript.loops import loops
 from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
@@ -45,6 +46,10 @@ class Statements:
         self.names = names
         self.report = report
         self.declared = Declared(names)
+        self.record = ir.Program("", (), ())
+        """Carries what is known of the instructions that were read."""
+        self.columns: set[str] = set()
+        """The fragments that hold their tiles column by column."""
         self.block_names: dict[str, str] = {}
         """What each block is called here, by what it is called there (the first of that name)."""
 
@@ -248,7 +253,7 @@ class Statements:
             case "func_attr":
                 frame.function_attributes(notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope))
             case "evaluate":
-                return self.evaluate(needed(call, bound(call, "value"), "value"), scope)
+                return self.evaluate(needed(call, bound(call, "value"), "value"), scope, frame)
             case "buffer_store":
                 found_args = bound(call, "buffer", "value", "indices", "**")
                 at = needed(call, found_args, "indices")
@@ -259,13 +264,16 @@ class Statements:
             case str() as name if name.startswith("axis."):
                 declare_axes(self, ast.copy_location(ast.Name("v", ast.Store()), call), call, scope, frame)
             case _:
-                return self.evaluate(call, scope)
+                return self.evaluate(call, scope, frame)
         return ()
 
-    def evaluate(self, e: ast.expr, scope: Scope) -> tuple[Stmt, ...] | ir.Let:
+    def evaluate(self, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
         """A call for its effect. What has none is only kept for what it reads."""
         if isinstance(e, ast.Call) and dotted(e.func, self.read.aliases) in _HINTS:
             return ()
+        meaning = instruction(self, e, scope, frame)
+        if meaning is not None:
+            return meaning
         n = self.read.number(e, scope)
         if isinstance(n.expr, Call) and not n.index:
             return (ir.Evaluate(n.expr),)

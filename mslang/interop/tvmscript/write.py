@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -17,6 +18,7 @@ from mslang.interop.tvmscript.names import (
     THEIR_SCOPES,
     their_type,
 )
+from mslang.interop.tvmscript.patterns import TVM
 from mslang.interop.tvmscript.spelling import (
     Identifiers,
     Names,
@@ -29,8 +31,10 @@ from mslang.interop.tvmscript.spelling import (
     text,
     tuple_of,
 )
+from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import TRUE, ZERO, Cast, DynamicRange, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.intrin import PLACEHOLDER, intrin_of, recorded
 from mslang.ir.program import (
     Annotations,
     AttrValue,
@@ -50,7 +54,8 @@ from mslang.ir.program import (
 )
 from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
-from mslang.ir.visit import all_buffers, free_vars, substitute, walk_expr
+from mslang.ir.visit import all_buffers, blocks_of, free_vars, substitute, walk_expr
+from mslang.lower.layout import row_major
 
 Dialect = Literal["tirx", "tir"]
 INDENT = "    "
@@ -134,6 +139,7 @@ class _Writer:
         self.program = program
         self.words = words
         self.identifiers = Identifiers()
+        self.instructions = recorded(program)
         self.loops: dict[str, For] = {}
         """The loops met so far."""
         for s in symbols_of(program):
@@ -294,8 +300,33 @@ class _Writer:
         inside += [self.view(v, names) for v in b.views]
         if b.init is not None:
             inside += ["with T.init():", *_indented(self.body(b.init, names))]
-        inside += self.body(b.body, names)
+        call = self.called(b, names)
+        inside += self.body(b.body, names) if call is None else [f"T.evaluate({call})"]
         return [f"with {self.words.block}({text(b.name)}):", *_indented(inside)]
+
+    def called(self, b: Block, names: Names) -> str | None:
+        """The call that a block is, if it is an instruction that has one there."""
+        known = self.instructions.get(intrin_of(b) or "")
+        if known is None or TVM not in known.texts:
+            return None
+        views = dict(zip((p.name for p in known.params), b.views[len(b.views) - len(known.params) :], strict=True))
+
+        def operand(found: re.Match[str]) -> str:
+            view = views[found[1]]
+            if not found[2]:
+                return names[view.buffer.name]
+            rank = len(view.buffer.shape)
+            return expression(simplify(self.strides(view.source.buffer)[-rank:][int(found[3] or 0)]), names)
+
+        return PLACEHOLDER.sub(operand, known.texts[TVM])
+
+    def strides(self, name: str) -> tuple[Expr, ...]:
+        """The distances of the elements of a buffer along its dimensions; those of a view are those of its source."""
+        b = all_buffers(self.program)[name]
+        source = next((v.source.buffer for x in blocks_of(self.program.body) for v in x.views if v.buffer == b), None)
+        if source is not None:
+            return self.strides(source)[-len(b.shape) :]
+        return b.strides if b.strides is not None else row_major(b.shape)
 
     def axes(self, axes: tuple[Axis, ...], outside: Names, names: Names) -> list[str]:
         """The axes, in one `remap` where each is bound to a loop of its own extent."""
