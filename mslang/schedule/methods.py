@@ -939,7 +939,8 @@ class Methods:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
             - a store whose indices are not an invertible affine map of the axes
             - a block that writes an output of its scope
-            - a result that is read through a view, or outside of blocks
+            - a result that is read through a view, by a block that hides it, or outside of blocks; but predicates may read
+              it if the block reads nothing that its scope writes
             - another block that writes what the block reads after it
 
         Source: TVM compute_inline
@@ -950,7 +951,7 @@ class Methods:
         """Put a block's formula into the block that produces what it reads; block and buffer go.
 
         The producer keeps its name, its loops and its axes, and stores what the block stored. Where the block covers less
-        than the producer, the producer's predicate says so.
+        than the producer, the producer's predicate says so, and its axes end earlier.
 
         Before:
             block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -958,17 +959,19 @@ class Methods:
 
         After:
             # relu.reverse_compute_inline()
-            block add[i: 64, j: 64] {
-                where j < 32
-                B[i, j] = max(A[i, j] + bias[j], 0.0)
+            for i in 64, j in 64 {
+                block add[x: 64 = i, y: 32 = j] {
+                    where y < 32
+                    B[x, y] = max(A[x, y] + bias[y], 0.0)
+                }
             }
 
         Rejects:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
             - a last producer that is so, though it may have an init where it reduces over nothing; that writes an output
-              of its scope, has a predicate, or has another consumer
+              of its scope, has another consumer, or a predicate that leaves out what the block needs
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
-            - a buffer that is read through a view
+            - a buffer that is read through a view, by a block that hides it, or outside of blocks
             - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
             - another block that writes what the block reads after the producer, or reads what it writes before it
             - a producer that would store the same element in iterations that run at the same time
@@ -1439,12 +1442,15 @@ class Methods:
         pad: object | None = None,
         assume_injective: bool = False,
     ) -> None:
-        """Give a buffer that the program allocates another layout: element `[i, j]` becomes `map(i, j)`.
+        """Give a buffer another layout: element `[i, j]` becomes `map(i, j)`.
 
         The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
         map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
         buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
         new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
+
+        A parameter keeps, after `= packed`, the shape that its caller's array has, and the map: the array is packed before
+        the program runs and unpacked after it, outside of what is timed; padding of an input then holds `pad`.
 
         With `assume_injective` it is your word that different elements stay different where that cannot be proved, and
         elements that are added hold anything.
@@ -1461,7 +1467,8 @@ class Methods:
             block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
         Rejects:
-            - a buffer that the block does not touch, that is a parameter, or that is looked at through a view
+            - a buffer that the block does not touch, or that is looked at through a view
+            - a parameter with strides or an offset, or one that is padded already, with another number
             - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
             - a map of which it is not known that it keeps different elements apart
             - a map that adds elements, without `pad` (the message says which elements those are)
@@ -1479,7 +1486,10 @@ class Methods:
         `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is
         such that it changes nothing: zeros for a sum of products, the lowest value for a maximum. The copies are blocks
         `A_pad`, `B_pad` in front of the nest and `C_pad` behind it, with buffers `A_pad_1` and so on; buffers that need no
-        padding are used as they are.
+        padding are used as they are. Other blocks of the nest read what is written where it is now.
+
+        A loop that runs over all values of one axis alone, and of no other block, runs over the iterations added, too.
+        Other axes get the larger domain, and the buffers with them, but no iterations.
 
         Before:
             block mm[i: 6, j: 8 | k: 10] { C[i, j] += A[i, k] * B[k, j] }
@@ -1492,12 +1502,12 @@ class Methods:
 
         Rejects:
             - not one number above 0 for each axis
-            - a block that is neither complete nor a reduction block, does more than one store, or uses a buffer at two
-              indices or for reading and writing
+            - a block that is neither complete nor a reduction block (other writers apart), holds more than stores, divides
+              whole numbers by what is read, or uses a buffer at two indices or for reading and writing
             - an index that is neither an axis nor a number
-            - a block inside another, in a nest with others, or that does not surely run for all values of its axes
-            - an axis to be padded that has no loop of its own, or a predicate
-            - a spatial axis to be padded that does not index what is written
+            - a block inside another; if it is written to a copy, one that does not surely run for all values of its axes
+            - another block of the nest that writes a buffer that is copied, or reads it before it is written there
+            - a spatial axis with iterations added that does not index what is written
             - a reduction in which what is added would count: no fill of the buffers makes it vanish
 
         Source: TVM pad_einsum

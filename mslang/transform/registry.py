@@ -18,7 +18,7 @@ from mslang.transform.primitives.einsum import pad_einsum
 from mslang.transform.primitives.element_types import unsafe_set_dtype
 from mslang.transform.primitives.epilogue import fuse_reduction_epilogue
 from mslang.transform.primitives.fission import fission, merge
-from mslang.transform.primitives.inlining import compute_inline, reverse_compute_inline
+from mslang.transform.primitives.inlining import compute_inline
 from mslang.transform.primitives.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.primitives.layout import transform_layout
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
@@ -28,6 +28,7 @@ from mslang.transform.primitives.partition import loop_partition
 from mslang.transform.primitives.pipelining import pipeline
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.primitives.reindexing import reindex, reindex_cache_read, reindex_cache_write
+from mslang.transform.primitives.reverse_inlining import reverse_compute_inline
 from mslang.transform.primitives.rfactor import rfactor
 from mslang.transform.primitives.rolling import rolling_buffer
 from mslang.transform.primitives.specialize import specialize

@@ -5,32 +5,69 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Expr, Var
+from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import For, Range, Region
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, substitute
 from mslang.transform.analysis.cover import cuts_only_outside, produced_box
 from mslang.transform.analysis.guarded import detect
-from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above, scope_path
+from mslang.transform.analysis.position import bindings, block_at, loop_ranges, loops_above, ranges_above, scope_path
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What a block's predicate says: that its axes keep to their domains (`guards`), and more, of its axes (`kept`)."""
+
+    guards: tuple[Expr, ...]
+    kept: tuple[Expr, ...]
+
+
+def conditions_of(path: Path) -> Conditions | None:
+    """What the predicate of the block at the end of a path says; None if it says more of the loops than can be told of
+    the axes."""
+    block = block_at(path)
+    if cuts_only_outside(path):
+        return Conditions(conjuncts(block.predicate), ())
+    guards: list[Expr] = []
+    kept: list[Expr] = []
+    for c in conjuncts(block.predicate):
+        if cuts_only_outside(with_predicate(path, c)):
+            guards.append(c)
+            continue
+        said = _of_axes(c, path)
+        if said is None:
+            return None
+        kept.append(said)
+    return Conditions(tuple(guards), tuple(kept))
 
 
 def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
     """What the predicate of the block at the end of a path says besides keeping its axes in their domains, in terms of
     its axes alone; None if that cannot be told."""
-    block = block_at(path)
-    own = {a.name for a in block.axes}
-    if cuts_only_outside(path):
-        return ()
-    kept: list[Expr] = []
-    for c in conjuncts(block.predicate):
-        if cuts_only_outside(_with_predicate(path, c)):
-            continue
-        if not free_vars(c) <= own:
-            return None
-        kept.append(c)
-    return tuple(kept)
+    found = conditions_of(path)
+    return None if found is None else found.kept
+
+
+def _of_axes(condition: Expr, path: Path) -> Expr | None:
+    """A condition with an axis for each loop, or each side of a comparison, to which that axis is bound."""
+    axes = block_at(path).axes
+    own = {a.name for a in axes}
+    values: dict[str, Expr] = {
+        a.binding.name: Var(a.name) for a in axes if isinstance(a.binding, Var) and a.binding.name not in own
+    }
+    plain = substitute(condition, values)
+    if isinstance(plain, Binary) and plain.op in COMPARISONS and not free_vars(plain) <= own:
+        inside = bindings(block_at(path))
+        ranges = ranges_above(path)
+
+        def side(e: Expr) -> Expr:
+            bound = substitute(e, inside)
+            return next((Var(n) for n, b in inside.items() if free_vars(e) - own and arith.equal(bound, b, ranges)), e)
+
+        plain = Binary(plain.op, side(plain.left), side(plain.right))
+    return plain if free_vars(plain) <= own else None
 
 
 def domains_of(path: Path) -> dict[str, Range]:
@@ -46,13 +83,12 @@ def domains_of(path: Path) -> dict[str, Range]:
 
 def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
     """Does the block at the end of a path surely run for all values of its axes that its own conditions allow?"""
-    kept = portable_predicate(path)
-    if kept is None:
+    found = conditions_of(path)
+    if found is None:
         return False
     block = block_at(path)
-    guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
     everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block.axes))
-    box = produced_box(_with_predicate(path, guards), everywhere, scope_path(path))
+    box = produced_box(with_predicate(path, conjunction(found.guards)), everywhere, scope_path(path))
     if box is None:
         return False
     wanted = tuple(domains[a.name] for a in block.axes)
@@ -78,5 +114,6 @@ def _variables(several: Sequence[Expr]) -> frozenset[str]:
     return frozenset[str]().union(*(free_vars(e) for e in several))
 
 
-def _with_predicate(path: Path, predicate: Expr) -> Path:
+def with_predicate(path: Path, predicate: Expr) -> Path:
+    """The path with another predicate of the block at its end."""
     return (*path[:-1], replace(block_at(path), predicate=predicate))

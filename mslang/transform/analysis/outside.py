@@ -12,12 +12,21 @@ from mslang.transform.outcome import refuse
 
 
 def require_in_blocks(
-    program: Program, body: tuple[Stmt, ...], primitive: str, *, read: Iterable[str] = (), written: Iterable[str] = ()
+    program: Program,
+    body: tuple[Stmt, ...],
+    primitive: str,
+    *,
+    read: Iterable[str] = (),
+    written: Iterable[str] = (),
+    predicates: bool = True,
 ) -> None:
-    """Nothing outside of the blocks of a scope may load the memory of `read`, or store to that of `written` (MS352)."""
+    """Nothing outside of the blocks of a scope may load the memory of `read`, or store to that of `written` (MS352).
+
+    `predicates`: those of the blocks are outside, too.
+    """
     readers, writers = ({storage_of(program, b) for b in several} for several in (read, written))
     for s in walk(body, into_blocks=False):
-        loaded = {storage_of(program, x.buffer) for e in _outside(s) for x in loads_of(e)} & readers
+        loaded = {storage_of(program, x.buffer) for e in _outside(s, predicates) for x in loads_of(e)} & readers
         stored = {storage_of(program, s.buffer)} & writers if isinstance(s, Store) else set()
         for found, how in ((loaded, "read"), (stored, "written")):
             if found:
@@ -29,6 +38,8 @@ def require_in_blocks(
                 )
 
 
-def _outside(s: Stmt) -> tuple[Expr, ...]:
+def _outside(s: Stmt, predicates: bool) -> tuple[Expr, ...]:
     """The expressions of a statement that are evaluated outside of blocks."""
-    return (*(a.binding for a in s.axes), s.predicate) if isinstance(s, Block) else stmt_exprs(s)
+    if not isinstance(s, Block):
+        return stmt_exprs(s)
+    return (*(a.binding for a in s.axes), *((s.predicate,) if predicates else ()))

@@ -14,11 +14,20 @@ from mslang.ir.visit import Path, all_buffers, loads_of, path_to_block, substitu
 from mslang.transform.analysis.dependence import consumers, producers
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all
 from mslang.transform.analysis.legality import why_not_reduction
-from mslang.transform.analysis.position import axis_ranges, block_at, block_path, loops_above, same_scope
+from mslang.transform.analysis.outside import require_in_blocks
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    block_at,
+    block_path,
+    loops_above,
+    same_scope,
+    scope_body,
+)
 from mslang.transform.analysis.updates import updates_of
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
-from mslang.transform.primitives.inlining import complete_formula, limits, made_for_all, require_covered, require_inner
+from mslang.transform.primitives.inlining import complete_formula, require_covered, require_inner
 from mslang.transform.primitives.kinds import require_kinds
+from mslang.transform.primitives.reverse_inlining import limits, made_for_all
 from mslang.transform.rewriting.formula import at_element, inverse, tidy_value, without_alloc
 from mslang.transform.rewriting.moving import require_final, require_order
 from mslang.transform.rewriting.nest import vanished, without
@@ -87,7 +96,7 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
     read, written = infer_regions(made, all_buffers(program))
     done = put(program, path, replace(made, reads=read, writes=written))
     done = without_alloc(without(done, path_to_block(done, epilogue.name) or ()), after, job.update.buffer)
-    _require_legal(done, block.name)
+    _require_legal(done, block.name, job.update.buffer)
     into = (block,)
     return Outcome(
         done,
@@ -159,7 +168,7 @@ def _job(program: Program, path: Path, after: Path) -> _Job:
             why="the epilogue must be the only reader of the reduction's result",
         )
     require_order(program, after, PRIMITIVE)
-    loads = [x for x in loads_of(formula.value) if x.buffer == update.buffer]
+    loads = [x for e in (formula.value, *formula.indices) for x in loads_of(e) if x.buffer == update.buffer]
     if len(loads) != 1:
         raise refuse(
             "MS371",
@@ -240,8 +249,9 @@ def _require_same(path: Path, after: Path, job: _Job, differences: tuple[Expr, .
         )
 
 
-def _require_legal(done: Program, name: str) -> None:
+def _require_legal(done: Program, name: str, gone: str) -> None:
     path = path_to_block(done, name) or ()
+    require_in_blocks(done, scope_body(done, path), PRIMITIVE, read=(gone,))
     require_order(done, path, PRIMITIVE)
     require_final(done, producers(done, path), loops_above(path), name, PRIMITIVE)
     require_covered(done, path, PRIMITIVE)

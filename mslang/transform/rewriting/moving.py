@@ -135,12 +135,13 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
     return Movable(path, target, kept)
 
 
-def require_order(program: Program, path: Path, primitive: str) -> None:
+def require_order(program: Program, path: Path, primitive: str, predicates: bool = True) -> None:
     """Nobody may write what the block at the end of a path reads after it, or read what it writes before it (MS344),
-    or do either outside of blocks (MS352)."""
+    or do either outside of blocks (MS352); `predicates` says whether those of blocks are meant, too."""
     block, body = block_at(path), scope_body(program, path)
     written = buffers_written(block)
-    require_in_blocks(program, body, primitive, read=written, written=(*buffers_read(block), *written))
+    touched = (*buffers_read(block), *written)
+    require_in_blocks(program, body, primitive, read=written, written=touched, predicates=predicates)
     order = [b.name for b in leaves(*body)]
     here = order.index(block.name)
     for storage in sorted(storages_read(program, block) - storages_written(program, block)):

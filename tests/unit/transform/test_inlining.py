@@ -4,6 +4,7 @@ import pytest
 
 from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.print import print_program
 from mslang.ir.program import Range
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
@@ -11,12 +12,14 @@ from mslang.sema.program import parse_program
 from mslang.transform.analysis.location import Place, legal_locations
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef
+from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.caching import cache_read, cache_write
 from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.inlining import compute_inline, reverse_compute_inline
+from mslang.transform.primitives.inlining import compute_inline
 from mslang.transform.primitives.kinds import parallel
 from mslang.transform.primitives.loops import add_unit_loop, split
+from mslang.transform.primitives.reverse_inlining import reverse_compute_inline
 from mslang.transform.rewriting.formula import at_element, inverse
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes, text
@@ -417,3 +420,132 @@ def test_what_is_read_outside_of_blocks_stays():
             attempt()
     q = accepted(p, cache_read(p, block("fill"), buffer("T")))
     assert regions(q, "fill") == ["T_global_1[0]"]
+
+
+# ------------------------------------------------------------------ what names the buffer that goes
+SCATTERED = """program p(A: f32[8], out O: f32[8]) {{
+    alloc T: i32[8]
+    block t[i: 8] {{ T[i] = i32({made}) }}
+    block u[i: 8] {{ writes O[0..8] O[{stored}] = {value} }}
+}}"""
+
+
+@pytest.mark.parametrize("value", ["A[i]", "A[i] + f32(T[i])"])
+def test_a_consumer_that_stores_where_the_buffer_says(value):
+    p = parse_program(SCATTERED.format(made="7 - i", stored="i64(T[i])", value=value))
+    for primitive, name in ((reverse_compute_inline, "u"), (compute_inline, "t")):
+        q = accepted(p, primitive(p, block(name)))
+        assert "T" not in all_buffers(q)
+        assert len(names(q)) == 1
+
+
+def test_loads_that_differ_between_index_and_value():
+    p = parse_program(SCATTERED.format(made="7 - i", stored="i64(T[7 - i])", value="A[i] + f32(T[i])"))
+    with refused("MS353"):
+        reverse_compute_inline(p, block("u"))
+
+
+PREDICATE = """program p(A: f32[8], inout O: f32[8], inout P: f32[8]) {{
+    alloc S: f32[8]
+    alloc T: f32[8]
+    {before}
+    block t[i: 8] {{ T[i] = {formula} }}
+    block u[i: 8] {{ reads T[i] where {where} O[i] = T[i] }}
+    {after}
+}}"""
+MAKES = "block s[i: 8] { S[i] = A[i] + 1.0 }"
+
+
+@pytest.mark.parametrize("where", ["T[i] < 3.0", "T[7 - i] < 3.0 and i < 5"])
+def test_predicates_may_read_what_is_inlined(where):
+    p = parse_program(PREDICATE.format(before="", formula="A[i] * 2.0", where=where, after=""))
+    q = accepted(p, compute_inline(p, block("t")))
+    assert names(q) == ["u"]
+    assert "T" not in all_buffers(q)
+
+
+def test_a_predicate_alone_may_read_what_is_inlined():
+    after = "block v[i: 8] { where T[i] < 3.0 P[i] = 1.0 }"
+    p = parse_program(PREDICATE.format(before="", formula="A[i] * 2.0", where="i < 4", after=after))
+    q = accepted(p, compute_inline(p, block("t")))
+    assert names(q) == ["u", "v"]
+    assert "where A[i] * 2.0 < 3.0" in print_program(q)
+    with refused("MS352", "outside of blocks"):
+        reverse_compute_inline(p, block("u"))
+
+
+def test_predicates_do_not_read_what_the_scope_writes():
+    p = parse_program(PREDICATE.format(before=MAKES, formula="S[i]", where="T[i] < 3.0", after=""))
+    with refused("MS352", "outside of blocks"):
+        compute_inline(p, block("t"))
+
+
+def test_a_consumer_of_which_the_predicate_reads_the_buffer():
+    p = parse_program(PREDICATE.format(before="", formula="A[i] * 2.0", where="T[i] < 3.0", after=""))
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert names(q) == ["t"]
+    assert "where A[i] * 2.0 < 3.0" in print_program(q)
+    p = parse_program(PREDICATE.format(before="", formula="A[i] * 2.0", where="T[7 - i] < 3.0", after=""))
+    with refused("MS353"):
+        reverse_compute_inline(p, block("u"))
+
+
+@pytest.mark.parametrize("name", ["u", "v"])
+def test_what_a_block_hides_stays(name):
+    p = parse_program("""program p(A: f32[8], out O: f32[8], out P: f32[8]) {
+        alloc T: f32[8]
+        block t[i: 8] { T[i] = A[i] }
+        block u[i: 8] { O[i] = T[i] }
+        block v[i: 8] { P[i] = T[i] }
+    }""")
+    p = unsafe_hide_buffer_access(p, block(name), "read", [BufferRef("T")]).program
+    with refused("MS352", f"`{name}` hides"):
+        compute_inline(p, block("t"))
+    other = "v" if name == "u" else "u"
+    with refused("MS352", f"`{name}` hides"):
+        reverse_compute_inline(p, block(other))
+
+
+# ------------------------------------------------------------------ a producer with a predicate
+GUARDED = """program p(A: f32[9], out O: f32[{n}]) {{
+    alloc T: f32[9]
+    for x in 9 {{
+        block t[i: 9 = x] {{ where {where} T[i] = A[i] * 2.0 }}
+    }}
+    block u[i: {n}] {{ {mine} O[i] = T[{at}] + 1.0 }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("where", "n", "at", "mine"),
+    [
+        ("x < 5", 5, "i", ""),
+        ("i < 5", 4, "i", ""),
+        ("x >= 2", 7, "i + 2", ""),
+        ("x >= 2 and i < 8", 6, "i + 2", ""),
+        ("x % 2 == 0", 9, "i", "where i % 2 == 0"),
+    ],
+)
+def test_a_producer_that_runs_where_it_must(where, n, at, mine):
+    p = parse_program(GUARDED.format(where=where, n=n, at=at, mine=mine).replace("out O", "inout O"))
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert names(q) == ["t"]
+
+
+@pytest.mark.parametrize(("where", "n", "at"), [("x < 5", 6, "i"), ("x >= 2", 7, "i + 1"), ("A[x] < 5.0", 9, "i")])
+def test_a_producer_that_runs_too_little(where, n, at):
+    p = parse_program(GUARDED.format(where=where, n=n, at=at, mine=""))
+    with refused("MS347", "has a predicate"):
+        reverse_compute_inline(p, block("u"))
+
+
+def test_a_slice_can_be_staged_afterwards():
+    p = parse_program("""program p(A: f32[16, 3], out O: f32[12, 3]) {
+        alloc T: f32[16, 3]
+        block t[i: 16, j: 3] { T[i, j] = A[i, j] + 1.0 }
+        block u[i: 12, j: 3] { O[i, j] = T[i, j] }
+    }""")
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert [a.extent for a in block_at(path_to_block(q, "t")).axes] == sizes(12, 3)
+    r = accepted(p, cache_write(q, block("t"), buffer("O"), "local"))
+    assert names(r) == ["t", "O_local"]
