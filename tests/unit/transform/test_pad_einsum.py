@@ -92,10 +92,11 @@ def test_the_padding_given(padding):
     [
         ("block s[i: 6 | k: 8] { C[i] += A[i, k + 1] }", ("neither an axis nor a number",)),
         ("block s[i: 6 | k: 8] { C[i] += A[i, k] * A[0, k] }", ("uses `A` more than once",)),
-        ("block s[i: 6 | k: 8] { C[i] += A[i, k] * f32(k) }", ("the numbers of its axes",)),
-        ("block s[i: 6 | k: 8] { C[i] += A[i, k] / 2.0 }", ("it divides",)),
+        ("block s[i: 6] { C[i] = f32(i64(A[i, 0]) // i64(B[i])) }", ("it divides",)),
         ("block s[i: 6] { C[i] = C[i] + A[i, 0] }", ()),
-        ("block s[i: 6] { C[i] = A[i, 0] B[i] = A[i, 0] }", ("more than one store",)),
+        ("block s[i: 6] { alloc t: f32[1] t[0] = A[i, 0] C[i] = t[0] }", ("buffers of its own",)),
+        ("block s[i: 6] { if A[i, 0] < 1.0 { C[i] = 1.0 } else { C[i] = 2.0 } }", ("holds more than stores",)),
+        ("block s[i: 6] { reads A[i, 0..2] C[i] = A[i, 0] }", ("more than one element",)),
         ("block s[i: 6, j: 6 | k: 8] { C[i] += A[j, k] }", ("spatial axis `j` does not index `C`",)),
     ],
 )
@@ -107,7 +108,14 @@ def test_no_product_of_tensors(body, words):
 
 
 @pytest.mark.parametrize(
-    "update", ["C[i] += A[i, k] * w[i]", "C[i] += A[i, k] + 1.0", "C[i] = max(C[i], w[i] + A[i, k])"]
+    "update",
+    [
+        "C[i] += A[i, k] * w[i]",
+        "C[i] += A[i, k] + 1.0",
+        "C[i] = max(C[i], w[i] + A[i, k])",
+        "C[i] += A[i, k] * f32(k)",
+        "C[i] += A[i, k] / 2.0",
+    ],
 )
 def test_what_would_count(update):
     p = tensors(f"block s[i: 6 | k: 10] {{ {update} }}", "A: f32[6, 10], w: f32[6], out C: f32[6]")
@@ -115,23 +123,104 @@ def test_what_would_count(update):
         pad_einsum(p, block("s"), (1, 4))
 
 
-def test_loops_that_are_not_its_own():
-    with refused("MS372", "no loop of its own"):
-        pad_einsum(split(matmul(6, 5, 10), loop("i"), sizes(2, 3)).program, block("mm"), (4, 1, 1))
-    p = parse_program("""program p(A: f32[6, 10], out D: f32[6]) {
-        alloc C: f32[6]
-        block s[i: 6 | k: 10] { C[i] += A[i, k] }
-        block d[i: 6] { D[i] = C[i] } }""")
-    with refused("MS372", "block `d` is in one nest"):
-        pad_einsum(reverse_compute_at(p, block("d"), loop("i")).program, block("s"), (4, 1))
+@pytest.mark.parametrize(
+    ("params", "body", "padding"),
+    [
+        ("A: f32[6, 8], out C: f32[6]", "block s[i: 6 | k: 8] { C[i] += A[i, k] * f32(k) }", (4, 4)),
+        ("A: f32[6, 8], out C: f32[6]", "block s[i: 6 | k: 8] { C[i] += A[i, k] / 2.0 }", (4, 1)),
+        ("A: i64[6], out C: i64[6]", "block s[i: 6] { C[i] = select(A[i] > 1, A[i] // 3, A[i] + i) }", (4,)),
+        ("A: f32[6, 8], out B: f32[6], out C: f32[6]", "block s[i: 6] { C[i] = A[i, 0] B[i] = 1.0 }", (4,)),
+        ("A: f32[6], out C: f32[8]", "block s[i: 8] { C[i] = select(i < 6, A[i], 0.0) }", (3,)),
+        ("A: f32[6, 7], out C: f32[7, 8]",
+         "block s[i: 7, j: 8] { C[i, j] = select(i < 6 and j < 7, A[i, j], 0.0) }", (3, 1)),
+    ],
+)  # fmt: skip
+def test_spatial_axes_of_any_formula(params, body, padding):
+    p = tensors(body, params)
+    same(p, pad_einsum(p, block("s"), padding).program)
+
+
+def test_a_search_over_rows():
+    p = parse_program("""program p(A: f32[6, 5], out at: i32[6], out best: f32[6]) {
+        block find[i: 6 | k: 5] {
+            init { at[i] = -1 best[i] = -inf }
+            let q = select(best[i] >= A[i, k], at[i], i32(k))
+            let v = select(best[i] >= A[i, k], best[i], A[i, k])
+            at[i] = q
+            best[i] = v } }""")
+    out = pad_einsum(p, block("find"), (4, 1)).program
+    assert [b.name for b in blocks_of(out.body)] == ["A_pad", "find", "at_pad", "best_pad"]
+    same(p, out)
+    with refused("MS372", "not a sum, product, minimum or maximum"):
+        pad_einsum(p, block("find"), (4, 4))
+
+
+def test_axes_without_loops_of_their_own_get_no_iterations():
+    p = split(matmul(6, 5, 10), loop("i"), sizes(2, 3)).program
+    out = pad_einsum(p, block("mm"), (4, 1, 1)).program
+    assert shapes(out)["A_pad_1"] == [8, 10] and shapes(out)["C_pad_1"] == [8, 5]
+    made = path_to_block(out, "mm")
+    assert [int(s.extent.value) for s in made[:-1]] == [2, 3, 5, 10]
+    assert [int(a.extent.value) for a in made[-1].axes] == [8, 5, 10]
+    same(p, out)
+
+
+SUMS = """program p(A: f32[6, 10], out D: f32[6]) {
+    alloc C: f32[6]
+    block s[i: 6 | k: 10] { C[i] += A[i, k] }
+    block d[i: 6] { D[i] = C[i] } }"""
+
+
+def test_what_is_read_in_the_nest_is_the_padded_copy():
+    p = reverse_compute_at(parse_program(SUMS), block("d"), loop("i")).program
+    out = pad_einsum(p, block("s"), (4, 4)).program
+    assert [b.name for b in blocks_of(out.body)] == ["A_pad", "s", "d", "C_pad"]
+    assert path_to_block(out, "d")[-1].reads[0].buffer == "C_pad_1"
+    assert [int(s.extent.value) for s in path_to_block(out, "s")[:-1]] == [6, 12]  # `d` must not run more often
+    same(p, out)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        ("b", "block a[i: 6 = i] { T[i] = A[i] } block b[i: 6 = i] { C[i] = T[i] }", "it writes `T`"),
+        ("a", "block a[i: 6 = i] { C[i] = A[i] } block b[i: 6 = i] { C[i] = A[i] + 1.0 }", "it writes `C`"),
+        ("b", "block a[i: 6 = i] { T[i] = B[i] } block b[i: 6 = i] { B[i] = A[i] }", "it reads `B` before"),
+    ],
+)
+def test_others_of_the_nest(name, body, words):
+    text = "program p(A: f32[6], inout B: f32[6], out C: f32[6]) {{ alloc T: f32[6] for i in 6 {{ {} }} }}"
+    p = parse_program(text.format(body))
+    with refused("MS372", "is in one nest with block", words):
+        pad_einsum(p, block(name), (4,))
+
+
+def test_what_the_copy_would_not_hold():
+    p = parse_program("""program p(A: f32[6], out C: f32[6, 2], out D: f32[6]) {
+        block z[i: 6, j: 2] { C[i, j] = 0.0 }
+        for i in 6 {
+            block a[i: 6 = i] { C[i, 1] = A[i] }
+            block b[i: 6 = i] { D[i] = C[i, 0] } } }""")
+    with refused("MS372", "what the padded copy does not hold"):
+        pad_einsum(p, block("a"), (4,))
+
+
+def test_blocks_in_blocks():
+    p = parse_program("""program p(A: f32[6], out C: f32[6]) {
+        for i in 2 {
+            block o[io: 2 = i] {
+                for j in 3 { block a[i: 6 = io * 3 + j] { C[i] = A[i] } } } } }""")
+    with refused("MS372", "stands inside block `o`"):
+        pad_einsum(p, block("a"), (4,))
 
 
 def test_several_writers():
     p = tensors(
-        "block s[i: 6 | k: 10] { C[i] += A[i, k] } block t[i: 6] { C[i] = 1.0 }", "A: f32[6, 10], out C: f32[6]"
+        "block t[i: 6] { C[i] = 1.0 } block s[i: 4 | k: 10] { init { C[i] = 0.0 } C[i] += A[i, k] }",
+        "A: f32[6, 10], out C: f32[6]",
     )
-    with refused("MS345", "condition 4"):
-        pad_einsum(p, block("s"), (4, 4))
+    same(p, pad_einsum(p, block("s"), (3, 4)).program)
+    same(p, pad_einsum(p, block("t"), (4,)).program)
 
 
 def test_iterations_left_out():
