@@ -39,6 +39,7 @@ from mslang.ir.program import (
     For,
     If,
     Let,
+    Packing,
     Program,
     Region,
     Stmt,
@@ -89,11 +90,19 @@ class _Writer:
         for q in p.params:
             yield q.direction
             yield from _buffer(q.buffer, {})
+            if q.packing is not None:
+                yield self.packing(q.packing)
         for b in p.allocs:
             yield from _buffer(b, {})
         yield f"dynamic {_exprs(p.dynamic, {})}"
         yield _annotations(p.annotations, {})
         yield from self.body(p.body, {})
+
+    def packing(self, packing: Packing) -> str:
+        """How a parameter is packed."""
+        inside = self.bind({}, *packing.params)
+        pad = "anything" if packing.pad is None else _expr(packing.pad, {})
+        return f"packed {_exprs(packing.shape, {})} -> {_exprs(packing.results, inside)} {pad}"
 
     def body(self, body: tuple[Stmt, ...], names: _Names) -> Iterator[str]:
         yield "{"

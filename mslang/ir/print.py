@@ -22,6 +22,7 @@ from mslang.ir.text import (
     domain_text,
     expr_list,
     name_text,
+    param_text,
     print_expr,
     region_text,
     view_text,
@@ -36,7 +37,7 @@ INDENT = "    "
 def print_program(p: Program) -> str:
     """The long form of a program, with a header for its symbols; ends with a newline."""
     sizes = [f"{name_text(s.name)}: {domain_text(s.domain)}" for s in symbols_of(p)]
-    params = [("" if q.direction == "in" else q.direction + " ") + declared(q.buffer) for q in p.params]
+    params = [param_text(q) for q in p.params]
     head = f"program {name_text(p.name)}"
     if sizes:
         head = _listed(head, "[", sizes, "]")

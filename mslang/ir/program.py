@@ -10,6 +10,7 @@ also name the block's own axes.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.ir.expr import TRUE, ZERO, Expr
 
@@ -155,11 +156,30 @@ class Block(Stmt, frozen=True, cache_hash=True):
     annotations: Annotations = ()
 
 
+class Packing(msgspec.Struct, frozen=True, cache_hash=True):
+    """How the elements of a parameter lie in its buffer, where its caller has them in another shape.
+
+    Element `params` of the caller's array of shape `shape` is element `results` of the buffer; all others are padding,
+    which holds `pad` when the program starts (None: anything).
+    """
+
+    shape: tuple[Expr, ...]
+    params: tuple[str, ...]
+    results: tuple[Expr, ...]
+    pad: Expr | None = None
+
+
 class Param(msgspec.Struct, frozen=True, cache_hash=True):
     """A parameter; `direction` is "in", "out" or "inout"."""
 
     buffer: Buffer
     direction: str = "in"
+    packing: Packing | None = None
+
+    @property
+    def given(self) -> Buffer:
+        """The array that the caller has: the buffer itself, unless it is packed."""
+        return self.buffer if self.packing is None else replace(self.buffer, shape=self.packing.shape)
 
 
 class Program(msgspec.Struct, frozen=True, cache_hash=True):

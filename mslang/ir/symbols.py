@@ -14,7 +14,9 @@ def symbols_of(p: Program) -> tuple[Symbol, ...]:
     """One symbol for each name: dynamic sizes first, then in the order of use, but after those in its domain."""
     found: dict[str, Symbol] = {}
     buffers = (*(q.buffer for q in p.params), *p.allocs)
-    for e in (*p.dynamic, *(e for b in buffers for e in buffer_exprs(b)), *annotation_exprs(p.annotations)):
+    packed = (e for q in p.params if q.packing is not None for e in (*q.packing.shape, *q.packing.results))
+    declared = (e for b in buffers for e in buffer_exprs(b))
+    for e in (*p.dynamic, *declared, *packed, *annotation_exprs(p.annotations)):
         _collect(e, found)
     for s in p.body:
         for x in _symbols_in(s):

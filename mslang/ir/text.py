@@ -36,9 +36,12 @@ from mslang.ir.expr import (
     Var,
     dtype_of,
 )
-from mslang.ir.program import Annotations, AttrValue, Buffer, Range, Region, View
+from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, View
 from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
+
+PACKED = "packed"
+"""What says that a parameter lies otherwise than its caller has it."""
 
 KEYWORDS = frozenset(
     {
@@ -257,6 +260,17 @@ def declared(b: Buffer, default_scope: str = "global") -> str:
     arguments = f"({', '.join(extras)})" if extras else ""
     place = "" if b.scope == default_scope and not extras else f" @ {b.scope}{arguments}"
     return f"{name_text(b.name)}: {b.dtype}[{expr_list(b.shape, INDEX)}]{place}"
+
+
+def param_text(q: Param) -> str:
+    """A parameter as it is declared: `out C: f32[4]`, `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2])`."""
+    text = declared(q.buffer) if q.direction == "in" else f"{q.direction} {declared(q.buffer)}"
+    if q.packing is None:
+        return text
+    names = ", ".join(map(name_text, q.packing.params))
+    pad = "" if q.packing.pad is None else f", pad = {print_expr(q.packing.pad, q.buffer.dtype)}"
+    shape, results = expr_list(q.packing.shape, INDEX), expr_list(q.packing.results, INDEX)
+    return f"{text} = {PACKED}([{shape}], fn ({names}) -> [{results}]{pad})"
 
 
 def view_text(v: View, buffers: Mapping[str, Buffer]) -> str:

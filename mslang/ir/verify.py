@@ -15,6 +15,7 @@ from mslang.ir.expr import (
     ZERO,
     Binary,
     Call,
+    Const,
     Domain,
     DynamicRange,
     Load,
@@ -32,6 +33,7 @@ from mslang.ir.program import (
     For,
     If,
     Let,
+    Param,
     Program,
     Range,
     Region,
@@ -75,11 +77,34 @@ def _program(p: Program) -> Found:
     for q in p.params:
         if q.direction not in ("in", "out", "inout"):
             yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
+        yield from _packing(q, here)
     buffers = [*(q.buffer for q in p.params), *p.allocs]
     yield from _buffers(buffers, here)
     yield from _annotations(p.annotations, here)
     inputs = frozenset(q.buffer.name for q in p.params if q.direction == "in")
     yield from _Statements(all_buffers(p), inputs).body(p.body, replace(here, buffers={b.name: b for b in buffers}))
+
+
+def _packing(q: Param, here: Visible) -> Found:
+    """Ranks and types; that no two elements go to one place is seen where arrays are packed."""
+    packing, name = q.packing, q.buffer.name
+    if packing is None:
+        return
+    for e in packing.shape:
+        yield from size(e, here, f"a dimension of what `{name}` is packed from")
+    inside = here.adding(dict.fromkeys(packing.params, INDEX))
+    for e in packing.results:
+        yield from typed(e, INDEX, inside, f"an index of the packing of `{name}`")
+    if (len(packing.params), len(packing.results)) != (len(packing.shape), len(q.buffer.shape)):
+        yield here.fault("MS154", f"the packing of `{name}` takes or gives another number of indices than there are")
+    if len(set(packing.params)) != len(packing.params):
+        yield here.fault("MS150", f"the packing of `{name}` names an index twice")
+    if q.buffer.strides is not None or q.buffer.offset is not None:
+        yield here.fault("MS155", f"`{name}` is packed, and has strides or an offset too")
+    if packing.pad is not None:
+        if not isinstance(packing.pad, Const):
+            yield here.fault("MS155", f"the padding of `{name}` is no number")
+        yield from typed(packing.pad, q.buffer.dtype, here, f"the padding of `{name}`")
 
 
 # ------------------------------------------------------------------ names

@@ -22,6 +22,7 @@ from mslang.ir.program import (
     For,
     If,
     Let,
+    Param,
     Program,
     Range,
     Region,
@@ -192,11 +193,20 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
     raise TypeError(f"not a statement: {s!r}")
 
 
+def map_param(q: Param, f: Callable[[Expr], Expr]) -> Param:
+    """A parameter with the expressions of its buffer and of its packing rebuilt by `f`."""
+    packing = q.packing
+    if packing is not None:
+        shape, results = tuple(map(f, packing.shape)), tuple(map(f, packing.results))
+        packing = replace(packing, shape=shape, results=results)
+    return replace(q, buffer=map_buffer(q.buffer, f), packing=packing)
+
+
 def map_program_exprs(p: Program, f: Callable[[Expr], Expr]) -> Program:
     """A program with every expression in it rebuilt by `f`."""
     return replace(
         p,
-        params=tuple(replace(q, buffer=map_buffer(q.buffer, f)) for q in p.params),
+        params=tuple(map_param(q, f) for q in p.params),
         allocs=tuple(map_buffer(b, f) for b in p.allocs),
         body=tuple(map_stmt_exprs(s, f) for s in p.body),
         annotations=map_annotations(p.annotations, f),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
+from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.signature import Parameter, Signature
 
 if TYPE_CHECKING:
@@ -29,23 +32,78 @@ def numpy_name(dtype: str) -> str:
     return _NUMPY[dtype]
 
 
-def prepare(
-    signature: Signature, given: Sequence[object], named: Mapping[str, object]
-) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
-    """Every parameter's array by name, and the dynamic sizes. Arrays are used in place, never copied.
+class Arguments(msgspec.Struct, frozen=True):
+    """What a kernel is called with: every parameter's array by name, the dynamic sizes, and for each parameter that is
+    packed, and was not given so, the array that stands for it."""
+
+    arrays: dict[str, NDArray[Any]]
+    sizes: dict[str, int]
+    staged: dict[str, Staging]
+
+
+def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> Arguments:
+    """What a call works on. Arrays are used in place, never copied, but those of parameters that are packed.
 
     Raises MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape,
     MS413 a wrong layout, MS414 an output that cannot be written or overlaps another argument.
     """
-    arrays = {name: _as_array(name, x) for name, x in _matched(signature, given, named).items()}
-    sizes = _dynamic_sizes(signature, arrays)
+    matched = _matched(signature, given, named)
+    packed = {name: x for name, x in matched.items() if isinstance(x, Packed)}
+    arrays = {name: x.array if isinstance(x, Packed) else _as_array(name, x) for name, x in matched.items()}
+    shapes = {name: packed[name].shape if name in packed else x.shape for name, x in arrays.items()}
+    sizes = _dynamic_sizes(signature, shapes)
     for p in signature.parameters:
-        shape = tuple(evaluate(e, sizes) for e in p.shape)
+        if p.name in packed and packed[p.name].packing != p.packing:
+            here = f"{p.name} is packed otherwise than {signature.name} takes it"
+            _refuse("MS413", here, help=f'`kernel.pack("{p.name}", array)` of this kernel')
+        shape = tuple(evaluate(e, sizes) for e in (p.shape if p.name in packed else p.given))
         if p.name not in arrays:
             arrays[p.name] = _empty(p, shape)
         _check(p, shape, sizes, arrays[p.name])
     _check_overlaps(signature, arrays)
-    return arrays, sizes
+    staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
+    return Arguments(arrays, sizes, staged)
+
+
+def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:
+    return p.packing is not None and p.name not in packed
+
+
+def _staging(p: Parameter, array: NDArray[Any], sizes: Mapping[str, int]) -> Staging:
+    from mslang.runtime.arrays import empty
+
+    assert p.packing is not None
+    into = tuple(evaluate(e, sizes) for e in p.shape)
+    at = places(p.packing, array.shape, into, sizes)
+    return Staging(array, empty(into, p.dtype), at, padding(p.packing.pad, p.dtype))
+
+
+def pack(p: Parameter, signature: Signature, given: object) -> Packed:
+    """An array in the layout of a parameter: a new one, unless the parameter is not packed at all.
+
+    Raises MsError: MS410 the parameter is not packed; or as `prepare`.
+    """
+    if p.packing is None:
+        _refuse("MS410", f"{p.name} is not packed", help="pass the array as it is")
+    array = _as_array(p.name, given)
+    sizes = _dynamic_sizes(msgspec.structs.replace(signature, dynamic=()), {p.name: array.shape})
+    _check(p, tuple(evaluate(e, sizes) for e in p.given), sizes, array, written=False)
+    staged = _staging(p, array, sizes)
+    staged.put()
+    return Packed(staged.packed, array.shape, p.packing)
+
+
+def padding(pad: Expr | None, dtype: str) -> float:
+    """What padding holds, as an element of a NumPy array."""
+    if not isinstance(pad, Const):
+        return 0
+    if dtype != "bf16":
+        return pad.value
+    import numpy as np
+
+    # Rounded to nearest, ties to even, as conversions of the language do.
+    bits = int(np.float32(pad.value).view(np.uint32))
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF if pad.value == pad.value else 0x7FC0
 
 
 def evaluate(e: Expr, sizes: Mapping[str, int]) -> int:
@@ -110,12 +168,12 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
     return np.from_dlpack(x)
 
 
-def _dynamic_sizes(signature: Signature, arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for p in signature.parameters:
-        if p.name not in arrays:
+        if p.name not in shapes:
             continue
-        for e, actual in zip(p.shape, arrays[p.name].shape, strict=False):
+        for e, actual in zip(p.given, shapes[p.name], strict=False):
             if not isinstance(e, Symbol):
                 continue
             if sizes.setdefault(e.text, actual) != actual:
@@ -146,7 +204,9 @@ def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
     return empty(shape, p.dtype)
 
 
-def _check(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int], x: NDArray[Any]) -> None:
+def _check(
+    p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int], x: NDArray[Any], written: bool = True
+) -> None:
     expected = numpy_name(p.dtype)
     if x.dtype.name not in (expected, "bfloat16" if p.dtype == "bf16" else expected):
         _refuse("MS411", f"{p.name} holds {x.dtype.name}, expected {expected}", help=f"{p.name}.astype({expected!r})")
@@ -163,7 +223,7 @@ def _check(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int], x: ND
         )
     if x.ctypes.data % size:
         _refuse("MS413", f"{p.name} is not aligned to its elements", help=f"{p.name}.copy()")
-    if p.direction != "in" and not x.flags.writeable:
+    if written and p.direction != "in" and not x.flags.writeable:
         _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
 
 

@@ -6,9 +6,10 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, problem
-from mslang.runtime.arguments import prepare
+from mslang.runtime.arguments import Arguments, pack, prepare
 from mslang.runtime.arrays import empty
 from mslang.runtime.linker import Linker, process_linker
+from mslang.runtime.packing import Packed
 from mslang.runtime.signature import FIRST_ARGUMENT, Signature
 from mslang.runtime.timing import Limits, Timing, measure
 
@@ -42,6 +43,9 @@ class LoadedKernel:
     def __call__(self, *arrays: object, **named: object) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
+        Where the schedule gave a parameter another layout, its array is given and returned as the unscheduled program
+        has it, and packed and unpacked here; `pack` does that once for an array that stays as it is (weights).
+
         Returned: the output array, or all of them if there are several.
         """
         bound = self.bind(*arrays, **named)
@@ -50,12 +54,22 @@ class LoadedKernel:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(self, *arrays: object, **named: object) -> Bound:
-        """Check the arguments once, to run many times. Raises MsError MS410 to MS414."""
-        found, sizes = prepare(self.signature, arrays, named)
-        return Bound(self, found, sizes)
+        """Check the arguments once, to run many times. Raises MsError MS410 to MS414, MS420."""
+        return Bound(self, prepare(self.signature, arrays, named))
+
+    def pack(self, name: str, array: object) -> Packed:
+        """An array as the kernel takes it for a parameter of another layout: a copy, to call the kernel with.
+
+        Raises MsError MS410 if there is no such parameter, or it has the layout that its caller has.
+        """
+        for p in self.signature.parameters:
+            if p.name == name:
+                return pack(p, self.signature, array)
+        names = ", ".join(p.name for p in self.signature.parameters)
+        raise MsError(problem("MS410", f"{self.signature.name} has no parameter {name}", help=f"it has {names}"))
 
     def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
-        """How long a run takes, measured inside compiled code."""
+        """How long a run takes, measured inside compiled code; packing and unpacking are not part of it."""
         return self.bind(*arrays, **named).time(limits)
 
     def words(self, arrays: dict[str, NDArray[Any]], sizes: dict[str, int], status: Any) -> list[int]:
@@ -78,18 +92,28 @@ class LoadedKernel:
 
 
 class Bound:
-    """A kernel with its arguments."""
+    """A kernel with its arguments: `arrays` as they were given."""
 
-    def __init__(self, kernel: LoadedKernel, arrays: dict[str, NDArray[Any]], sizes: dict[str, int]) -> None:
+    def __init__(self, kernel: LoadedKernel, arguments: Arguments) -> None:
         self.kernel = kernel
-        self.arrays = arrays
+        self.arrays = arguments.arrays
+        self._staged = arguments.staged
         self._status = (ctypes.c_int64 * 4)()
-        words = kernel.words(arrays, sizes, self._status)
+        worked_on = {**arguments.arrays, **{name: s.packed for name, s in arguments.staged.items()}}
+        words = kernel.words(worked_on, arguments.sizes, self._status)
         self._words = (ctypes.c_int64 * len(words))(*words)
         assert len(words) >= FIRST_ARGUMENT
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
+        for s in self._staged.values():
+            s.put()
+        self._enter(times)
+        for p in self.kernel.signature.parameters:
+            if p.direction != "in" and p.name in self._staged:
+                self._staged[p.name].take()
+
+    def _enter(self, times: int) -> None:
         self.kernel.enter(self._words, times)
         code, dimension, index, extent = self._status
         if code:
@@ -104,5 +128,7 @@ class Bound:
             )
 
     def time(self, limits: Limits | None = None) -> Timing:
-        """How long a run takes."""
-        return measure(self.run, limits or Limits())
+        """How long a run takes: of the kernel alone, on arrays that are packed already."""
+        for s in self._staged.values():
+            s.put()
+        return measure(self._enter, limits or Limits())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mslang.ir.expr import Expr, Symbol
+from mslang.ir.program import Packing
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
@@ -32,6 +33,12 @@ class Parameter(msgspec.Struct, frozen=True):
     shape: tuple[Expr, ...]
     direction: str
     strides: tuple[Expr, ...] | None = None
+    packing: Packing | None = None
+
+    @property
+    def given(self) -> tuple[Expr, ...]:
+        """The shape that the caller's array has: another one than `shape` if it is packed."""
+        return self.shape if self.packing is None else self.packing.shape
 
 
 class Signature(msgspec.Struct, frozen=True):

@@ -205,7 +205,8 @@ class Methods:
         """Make one nest of several that stand side by side: its body is theirs, in their order.
 
         The loops and those around them, up to the statement that holds all the nests, are joined pair by pair; the new
-        ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones.
+        ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones. The nest
+        stands where the first stood, or else, if something between must come before it, where the last did.
 
         Before:
             for i in 0..64 {
@@ -229,8 +230,8 @@ class Methods:
             - loops whose ranges are not provably equal
             - statements under the loops that stand in no block
             - an iteration that would come before one that it builds on: it may touch what a later iteration of an earlier
-              nest touches, where one of them writes it
-            - something between the nests that touches what a later one touches, where one of them writes it
+              nest touches, where one of them writes it, and not both only add to it (or take the maximum, …)
+            - things between the nests that must come neither all after them nor all before
 
         Source: TVM merge
         """
@@ -1389,7 +1390,8 @@ class Methods:
         """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
 
         The loop is the outermost one whose iterations overlap in what they need of the buffer: along one dimension
-        iteration `i` needs `i * s .. i * s + n`, with `n > s`. The dimension becomes `n` elements used in turn: each index
+        iteration `i` needs `i * s .. i * s + n`, with `n > s`; or `i * s // d .. i * s // d + n`, of which it gets on by `s
+        / d` or a little more. The dimension becomes `n` elements used in turn: each index
         `x` becomes `x % n`. The block runs only for elements that are new in the iteration, all of them in the first; so it
         does along every other dimension in which iterations of another loop overlap. The axes concerned become opaque:
         their order means something now.
@@ -1422,7 +1424,8 @@ class Methods:
         Rejects:
             - a block that does not write the buffer, or that writes an output of its scope
             - a buffer that is read before it is written, has other writers, or is used outside of blocks, through a view,
-              or by no block; a block that holds other blocks
+              by a block that hides it, or by no block
+            - a block that holds other blocks, of which an axis is called like one of the loops
             - a block and readers that stand in no loop together
             - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
               that are the same in all iterations

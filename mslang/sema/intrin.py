@@ -166,6 +166,9 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
                         help="as in `on cpu(avx512vnni)` and `on cuda(sm >= 70)`",
                     )
                 )
+    for p in item.params:
+        if p.default is not None:
+            found.append(fault("MS110", p.default, "an operand of an intrinsic is taken as it lies"))
     params = {p.name.text: p for p in item.params}
     for impl in item.impls:
         if impl.text is None:

@@ -16,6 +16,7 @@ from mslang.sema.declare import Declarations
 from mslang.sema.elaborate import Elaborator, Part
 from mslang.sema.lint import lint
 from mslang.sema.module import Found, Module
+from mslang.sema.packing import packing
 from mslang.sema.refer import dotted_names, nodes
 from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
@@ -76,11 +77,16 @@ def _build(
     scope, dynamic = _sizes(item, sizes, consts, made, open_sizes)
     params: list[Param] = []
     for p in item.params:
-        if p.default is not None:
-            made.diagnostics.append(fault("MS110", p.default, "a parameter of a program has no default"))
+        outer = scope
         scope, buffer = made.declared.buffer(p.name, p.type, scope, p.direction)
-        if buffer is not None:
-            params.append(Param(buffer, p.direction))
+        if buffer is None:
+            continue
+        try:
+            packed = None if p.default is None else packing(p.default, buffer, outer)
+        except MsError as e:
+            made.declared.report(e)
+            continue
+        params.append(Param(buffer, p.direction, packed))
     part = Part()
     body = made.statements(item.body.statements, scope, part)
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)

@@ -32,7 +32,7 @@ def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Progra
             small = instantiate(module, name, cut | _chosen(small, bound)) if small.dynamic else small
         except MsError:
             continue
-        if all(isinstance(x, Const) and x.value > 0 for p in small.params for x in p.buffer.shape):
+        if all(isinstance(x, Const) and x.value > 0 for p in small.params for x in p.given.shape):
             return small
     return None
 

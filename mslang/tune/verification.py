@@ -65,7 +65,7 @@ def tolerance(program: Program, buffer: Buffer) -> float:
 
 
 def _float_buffers(program: Program) -> list[Buffer]:
-    return [p.buffer for p in program.params if p.buffer.dtype in _EPSILON] + [
+    return [p.given for p in program.params if p.buffer.dtype in _EPSILON] + [
         b for b in program.allocs if b.dtype in _EPSILON
     ]
 
@@ -97,7 +97,7 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
     for position, param in enumerate(program.params):
         if param.direction == "out":
             continue
-        buffer, own = param.buffer, seed * 1_000_003 + position
+        buffer, own = param.given, seed * 1_000_003 + position
         make = sparse_integers if kind == SPARSE else _dense
         arrays[buffer.name] = make(shape_of(buffer), buffer.dtype, own)
     return arrays
@@ -132,7 +132,7 @@ def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays
 
     arrays: Arrays = {}
     for param in program.params:
-        buffer = param.buffer
+        buffer = param.given
         if param.direction == "in":
             arrays[buffer.name] = inputs[buffer.name]
             continue
@@ -163,7 +163,7 @@ def compare(
     for param in program.params:
         if param.direction == "in":
             continue
-        name, buffer = param.buffer.name, param.buffer
+        name, buffer = param.buffer.name, param.given
         want, got = np.asarray(expected[name]), np.asarray(actual[name])
         floating = is_float(buffer.dtype)
         if not floating or exact:

@@ -51,13 +51,13 @@ def index_map(rng: random.Random, extents: list[Expr], groups: list[str] | None 
 
 
 def _touched(m: Steps, p: Program) -> tuple[str, str] | None:
-    """A block and an allocated buffer that it touches."""
+    """A block and a buffer that it touches: mostly one that is allocated."""
     own = {b.name for b in p.allocs} | {a.name for b in blocks_of(p.body) for a in b.allocs}
     found = [
         (b.name, name)
         for b in blocks_of(p.body)
         for name in dict.fromkeys((*buffers_read(b), *buffers_written(b)))
-        if name in own or m.rng.random() < 0.02
+        if name in own or m.rng.random() < 0.2
     ]
     return m.rng.choice(found) if found else None
 

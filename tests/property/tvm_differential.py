@@ -246,10 +246,19 @@ def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng:
     return None
 
 
+def _packed_as(here: Program, theirs: Program) -> Program:
+    """What TVM made, taking what the caller of the one made here has: TVM's own takes packed arrays."""
+    params = tuple(
+        msgspec.structs.replace(q, packing=p.packing if p.buffer.shape == q.buffer.shape else None)
+        for p, q in zip(here.params, theirs.params, strict=True)
+    )
+    return msgspec.structs.replace(theirs, params=params)
+
+
 def _broken(before: Program, text: str, number: int) -> bool:
     """Does what TVM alone made give another result, or race, or read what nobody wrote?"""
     try:
-        other = tvmscript.parse_one(text)
+        other = _packed_as(before, tvmscript.parse_one(text))
     except MsError:
         return False
     arrays = sparse_inputs(before, number)
@@ -259,7 +268,7 @@ def _broken(before: Program, text: str, number: int) -> bool:
 def _meaning(before: Program, mine: Program, text: str, case: Case, tally: Tally, rng: random.Random) -> Program:
     """Interpret what each made beside the program before; gives the one to go on from."""
     try:
-        other = tvmscript.parse_one(text)
+        other = _packed_as(mine, tvmscript.parse_one(text))
     except MsError:
         tally.unread[case.op] += 1
         return mine
@@ -295,7 +304,7 @@ def _differs(
     except (MsError, IndexError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
     for name in want.keys() - got.keys():
-        got[name] = arrays[name]  # What is never written stays as it was.
+        got[name] = arrays.get(name, np.zeros_like(want[name]))  # What is never written stays as it was.
     return "" if outputs_equal(dict(want), got) else difference(want, got)
 
 

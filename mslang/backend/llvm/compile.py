@@ -48,7 +48,7 @@ def compile(kernel: Kernel, target: Target, checked: bool = False) -> Executable
     signature = Signature(
         kernel.name,
         tuple(
-            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides)
+            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing)
             for p in kernel.params
         ),
         kernel.dynamic,

@@ -16,9 +16,10 @@ from mslang.backend.reference.faults import Checker, Fault
 from mslang.backend.reference.generate import Source, generate, known
 from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
 from mslang.diagnostics import MsError, Note, problem
-from mslang.ir.expr import DynamicRange, Expr, Symbol
-from mslang.ir.program import Buffer, Program
+from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
+from mslang.ir.program import Buffer, Packing, Param, Program
 from mslang.ir.visit import map_program_exprs
+from mslang.runtime.packing import places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,14 +55,15 @@ def run(
         sizes: values of dynamic sizes, and of sampled decisions (a sequence for a tile).
 
     Returns:
-        The `out` and `inout` parameters. An element that nothing wrote is NaN, or an integer of bytes 0xA5.
+        The `out` and `inout` parameters; one that is packed is given and returned as its caller has it.
+        An element that nothing wrote is NaN, or an integer of bytes 0xA5.
 
     Raises:
         MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), the arguments do
             not fit (MS487), or the program has what the interpreter cannot run (MS488).
     """
     concrete = _with_sizes(program, sizes)
-    lists = {q.buffer.name: _taken(q.buffer, q.direction, arrays, check) for q in concrete.params}
+    lists = {q.buffer.name: _taken(q, arrays, check) for q in concrete.params}
     compiled = _compiled(_Same(concrete), check)
     checker = Checker(compiled.source.sites)
     namespace: dict[str, Any] = {**NAMESPACE, "product": product}
@@ -74,7 +76,7 @@ def run(
     except (ZeroDivisionError, Undefined) as error:
         what = "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
         raise _explained(Fault("MS486", what, None), error.__traceback__, compiled.source) from None
-    return {q.buffer.name: _given(q.buffer, lists[q.buffer.name]) for q in concrete.params if q.direction != "in"}
+    return {q.buffer.name: _given(q, lists[q.buffer.name]) for q in concrete.params if q.direction != "in"}
 
 
 class _Same:
@@ -171,11 +173,34 @@ NUMPY_TYPES = MappingProxyType(
 """The NumPy type of arrays of each element type; NumPy has no bfloat16, so `f32` arrays stand for it."""
 
 
-def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array], check: bool) -> list[Any]:
-    """The elements of an argument, or nothing yet for an `out` parameter."""
-    shape = tuple(known(n) for n in b.shape)
-    if direction == "out":
-        return [None if check else poison(b.dtype)] * prod(shape)
+def _taken(q: Param, arrays: Mapping[str, Array], check: bool) -> list[Any]:
+    """The elements of an argument as they lie in the buffer, or nothing yet for an `out` parameter."""
+    b = q.given
+    nothing = None if check else poison(b.dtype)
+    if q.direction == "out":
+        return [nothing] * prod(_shape(q.buffer))
+    given = _elements(b, arrays)
+    if q.packing is None:
+        return given
+    pad = q.packing.pad
+    padding = nothing if not isinstance(pad, Const) else bf16(pad.value) if b.dtype == "bf16" else pad.value
+    packed = [padding] * prod(_shape(q.buffer))
+    for place, x in zip(_places(q, q.packing), given, strict=True):
+        packed[place] = x
+    return packed
+
+
+def _shape(b: Buffer) -> tuple[int, ...]:
+    return tuple(known(n) for n in b.shape)
+
+
+def _places(q: Param, packing: Packing) -> list[int]:
+    found: list[int] = places(packing, _shape(q.given), _shape(q.buffer), {}).tolist()
+    return found
+
+
+def _elements(b: Buffer, arrays: Mapping[str, Array]) -> list[Any]:
+    shape = _shape(b)
     array = arrays.get(b.name)
     if array is None:
         raise MsError(problem("MS487", f"there is no array for the parameter `{b.name}`"))
@@ -200,9 +225,12 @@ def _taken(b: Buffer, direction: str, arrays: Mapping[str, Array], check: bool) 
     return [bf16(x) for x in values] if b.dtype == "bf16" else values
 
 
-def _given(b: Buffer, values: list[Any]) -> Array:
+def _given(q: Param, values: list[Any]) -> Array:
     import numpy as np
 
+    b = q.given
+    if q.packing is not None:
+        values = [values[k] for k in _places(q, q.packing)]
     dtype = np.dtype(NUMPY_TYPES[b.dtype])
     nothing = poison(b.dtype)
     filled = [nothing if x is None else x for x in values]

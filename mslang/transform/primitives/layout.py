@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.expr import Expr
+from mslang.ir import arith
+from mslang.ir.expr import ZERO, Const, Expr, Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
-from mslang.ir.program import Block, Buffer, Program, Stmt, Store
-from mslang.ir.visit import all_buffers, blocks_of, fresh, path_to_block
+from mslang.ir.program import Block, Buffer, Packing, Param, Program, Range, Stmt, Store
+from mslang.ir.visit import all_buffers, blocks_of, fresh, path_to_block, walk_expr
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.index_maps import Image, hull, image, why_not_fitting
 from mslang.transform.analysis.outside import require_in_blocks
@@ -31,12 +33,15 @@ def transform_layout(
     pad: object = None,
     assume_injective: bool = False,
 ) -> Outcome:
-    """Give a buffer that the program allocates another layout: element `[i, j]` becomes `map(i, j)`.
+    """Give a buffer another layout: element `[i, j]` becomes `map(i, j)`.
 
     The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
     map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
     buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
     new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
+
+    A parameter keeps, after `= packed`, the shape that its caller's array has, and the map: the array is packed before
+    the program runs and unpacked after it, outside of what is timed; padding of an input then holds `pad`.
 
     With `assume_injective` it is your word that different elements stay different where that cannot be proved, and
     elements that are added hold anything.
@@ -53,7 +58,8 @@ def transform_layout(
         block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
     Rejects:
-        - a buffer that the block does not touch, that is a parameter, or that is looked at through a view
+        - a buffer that the block does not touch, or that is looked at through a view
+        - a parameter with strides or an offset, or one that is padded already, with another number
         - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
         - a map of which it is not known that it keeps different elements apart
         - a map that adds elements, without `pad` (the message says which elements those are)
@@ -73,7 +79,7 @@ def transform_layout(
         if adds and not assume_injective:
             assert found is not None
             _refuse_padding(map, old, found)
-        return Outcome(_relaid(program, old, new, map))
+        return Outcome(_relaid(program, old, new, map, Padding(found is None or adds, None)))
     value = literal(pad, old.dtype, _PRIMITIVE)
     if found is None:
         raise refuse(
@@ -83,7 +89,7 @@ def transform_layout(
             why="`pad` fills what comes from no old element, and that takes the inverse of the map",
             help="leave out `pad`, or use a map of //, % and sums of its parameters",
         )
-    moved = _relaid(program, old, new, map)
+    moved = _relaid(program, old, new, map, Padding(adds, value))
     if not adds:
         return Outcome(moved)
     home = _scope_of(program, old.name)
@@ -108,12 +114,13 @@ def _require_own(program: Program, block: Block, buffer: Buffer) -> None:
             f"block `{block.name}` does not touch `{buffer.name}`",
             help=f"it touches {', '.join(f'`{b}`' for b in dict.fromkeys(touched)) or 'nothing'}",
         )
-    if any(q.buffer.name == buffer.name for q in program.params):
+    is_parameter = any(q.buffer.name == buffer.name for q in program.params)
+    if is_parameter and (buffer.strides is not None or buffer.offset is not None):
         raise refuse(
             "MS385",
             _PRIMITIVE,
-            f"`{buffer.name}` is a parameter",
-            why="its layout is the caller's, and a result is compared with that of the program as it was",
+            f"`{buffer.name}` is a parameter with strides or an offset",
+            why="its caller's array would have to be packed from where it lies",
             help="`cache_read` or `cache_write` it first, and give the copy the layout",
         )
     for b in blocks_of(program.body):
@@ -166,7 +173,51 @@ def _refuse_padding(index_map: IndexMap, buffer: Buffer, found: Image) -> None:
     )
 
 
-def _relaid(program: Program, old: Buffer, new: Buffer, index_map: IndexMap) -> Program:
+class Padding(msgspec.Struct, frozen=True):
+    """Whether a map may add elements, and what they hold (None: anything)."""
+
+    adds: bool
+    value: Const | None
+
+
+def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Param:
+    """A parameter in its new layout, which says how its caller's array is packed."""
+    given, before = q.given.shape, q.packing
+    sizes = {x.name for e in (*index_map.results, *given) for x in walk_expr(e) if isinstance(x, Symbol)}
+    params: tuple[str, ...] = ()
+    for p in index_map.params if before is None else before.params:
+        params = (*params, fresh(p, sizes | set(params)))
+    own = tuple(Var(p) for p in params)
+    found = index_map.at(own if before is None else IndexMap(before.params, before.results).at(own))
+    ranges = {p: Range(ZERO, n) for p, n in zip(params, given, strict=True)}
+    results = tuple(arith.simplify(e, ranges) for e in found)
+    pad: Expr | None = padding.value if padding.adds else None
+    if before is not None and not _onto(before, q.buffer):
+        if before.pad is not None and pad is not None and before.pad != pad:
+            both = f"{print_expr(before.pad, new.dtype)} already, and would be with {print_expr(pad, new.dtype)} too"
+            raise refuse(
+                "MS385",
+                _PRIMITIVE,
+                f"`{new.name}` is padded with {both}",
+                why="a parameter is packed at once, with one padding",
+                help="use the same `pad`, or both maps in one",
+            )
+        pad = before.pad if pad is None else pad
+    if results == own and _same_shape(given, new.shape):
+        return Param(new, q.direction)
+    return Param(new, q.direction, Packing(given, params, results, pad))
+
+
+def _onto(packing: Packing, buffer: Buffer) -> bool:
+    """Whether a packing leaves no padding: there are as many elements as places."""
+    return arith.equal(arith.size_product(packing.shape), arith.size_product(buffer.shape))
+
+
+def _same_shape(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    return len(a) == len(b) and all(arith.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _relaid(program: Program, old: Buffer, new: Buffer, index_map: IndexMap, padding: Padding) -> Program:
     buffers = all_buffers(program) | {new.name: new}
     moved = Relayout(_PRIMITIVE, old.name, index_map, buffers, frozenset(taken_names(program))).program(program)
 
@@ -179,7 +230,9 @@ def _relaid(program: Program, old: Buffer, new: Buffer, index_map: IndexMap) -> 
             return inner
         return without_alignment(replace(inner, allocs=tuple(map(allocated, inner.allocs))), old.name)
 
-    return replace(moved, allocs=tuple(map(allocated, moved.allocs)), body=tuple(visit(s) for s in moved.body))
+    params = tuple(_packed(q, new, index_map, padding) if q.buffer.name == old.name else q for q in moved.params)
+    allocs = tuple(map(allocated, moved.allocs))
+    return replace(moved, params=params, allocs=allocs, body=tuple(visit(s) for s in moved.body))
 
 
 def _scope_of(program: Program, buffer: str) -> tuple[Stmt, ...]:

@@ -192,8 +192,6 @@ def test_reads_of_several_elements_are_told_anew() -> None:
     ("target", "f", "named", "code", "words"),
     [
         (("b", "A"), TILED, {}, "MS385", ["does not touch", "`T`"]),
-        (("a", "A"), TILED, {}, "MS385", ["parameter", "cache_read"]),
-        (("b", "B"), TILED, {}, "MS385", ["parameter", "cache_write"]),
         (("a", "T"), fn(lambda i: [i]), {}, "MS383", ["1 indices, not 2"]),
         (("a", "T"), fn(lambda i, j: [i + j]), {}, "MS384", ["apart", "assume_injective"]),
         (("a", "T"), fn(lambda i, j: [i // 3, j, i % 3]), {}, "MS386", ["[6, 8, 3]", "v0 * 3 + v2 >= 16", "pad"]),

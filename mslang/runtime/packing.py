@@ -1,0 +1,121 @@
+"""Parameters that lie otherwise than their callers have them: where the elements go, there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.expr import Binary, Const, Expr, Symbol, Var
+from mslang.ir.program import Packing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Places = NDArray[np.int64]
+
+
+class Packed:
+    """An array in the layout in which a kernel takes a parameter: what `kernel.pack` makes, and the kernel takes as it
+    is. `shape` is that of the array it was made from."""
+
+    def __init__(self, array: NDArray[Any], shape: tuple[int, ...], packing: Packing) -> None:
+        self.array = array
+        self.shape = shape
+        self.packing = packing
+
+
+def places(packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], sizes: Mapping[str, int]) -> Places:
+    """Where each element of an array of a shape goes, both counted in row-major order.
+
+    Args:
+        packing: the map.
+        shape: the shape of the caller's array.
+        into: the shape of the buffer.
+        sizes: values of what the map names beside its parameters.
+
+    Raises:
+        MsError: MS420, two elements would go to one place, or one outside of the buffer.
+    """
+    return _places(packing, shape, into, tuple(sorted(sizes.items())))
+
+
+@lru_cache(maxsize=16)
+def _places(
+    packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], sizes: tuple[tuple[str, int], ...]
+) -> Places:
+    import numpy as np
+
+    grid = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in shape), indexing="ij", sparse=True)
+    names: dict[str, Any] = {**dict(sizes), **dict(zip(packing.params, grid, strict=True))}
+    flat: Any = np.zeros(shape, np.int64)
+    for e, n in zip(packing.results, into, strict=True):
+        index = _value(e, names)
+        if prod(shape) and not (np.min(index) >= 0 and np.max(index) < n):
+            raise _unfit("an element would be packed outside of the buffer", packing, shape, into)
+        flat = flat * n + index
+    flat = np.ascontiguousarray(np.broadcast_to(flat, shape)).reshape(-1)
+    if flat.size and np.bincount(flat, minlength=1).max() > 1:
+        raise _unfit("two elements would be packed into one place", packing, shape, into)
+    flat.flags.writeable = False
+    found: Places = flat
+    return found
+
+
+def _unfit(message: str, packing: Packing, shape: tuple[int, ...], into: tuple[int, ...]) -> MsError:
+    why = f"{list(shape)} is packed as {list(into)} by a map of {', '.join(packing.params)}"
+    return MsError(problem("MS420", message, why=why))
+
+
+def _value(e: Expr, names: Mapping[str, Any]) -> Any:
+    """An index over whole arrays of indices."""
+    import numpy as np
+
+    match e:
+        case Const(value=v):
+            return int(v)
+        case Var(name=n) if n in names:
+            return names[n]
+        case Symbol(text=n) if n in names:
+            return names[n]
+        case Binary(op=op, left=left, right=right):
+            a, b = _value(left, names), _value(right, names)
+            match op:
+                case "+":
+                    return a + b
+                case "-":
+                    return a - b
+                case "*":
+                    return a * b
+                case "//":
+                    return a // b
+                case "%":
+                    return a % b
+                case "min":
+                    return np.minimum(a, b)
+                case "max":
+                    return np.maximum(a, b)
+    raise MsError(problem("MS420", "the map of a packing has what cannot be computed where arrays are packed"))
+
+
+class Staging(msgspec.Struct, frozen=True):
+    """A caller's array beside the packed one that the kernel works on."""
+
+    given: Any
+    packed: Any
+    at: Any
+    pad: float
+
+    def put(self) -> None:
+        """Pack: the caller's elements go to their places."""
+        self.packed[...] = self.pad
+        self.packed.reshape(-1)[self.at] = self.given.reshape(-1)
+
+    def take(self) -> None:
+        """Unpack: the elements go back; padding is dropped."""
+        self.given[...] = self.packed.reshape(-1)[self.at].reshape(self.given.shape)
