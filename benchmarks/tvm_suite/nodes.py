@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.tvm_suite.reading import NotPortable, Whatever
-from mslang.ir.expr import Const, Expr
+from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.program import Program
 from mslang.schedule.size import Size
 
@@ -30,6 +30,28 @@ def parameters(program: Program) -> list[object]:
 
 def _size(n: Expr) -> object:
     return int(n.value) if isinstance(n, Const) else Size(n)
+
+
+class Outside(Whatever):
+    """A buffer that a test makes up."""
+
+    def __init__(self, shape: object, dtype: object, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, key: object) -> Whatever:
+        return Size(Load(self.name, (Const(0),), "i32"))  # type: ignore[return-value]
+
+
+class Reference(Whatever):
+    """TVM's reference to a statement of one schedule."""
+
+    def __init__(self, stmt: Node, schedule: object) -> None:
+        self.stmt = stmt
+        self.schedule = schedule
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same reference."""
+        return isinstance(other, Reference) and self.stmt == other.stmt and self.schedule is other.schedule
 
 
 class Node(Whatever):

@@ -56,18 +56,33 @@ class Script:
         self.text = text
         self.known = known
         """The instructions whose calls may stand in it."""
+        self.chosen = ""
+        """The program that is worked on, where there are several."""
 
     @cached_property
+    def programs(self) -> Mapping[str, Program]:
+        """The programs, by their names.
+
+        Raises:
+            NotPortable: one cannot be read.
+        """
+        try:
+            return {p.name: p for p in tvmscript.parse(self.text, intrinsics=self.known())}
+        except MsError as error:
+            raise NotPortable(f"not read: {error.diagnostic.message}") from error
+
+    @property
     def program(self) -> Program:
-        """The program.
+        """The program: that which was chosen, `main`, or the only one.
 
         Raises:
             NotPortable: it cannot be read.
+            MsError: there are several, and none is `main`.
         """
-        try:
-            return tvmscript.parse(self.text, intrinsics=self.known())[0]
-        except MsError as error:
-            raise NotPortable(f"not read: {error.diagnostic.message}") from error
+        chosen = self.chosen or "main"
+        if chosen in self.programs:
+            return self.programs[chosen]
+        return tvmscript.parse_one(self.text, intrinsics=self.known())
 
     @property
     def params(self) -> list[Any]:

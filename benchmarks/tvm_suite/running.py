@@ -20,6 +20,7 @@ from benchmarks.tvm_suite.standins import Parameter, StandIns
 from mslang.diagnostics import MsError
 
 FOLDER = Path("tests") / "python" / "s_tir" / "schedule"
+LIBRARY = Path("python") / "tvm" / "s_tir" / "tensor_intrin"
 PREFIX = "test_tir_schedule_"
 SECONDS = 120
 INTERNAL = ("analysis", "state", "state_cached_flags", "block_scope", "instruction")
@@ -68,7 +69,7 @@ def _file(path: Path) -> str:
 def of_file(chosen: tuple[Path, str]) -> list[Finding]:
     """What came of the tests of one file."""
     path, wanted = chosen
-    stand_ins = StandIns(Verdicts())
+    stand_ins = StandIns(Verdicts(), path.parents[len(FOLDER.parts)] / LIBRARY)
     found: list[Finding] = []
     for name, test in tests_of(path, stand_ins.named, stand_ins.intrinsics.readable).items():
         if wanted in f"{_file(path)}::{name}":

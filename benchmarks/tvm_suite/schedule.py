@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from benchmarks.tvm_suite.intrinsics import Intrinsics
-from benchmarks.tvm_suite.nodes import Node, parameters
+from benchmarks.tvm_suite.nodes import Node, Reference, parameters
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from mslang.ir.expr import ONE, Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
@@ -18,9 +20,17 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.size import Size
 from mslang.schedule.values import HOLE
+from mslang.transform.analysis.mapping import tensorize_mapping
 from mslang.transform.outcome import BlockRef, LoopRef
 
 DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
+
+
+OTHERS = frozenset(
+    {"fork_seed", "func_working_on", "remove_rv", "seed", "state", "sample_compute_location"}
+    | {"sample_partitioned_tile", "set_axis_separator", "reindex_cache", "can_decompose_padding"}
+)
+"""Methods of TVM's schedule that are not stood in for."""
 
 
 class Result:
@@ -61,11 +71,12 @@ class TvmSchedule:
         made: list[TvmSchedule] | None = None,
         **options: object,
     ) -> None:
+        if hasattr(mod, "script") and not isinstance(mod, Script | Result):
+            mod = Script(mod.script())
         if not isinstance(mod, Script | Result):
             raise NotPortable("the program is made by TVM")
         self.script = mod if isinstance(mod, Script) else None
-        self.own = Schedule(mod.program)
-        self.first = mod.program
+        self._given = mod
         if made is not None:
             made.append(self)
         self.partitioned: list[str] = []
@@ -82,8 +93,31 @@ class TvmSchedule:
         """TVM's trace object, of which nothing is asked here."""
         return Whatever()
 
+    @cached_property
+    def own(self) -> Schedule:
+        """This project's schedule, which has one program."""
+        return Schedule(self.first)
+
+    @property
+    def first(self) -> Program:
+        """The program as it was given.
+
+        Raises:
+            MsError: there are several, and none was chosen.
+        """
+        return self._given.program
+
+    def work_on(self, func_name: str) -> None:
+        """Choose one of several programs."""
+        if isinstance(self._given, Script):
+            self._given.chosen = func_name
+
     def __getattr__(self, name: str) -> Any:
-        raise NotPortable(f"Schedule.{name}")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in OTHERS:
+            raise NotPortable(f"Schedule.{name}")
+        return getattr(self.own, name)
 
     # ------------------------------------------------------------------ access
     def get(self, handle: Handle) -> Node:
@@ -96,7 +130,26 @@ class TvmSchedule:
             return Node(ref.name, extent.value if isinstance(extent, Const) else None)
         return Node(ref.name, None)
 
-    get_sref = get
+    def get_sref(self, handle: Handle) -> Reference:
+        """TVM's reference to the statement behind a handle."""
+        return Reference(self.get(handle), self)
+
+    def copy(self) -> TvmSchedule:
+        """A schedule that goes on from here by itself."""
+        made = copy.copy(self)
+        made.own = copy.deepcopy(self.own)
+        made.partitioned, made.absent = list(self.partitioned), set(self.absent)
+        return made
+
+    def tiled(self, block: Any, intrin: str) -> Any:
+        """TVM's tile_with_tensor_intrin, which splits loops of the very extent, too."""
+        b, meaning = self._block(block), self.intrinsics.meaning(intrin)
+        ref = self.own.session.handles.resolve(b)
+        assert isinstance(ref, BlockRef)
+        for t in tensorize_mapping(self.own.parametric, ref, meaning):
+            if t.whole and isinstance(t.extent, Const):
+                self.own.apply("split", self.own.session.handles.handle(t.loop), [HOLE, t.extent.value])
+        return self.own.tensorize_mapping(b, meaning)
 
     def show(self, *args: object) -> None:
         """Nothing."""
@@ -403,7 +456,7 @@ class TvmSchedule:
         b = self._block(block)
         found = self._buffer(b, buffer, "write")
         if callable(pad_value):
-            raise NotPortable("a pad value that is a function")
+            pad_value = pad_value(*(Size(Var(n)) for n in inspect.signature(pad_value).parameters))
         given = self._map(index_map, self._rank(found))
         self._do("transform_layout", b, found, given, pad=pad_value, assume_injective=assume_injective_transform)
 

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from benchmarks.tvm_suite.comparing import Verdicts
 from benchmarks.tvm_suite.intrinsics import Intrinsics
-from benchmarks.tvm_suite.nodes import Node
+from benchmarks.tvm_suite.nodes import Node, Outside
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from benchmarks.tvm_suite.schedule import DTYPES, Result, TvmSchedule
+from benchmarks.tvm_suite.traces import Instruction, InstructionKind, LoopRV, SBlockRV, Trace
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
+
+MAKERS = ("te", "topi")
+"""Modules of TVM that make programs: they are its own where it is installed."""
 
 
 class Parameter:
@@ -54,9 +61,9 @@ def _missing(name: str) -> Any:
 class StandIns:
     """What the names of a test file mean, and where what the test says is judged."""
 
-    def __init__(self, verdicts: Verdicts) -> None:
+    def __init__(self, verdicts: Verdicts, library: Path) -> None:
         self.verdicts = verdicts
-        self.intrinsics = Intrinsics()
+        self.intrinsics = Intrinsics(library)
         self.made: list[TvmSchedule] = []
 
     def named(self, name: str) -> Any:
@@ -64,7 +71,7 @@ class StandIns:
         schedule = partial(TvmSchedule, intrinsics=self.intrinsics, made=self.made)
         inner = Names(ScheduleError=MsError, Schedule=schedule, schedule=Names(ScheduleError=MsError))
         s_tir = Names(Schedule=schedule, ScheduleError=MsError, schedule=inner)
-        tirx = Names(IntImm=_number, FloatImm=_number, TensorIntrin=self.intrinsics)
+        tirx = Names(IntImm=_number, FloatImm=_number, TensorIntrin=self.intrinsics, decl_buffer=Outside)
         there: dict[str, Any] = {
             "tvm": Names(
                 s_tir=s_tir,
@@ -82,10 +89,20 @@ class StandIns:
             "assert_structural_equal_ignore_global_symbol": self.equal,
             "verify_trace_roundtrip": lambda *args, **named: None,
             "assert_structural_equal": self.equal,
+            "SBlockRV": SBlockRV,
+            "LoopRV": LoopRV,
+            "Instruction": Instruction,
+            "InstructionKind": InstructionKind,
+            "Trace": Trace,
+            "tile_with_tensor_intrin": _tiled,
             "ScheduleError": MsError,
             "IntImm": _number,
             "Schedule": schedule,
         }
+        if name in MAKERS and name not in there and find_spec("tvm") is not None:
+            return import_module(f"tvm.{name}")
+        if name.endswith("_INTRIN"):
+            return self.intrinsics.constant(name)
         return there.get(name, Names() if name in ("T", "I", "R") else _missing(name))
 
     def equal(self, left: Any, right: Any, *more: object, **options: object) -> None:
@@ -109,10 +126,14 @@ class StandIns:
         except MsError:
             self.verdicts.refusals += 1
             return
-        except (IndexError, KeyError, ValueError):
+        except (AttributeError, IndexError, KeyError, ValueError):
             self.verdicts.refusals += 1
             return
         self.verdicts.accept(self.made[-1].first, self.made[-1].own.program)
+
+
+def _tiled(sch: TvmSchedule, block: Any, intrin_name: str, allow_padding: bool = False) -> Any:
+    return sch.tiled(block, intrin_name)
 
 
 def _number(dtype: str, value: Any) -> Const:
