@@ -8,23 +8,26 @@ one loop anyway are told again where an index is a part of them: `a * 16 + c // 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.arith.convert import write
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var, children, with_children
 from mslang.ir.program import Range
-from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, map_expr, walk_expr
+from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, substitute, walk_expr
 from mslang.transform.analysis.linear import linear_terms
 
 
 class Indices(msgspec.Struct, frozen=True):
-    """Indices over variables, and the conditions under which they are meant."""
+    """Indices over variables, the conditions under which they are meant, and others that hold anyway."""
 
     exprs: tuple[Expr, ...]
     ranges: Mapping[str, Range]
     conditions: tuple[Expr, ...]
+    implied: tuple[Expr, ...] = ()
 
 
 def detect(
@@ -38,17 +41,59 @@ def detect(
     found = arith.detect(bindings, ranges, conjunction(conditions))
     if isinstance(found, arith.IterMap) and found.level == "bijective":
         return found
-    whole: tuple[Expr, ...] = ()
-    if isinstance(found, arith.IterMap) and found.level == "affine":
-        whole = tuple(Binary("<", write(mark), write(s.extent)) for mark, s in found.fused.items())
-    indices = Indices(tuple(bindings), ranges, (*conditions, *whole))
+    indices = _without_unit_loops(Indices(tuple(bindings), ranges, conditions))
+    same = found if indices.ranges is ranges else arith.detect(indices.exprs, indices.ranges)
+    indices = replace(indices, implied=(*_coarser(indices), *_whole(same, indices)))
     simpler = collapsed(indices)
     if simpler is indices:
         return found
-    rest = tuple(c for c in simpler.conditions if c not in whole)
-    again = arith.detect(simpler.exprs, simpler.ranges, conjunction(rest))
+    again = arith.detect(simpler.exprs, simpler.ranges, conjunction(simpler.conditions))
     better = isinstance(again, arith.IterMap) and (isinstance(found, arith.NotAffine) or again.level != "affine")
     return again if better else found
+
+
+def _without_unit_loops(indices: Indices) -> Indices:
+    """The same indices over the variables that take several values."""
+    values = {v: r.start for v, r in indices.ranges.items() if r.extent == ONE and not free_vars(r.start)}
+    if not values:
+        return indices
+    ranges = {
+        v: Range(substitute(r.start, values), substitute(r.extent, values))
+        for v, r in indices.ranges.items()
+        if v not in values
+    }
+    exprs, conditions = (tuple(substitute(e, values) for e in x) for x in (indices.exprs, indices.conditions))
+    return Indices(exprs, ranges, conditions)
+
+
+def _coarser(indices: Indices) -> tuple[Expr, ...]:
+    """What guards say of all but the last digits: `i * 5 + j < 15` is `i < 3` for `j < 5`."""
+    found: list[Expr] = []
+    for c in indices.conditions:
+        if isinstance(c, Binary) and c.op == "<":
+            inner = free_vars(c.left) & indices.ranges.keys()
+            for step in (linear_terms(c.left, inner) or {}).values():
+                bound, total = (arith.simplify(arith.floordiv(x, step), indices.ranges) for x in (c.right, c.left))
+                if not arith.proved(Binary("<", ONE, step)):
+                    continue
+                if arith.equal(arith.mul(bound, step), c.right) and linear_terms(total, inner):
+                    found.append(Binary("<", total, bound))
+    return tuple(found)
+
+
+def _whole(found: arith.IterMap | arith.NotAffine, indices: Indices) -> tuple[Expr, ...]:
+    """The conditions that sums of loops which are one loop are below what it runs to: they hold always."""
+    if isinstance(found, arith.IterMap):
+        told = found.fused.items() if found.level == "affine" else ()
+        return tuple(Binary("<", write(mark), write(s.extent)) for mark, s in told)
+    divided = (x.left for e in indices.exprs for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("//", "%"))
+    conditions: list[Expr] = []
+    for total in dict.fromkeys(divided):
+        inner = {v: r for v, r in indices.ranges.items() if v in free_vars(total)}
+        one = arith.detect([total], inner) if len(inner) > 1 and free_vars(total) <= inner.keys() else None
+        if isinstance(one, arith.IterMap) and one.level == "bijective" and arith.equal(one.starts[0], ZERO):
+            conditions.append(Binary("<", total, one.extents[0]))
+    return tuple(conditions)
 
 
 def collapsed(indices: Indices) -> Indices:
@@ -56,8 +101,9 @@ def collapsed(indices: Indices) -> Indices:
 
     Iterations that the conditions allow correspond one to one; what cannot be rewritten stays as it is.
     """
-    for _ in indices.conditions:
-        simpler = next((p for c in indices.conditions for p in (_collapsed(indices, c),) if p is not None), None)
+    for _ in (*indices.conditions, *indices.implied):
+        told = (*indices.conditions, *indices.implied)
+        simpler = next((p for c in told for p in (_collapsed(indices, c),) if p is not None), None)
         if simpler is None:
             break
         indices = simpler
@@ -82,23 +128,25 @@ def _collapsed(indices: Indices, condition: Expr) -> Indices | None:
     ranges = {v: r for v, r in indices.ranges.items() if v not in inner}
     if any(free_vars(x) & inner.keys() for r in ranges.values() for x in (r.start, r.extent)):
         return None
-    exprs = [_with_digit(e, total, name, frozenset(inner)) for e in indices.exprs]
-    others = [_with_digit_in(c, total, name, frozenset(inner)) for c in indices.conditions if c is not condition]
+    exprs = [_with_digit(e, total, name, inner) for e in indices.exprs]
+    others = [_with_digit_in(c, total, name, inner) for c in indices.conditions if c is not condition]
     if None in exprs or None in others:
         return None
+    implied = (_with_digit_in(c, total, name, inner) for c in indices.implied if c is not condition)
     return Indices(
         tuple(e for e in exprs if e is not None),
         ranges | {name: Range(ZERO, bound)},
         tuple(c for c in others if c is not None),
+        tuple(c for c in implied if c is not None),
     )
 
 
-def _with_digit(e: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr | None:
+def _with_digit(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr | None:
     """An index with `total` written as `name`; None if the variables stand in it otherwise."""
-    plain = map_expr(e, lambda x: _part(x, total, name))
-    if not free_vars(plain) & inner:
+    plain = _told(e, total, name, inner)
+    if not free_vars(plain) & inner.keys():
         return plain
-    mine, of_total = linear_terms(e, inner), linear_terms(total, inner)
+    mine, of_total = (linear_terms(x, frozenset(inner)) for x in (e, total))
     if mine is None or of_total is None:
         return None
     unit = next((v for v, c in of_total.items() if arith.equal(c, ONE)), None)
@@ -106,26 +154,54 @@ def _with_digit(e: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr 
     if scale is None:
         return None
     rest = arith.simplify(arith.sub(e, arith.mul(scale, total)))
-    return None if free_vars(rest) & inner else arith.add(rest, arith.mul(scale, Var(name)))
+    return None if free_vars(rest) & inner.keys() else arith.add(rest, arith.mul(scale, Var(name)))
 
 
-def _part(x: Expr, total: Expr, name: str) -> Expr | None:
-    """`total`, `total // n` or `total % n` with `total` written as `name`, in whatever form they were brought to."""
+def _told(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr:
+    """An index with the greatest parts of it that are made of `total` written with `name`."""
+    if not free_vars(e) & inner.keys():
+        return e
+    part = _part(e, total, name, inner)
+    return part if part is not None else with_children(e, tuple(_told(x, total, name, inner) for x in children(e)))
+
+
+def _part(x: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr | None:
+    """`total`, `total // n` or `total // n % m`, in whatever form they were brought to, with `total` written as
+    `name`; of a sum, the part of it that is this."""
     if x == total:
         return Var(name)
-    match x:
-        case Binary(op="%", right=Const() as n) if arith.equal(arith.mod(total, n), x):
-            return arith.mod(Var(name), n)
-        case Binary(op="+"):
-            inner = (y.right for y in walk_expr(x) if isinstance(y, Binary) and y.op == "//")
-            by = next((n for n in inner if isinstance(n, Const) and arith.equal(arith.floordiv(total, n), x)), None)
-            return arith.floordiv(Var(name), by) if by is not None else None
+    if not isinstance(x, Binary) or x.op not in ("+", "//", "%"):
+        return None
+    nothing: Expr = ZERO
+    rest = reduce(arith.add, (t for t in _terms(x) if not free_vars(t) & inner.keys()), nothing)
+    mine = arith.sub(x, rest)
+    for n in (ONE, *_numbers(x, "//", total)):
+        digit = arith.floordiv(total, n)
+        if arith.equal(digit, mine, inner):
+            return arith.add(arith.floordiv(Var(name), n), rest)
+        for m in _numbers(x, "%", total):
+            if arith.equal(arith.mod(digit, m), mine, inner):
+                return arith.add(arith.mod(arith.floordiv(Var(name), n), m), rest)
     return None
 
 
-def _with_digit_in(condition: Expr, total: Expr, name: str, inner: frozenset[str]) -> Expr | None:
+def _numbers(x: Expr, op: str, total: Expr) -> tuple[Expr, ...]:
+    """What `total` may have been divided by where `x` was made of it: what is divided by in it, before a common
+    factor of `total` but for its last digits was taken out."""
+    steps = (linear_terms(total, free_vars(total)) or {}).values()
+    found = [y.right for y in walk_expr(x) if isinstance(y, Binary) and y.op == op and not free_vars(y.right)]
+    return tuple(dict.fromkeys(arith.mul(n, s) for s in (ONE, *steps) for n in found))
+
+
+def _terms(x: Expr) -> tuple[Expr, ...]:
+    if isinstance(x, Binary) and x.op == "+":
+        return (*_terms(x.left), *_terms(x.right))
+    return (x,)
+
+
+def _with_digit_in(condition: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr | None:
     if not isinstance(condition, Binary):
-        return condition if not free_vars(condition) & inner else None
+        return condition if not free_vars(condition) & inner.keys() else None
     left = _with_digit(condition.left, total, name, inner)
     right = _with_digit(condition.right, total, name, inner)
     return None if left is None or right is None else Binary(condition.op, left, right)
