@@ -141,7 +141,7 @@ def _import(args: argparse.Namespace) -> int:
     from mslang.interop.tvm.records import read_database
     from mslang.interop.tvm.store import import_into
 
-    folder = args.source if args.source.is_dir() else args.source.parent
+    folder = args.source.parent if args.source.is_file() else args.source
     source = read_database(folder)
     with Database(args.db) as database:
         done = import_into(database, source, str(folder))

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if importer is None:
         raise UsageError(f"no way to import {path}", help=f"its name must end with {', '.join(IMPORTERS)}")
     if args.output is not None:
-        check_writable(Path(args.output))
+        _check_output(Path(args.output), path, *([split_item(args.subject)[0]] if args.subject else []))
     text = read_text(path)
     with bounded_depth(path):
         brought = importer(path, text, args)
@@ -79,6 +79,13 @@ def run(args: argparse.Namespace) -> int:
     elif not args.json:
         print(made, end="")
     return FINDINGS if brought.diagnostics else DONE
+
+
+def _check_output(output: Path, *read: Path) -> None:
+    """What is read is not written over: what stands there would be lost."""
+    if any(output.resolve() == p.resolve() for p in read):
+        raise UsageError(f"{output} is what is read", help="name another file with -o")
+    check_writable(output)
 
 
 def _tvmscript(path: Path, text: str, _: argparse.Namespace) -> Brought:
@@ -114,7 +121,7 @@ def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> t
         return items
     file, name = split_item(args.subject)
     output = Path(args.output)
-    if name is None or file.resolve() == output.resolve():
+    if name is None:
         return items
     there = os.path.relpath(file.resolve(), output.resolve().parent)
     return (("use", f'use "./{there}".{{{name}}}\n'), *items)

@@ -75,13 +75,15 @@ REQUIRED = Required()
 
 
 class Param(msgspec.Struct, frozen=True):
-    """One parameter; `variadic` takes all remaining positional arguments, `keyword` must be named."""
+    """One parameter; `variadic` takes all remaining positional arguments, `keyword` must be named, and an `optional`
+    one may be None, as one may whose default that is."""
 
     name: str
     kind: Kind
     default: object = REQUIRED
     variadic: bool = False
     keyword: bool = False
+    optional: bool = False
 
 
 class Signature(msgspec.Struct, frozen=True):

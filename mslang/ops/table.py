@@ -5,6 +5,7 @@ from __future__ import annotations
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
 
 _LOOP = Param("loop", Kind.LOOP)
+_MAX_INNER = Param("max_inner", Kind.INT, 64, optional=True)
 _BLOCK = Param("block", Kind.BLOCK)
 _EITHER = Param("target", Kind.LOOP_OR_BLOCK)
 _BUFFER = Param("buffer", Kind.BUFFER)
@@ -198,8 +199,8 @@ PRIMITIVES = (
 )
 
 SAMPLERS = (
-    _sampler("perfect_tile", _LOOP, Param("n", Kind.INT), Param("max_inner", Kind.INT, 64), gives=Kind.TILE),
-    _sampler("tile", _LOOP, Param("n", Kind.INT), Param("max_inner", Kind.INT, 64), gives=Kind.TILE),
+    _sampler("perfect_tile", _LOOP, Param("n", Kind.INT), _MAX_INNER, gives=Kind.TILE),
+    _sampler("tile", _LOOP, Param("n", Kind.INT), _MAX_INNER, gives=Kind.TILE),
     _sampler(
         "partitioned_tile",
         _LOOP,

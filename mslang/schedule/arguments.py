@@ -109,7 +109,7 @@ def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Re
         if not isinstance(value, tuple):
             raise _wrong(op, param, value)
         return tuple(_lowered(op, param, param.kind, x, resolve) for x in value)
-    if value is None and not isinstance(param.default, Required):
+    if value is None and (param.optional or param.default is None):
         return None
     return _lowered(op, param, param.kind, value, resolve)
 
@@ -151,11 +151,10 @@ def _size(op: str, param: Param, value: object) -> Expr:
 
 
 def _wrong(op: str, param: Param, value: object) -> ScheduleError:
+    kind = param.kind.value
+    article = "an" if kind[0] in "aeiou" else "a"
     return ScheduleError(
-        problem(
-            "MS203",
-            f"`{op}` takes a {param.kind.value} as `{param.name}`, not {describe(value)}",
-        )
+        problem("MS203", f"`{op}` takes {article} {kind} as `{param.name}`, not {describe(value)}"),
     )
 
 

@@ -75,6 +75,8 @@ class HandleTable:
         Raises:
             ScheduleError: MS211, it was consumed; MS203, it is another schedule's.
         """
+        if not isinstance(handle, Handle):
+            raise ScheduleError(problem("MS203", f"{handle!r} is no handle", help="`schedule.get(name)` gives one"))
         if handle.number >= len(self._made) or self._made[handle.number] != handle:
             raise ScheduleError(
                 problem(

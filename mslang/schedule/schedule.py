@@ -86,7 +86,7 @@ class Schedule(Methods):
         Raises:
             ScheduleError: MS201, there is none.
         """
-        found = self.session.named(name)
+        found = self.session.named(name) if isinstance(name, str) else None
         if isinstance(found, Handle):
             return found
         raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`"))
@@ -249,11 +249,12 @@ class Schedule(Methods):
         self, op: str, *args: object, name: str, address: str | None = None, decision: object = None, **kwargs: object
     ) -> object:
         """Draw by any distribution of the language; `name` is the binder, its address unless one is given."""
+        name, address = _name(name), _name(address or name)
         bound = bind(
             self.session.registry.signature(op), [unwrap(a) for a in args], {k: unwrap(v) for k, v in kwargs.items()}
         )
         given = unwrap(decision)
-        return wrap(self.session.sample(op, bound, address=address or name, name=name, given=given))  # type: ignore[arg-type]
+        return wrap(self.session.sample(op, bound, address=address, name=name, given=given))  # type: ignore[arg-type]
 
     def _tile(self, op: str, args: tuple[object, ...], name: str, address: str | None, decision: object) -> Tile:
         found = self.sample(op, *args, name=name, address=address, decision=decision)
@@ -262,7 +263,7 @@ class Schedule(Methods):
 
     def fork(self, name: str, cases: Iterable[str], decision: str | None = None) -> str:
         """Draw which of some structures to build."""
-        self.session.claim(name)
+        self.session.claim(_name(name))
         found = self.session.choose(name, Alternatives(tuple(cases)), decision)
         assert isinstance(found, str)
         return found
@@ -338,9 +339,19 @@ class Schedule(Methods):
         signature = self.session.registry.signature(op)
         if signature.group is not Group.PRIMITIVE:
             raise ScheduleError(problem("MS201", f"there is no primitive `{op}`"))
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise ScheduleError(problem("MS203", f"`names` is a list of names, not {names!r}"))
+        names = [None if n is None else _name(n) for n in names]
         given = [unwrap(a) for a in args]
         bound = bind(signature, given, {k: unwrap(v) for k, v in kwargs.items()})
         return self.session.apply(op, bound, names=names, site=_site(op))
+
+
+def _name(name: object) -> str:
+    """A name that the text form of a trace can say, between backquotes if need be."""
+    if isinstance(name, str) and name and "`" not in name and name.isprintable():
+        return name
+    raise ScheduleError(problem("MS203", f"{name!r} is no name", why="a name is one line of text without backquotes"))
 
 
 _OWN = frozenset({__file__, methods.__file__})

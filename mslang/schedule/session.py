@@ -31,7 +31,7 @@ from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
-from mslang.schedule.values import Location
+from mslang.schedule.values import Location, describe
 from mslang.transform.advice import advised
 from mslang.transform.analysis.axes import axis_loop, axis_loops
 from mslang.transform.analysis.threads import require_one_index
@@ -99,6 +99,8 @@ class Session:
         ref = self.handles.resolve(block)
         if not isinstance(ref, BlockRef):
             raise ScheduleError(problem("MS203", f"`{block.name}.{axis}`: {block.name} is no block"))
+        if not isinstance(axis, str):
+            raise ScheduleError(problem("MS203", f"{describe(axis)} is no name of an axis"))
         return self.handles.handle(axis_loop(self.program, ref, axis))
 
     def operand(self, handle: Handle) -> Operand:

@@ -120,7 +120,8 @@ def unwrap(value: object) -> object:
 def combine(op: str, a: object, b: object) -> Size | int:
     """An operator applied to sizes."""
     found = wrap(values.combine(op, unwrap(a), unwrap(b)))
-    assert isinstance(found, Size | int)
+    if not isinstance(found, Size | int):
+        raise values.mismatch(op, a, b)
     return found
 
 

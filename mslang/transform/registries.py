@@ -69,6 +69,8 @@ class Registry(msgspec.Struct, frozen=True):
         Raises:
             ScheduleError: there is none, or why it cannot be used.
         """
+        if not isinstance(name, str):
+            raise ScheduleError(problem("MS203", f"{name!r} is no name of an operation"))
         found = self.find(name)
         if found is None:
             raise ScheduleError(self.problem(name) or problem("MS201", f"there is no operation `{name}`"))

@@ -126,6 +126,8 @@ class Database:
                     help="upgrade mslang, or name another file with --db",
                 )
             )
+        if read_only and version == 0:
+            raise MsError(problem("MS603", f"{self.path} is no record store", why="it is empty"))
         if read_only:
             return
         self._connection.execute("PRAGMA journal_mode = WAL")

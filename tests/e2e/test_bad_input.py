@@ -1,12 +1,14 @@
 """Bad input of every kind gets one clear diagnostic and the right exit status, and nothing is lost."""
 
 import os
+import signal
 import sqlite3
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import GEMM, Run, json_lines
+from conftest import GEMM, Run, command, json_lines
 
 CONSUMED = "    let a = mm.k\n    let b, c = a.split([_, 2])\n    a.unroll()"
 SAMPLES = Path(__file__).parents[1] / "fixtures" / "samples"
@@ -118,6 +120,26 @@ def test_a_schedule_that_is_illegal_names_its_statement(run: Run, gemm: Path) ->
     done = run("show", "gemm.ms:tiled")
     assert done.returncode == 1
     assert "mm.k.vectorize()" in done.stderr and "^" in done.stderr and "MS3" in done.stderr
+
+
+def test_an_interrupted_import_writes_nothing(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    os.mkfifo(kernel)
+    words = command("import", str(kernel), "-o", str(tmp_path / "out.ms"))
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process, kernel.open("w"):
+        # Opening waits until the other side reads.
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and said == "interrupted\n"
+    assert list(tmp_path.iterdir()) == [kernel]
+
+
+def test_a_reader_that_goes_away_is_told_nothing() -> None:
+    with subprocess.Popen(command("explain"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait(60) == 0
 
 
 def test_arguments_of_a_wrong_shape() -> None:

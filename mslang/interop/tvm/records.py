@@ -88,12 +88,15 @@ class TvmDatabase(msgspec.Struct, frozen=True):
 
 
 # ------------------------------------------------------------------ in
-def read_database(folder: Path) -> TvmDatabase:
+def read_database(folder: Path | str) -> TvmDatabase:
     """The database in a folder.
 
     Raises:
         MsError: MS747, it has no such files.
     """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise MsError(problem("MS747", f"there is no folder {folder}"))
     missing = next((n for n in (WORKLOADS, RECORDS) if not (folder / n).is_file()), None)
     if missing is not None:
         raise MsError(
@@ -216,13 +219,32 @@ def _arguments(program: Program) -> list[object]:
     ]
 
 
-def write_database(folder: Path, tuned: Sequence[tuple[Program, Sequence[TvmRecord]]]) -> None:
-    """Write the two files of a database; the records' `workload` is set to the line of their program."""
+def write_database(folder: Path | str, tuned: Sequence[tuple[Program, Sequence[TvmRecord]]]) -> None:
+    """Write the two files of a database; the records' `workload` is set to the line of their program.
+
+    Raises:
+        MsError: MS702, the folder holds a database, which would be lost.
+    """
+    folder = Path(folder)
+    there = next((n for n in (WORKLOADS, RECORDS) if (folder / n).exists()), None)
+    if there is not None:
+        raise MsError(
+            problem(
+                "MS702", f"{folder} has a {there}", why="it would be lost", help="name another folder, or move it away"
+            )
+        )
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
         write_record(msgspec.structs.replace(r, workload=k), program)
         for k, (program, records) in enumerate(tuned)
         for r in records
     ]
-    (folder / WORKLOADS).write_text("".join(write_workload(p) + "\n" for p, _ in tuned))
-    (folder / RECORDS).write_text("".join(line + "\n" for line in lines))
+    texts = {WORKLOADS: [write_workload(p) for p, _ in tuned], RECORDS: lines}
+    try:
+        for name, found in texts.items():
+            (folder / f".{name}").write_text("".join(line + "\n" for line in found))
+        for name in texts:
+            (folder / f".{name}").replace(folder / name)
+    finally:
+        for name in texts:
+            (folder / f".{name}").unlink(missing_ok=True)

@@ -321,7 +321,8 @@ class _Import:
     # ------------------------------------------------------------------ what differs
     def _remark_on_root(self, op: str, arguments: Mapping[str, object]) -> None:
         key = arguments["key"]
-        assert isinstance(key, str)
+        if not isinstance(key, str):
+            raise misfit(f"{key!r} is no key")
         if op == "annotate":
             self.root_notes.setdefault(key, arguments["value"])
         else:
@@ -329,7 +330,8 @@ class _Import:
 
     def _there(self, arguments: Mapping[str, object]) -> bool:
         target = arguments["target"]
-        assert isinstance(target, Handle)
+        if not isinstance(target, Handle):
+            raise misfit(f"{target!r} is neither a block nor a loop")
         return arguments["key"] in dict(self.state.statement(target).annotations)
 
 
