@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
+from mslang.ir.build import ProgramBuilder, Value, maximum, reduce, spatial
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Program
@@ -220,14 +220,16 @@ def _lookups(rng: random.Random) -> Program:
 
 
 def _stencils(rng: random.Random) -> Program:
-    """A chain of windows that overlap, computed where the last one needs them."""
+    """A chain of windows that overlap, computed where the last one needs them; that may be larger than the others."""
     b = ProgramBuilder("stencils")
     depth, two = rng.randint(1, 2), rng.random() < 0.5
     width, step = rng.choice([2, 3]), rng.choice([1, 1, 2])
     n, m = rng.choice([4, 6]), rng.choice([3, 4, 6])
+    grows = rng.random() < 0.25
+    n = n + 3 if grows else n
     rows = [n]
-    for _ in range(depth):
-        rows.append((rows[-1] - 1) * step + width)
+    for k in range(depth):
+        rows.append(((rows[-1] - 1) // 2 if grows and k == 0 else (rows[-1] - 1) * step) + width)
     cols = [m + (k * (width - 1) if two else 0) for k in range(depth + 1)]
     a = b.input("A", (rows[-1], cols[-1]))
     here = b.alloc("T0", (rows[-1], cols[-1]))
@@ -236,15 +238,22 @@ def _stencils(rng: random.Random) -> Program:
     for k in reversed(range(depth)):
         name, shape = f"s{depth - k}", (rows[k], cols[k])
         there = b.alloc(f"T{depth - k}", shape) if k else b.output("O", shape)
+        larger = grows and k == 0
         if not two and rng.random() < 0.3:
             with b.block(name, spatial("i", shape[0]), spatial("j", shape[1]), reduce("r", width)) as (i, j, r):
-                there[i, j] += here[i * step + r, j]
+                there[i, j] += here[_first(i, step, larger) + r, j]
         else:
             with b.block(name, spatial("i", shape[0]), spatial("j", shape[1])) as (i, j):
-                value = here[i * step, j] + here[i * step + (width - 1), j]
-                there[i, j] = value + here[i * step, j + (width - 1)] if two else value
+                x = _first(i, step, larger)
+                value = here[x, j] + here[x + (width - 1), j]
+                there[i, j] = value + here[x, j + (width - 1)] if two else value
         here = there
     return _computed_at(rng, b.finish(), depth)
+
+
+def _first(i: Value, step: int, larger: bool) -> Value:
+    """Where the window of an element begins."""
+    return i // 2 if larger else i * step
 
 
 def _computed_at(rng: random.Random, p: Program, depth: int) -> Program:

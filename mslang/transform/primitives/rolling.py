@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Load, Var
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt, Store
+from mslang.ir.region import hidden
 from mslang.ir.visit import (
     Path,
     blocks_of,
@@ -27,7 +28,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
-from mslang.transform.analysis.cover import Box, produced_box, produces_for
+from mslang.transform.analysis.cover import produced_box, produces_for
 from mslang.transform.analysis.dependence import (
     DependenceKind,
     buffers_written,
@@ -41,8 +42,8 @@ from mslang.transform.analysis.dependence import (
     writers,
 )
 from mslang.transform.analysis.legality import why_not_dominant
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.outside import require_in_blocks
+from mslang.transform.analysis.pace import pace
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -56,6 +57,7 @@ from mslang.transform.analysis.position import (
     taken_names,
     within_scope,
 )
+from mslang.transform.analysis.stored import Box
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.rewriting.moving import loops_to
 from mslang.transform.rewriting.rewrite import map_bodies
@@ -65,7 +67,8 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
     """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
 
     The loop is the outermost one whose iterations overlap in what they need of the buffer: along one dimension
-    iteration `i` needs `i * s .. i * s + n`, with `n > s`. The dimension becomes `n` elements used in turn: each index
+    iteration `i` needs `i * s .. i * s + n`, with `n > s`; or `i * s // d .. i * s // d + n`, of which it gets on by `s
+    / d` or a little more. The dimension becomes `n` elements used in turn: each index
     `x` becomes `x % n`. The block runs only for elements that are new in the iteration, all of them in the first; so it
     does along every other dimension in which iterations of another loop overlap. The axes concerned become opaque:
     their order means something now.
@@ -98,7 +101,8 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
     Rejects:
         - a block that does not write the buffer, or that writes an output of its scope
         - a buffer that is read before it is written, has other writers, or is used outside of blocks, through a view,
-          or by no block; a block that holds other blocks
+          by a block that hides it, or by no block
+        - a block that holds other blocks, of which an axis is called like one of the loops
         - a block and readers that stand in no loop together
         - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
           that are the same in all iterations
@@ -145,6 +149,14 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
             why="what is read there is not what a later iteration would compute",
         )
     _require_steady(program, path, first.loop, primitive)
+    named = {a.name for a in block_at(path).axes} & {r.loop.var for r in rolls}
+    if named and any(isinstance(s, Block) for s in walk(block_at(path).body)):
+        raise refuse(
+            "MS345",
+            primitive,
+            f"block `{block.name}` holds other blocks, and an axis is called `{min(named)}` like a loop",
+            why="the block's predicate is to be about that loop",
+        )
     return Outcome(_rolled(program, path, old, rolls))
 
 
@@ -172,8 +184,14 @@ def _users(program: Program, path: Path, old: Buffer, primitive: str) -> list[Pa
         raise refuse("MS352", primitive, f"`{old.name}` is touched through a view", why="its places are used in turn")
     if old.strides is not None:
         raise refuse("MS352", primitive, f"`{old.name}` has strides of its own", why="its shape changes")
-    if any(isinstance(s, Block) for s in walk(block.body)):
-        raise refuse("MS345", primitive, f"block `{block.name}` holds other blocks", why="its axes get new names")
+    hiding = next((b.name for b in blocks_of(program.body) if old.name in hidden(b, "read") | hidden(b, "write")), None)
+    if hiding is not None:
+        raise refuse(
+            "MS352",
+            primitive,
+            f"block `{hiding}` hides that it touches `{old.name}`",
+            why="it is not known what it needs",
+        )
     for d in dependences_of(program, path):
         if block.name in (d.source, d.target) and d.kind is not DependenceKind.RAW:
             other = d.source if d.target == block.name else d.target
@@ -232,12 +250,11 @@ def _roll(dim: int, box: Box, loops: Mapping[str, tuple[int, For]]) -> _Roll | N
     var = used[0]
     if any(var in free_vars(r.start) | free_vars(r.extent) for d, r in enumerate(box) if d != dim):
         return None
-    terms = linear_terms(own.start, frozenset(used))
-    if terms is None:
+    found, loop = pace(own.start, var), loops[var][1]
+    if found is None:
         return None
-    stride, loop = terms[var], loops[var][1]
-    overlap = arith.simplify(arith.sub(own.extent, stride))
-    if not arith.proved(Binary("<", ZERO, stride)) or not arith.proved(Binary("<", ZERO, overlap)):
+    overlap = arith.simplify(arith.sub(own.extent, found.most))
+    if not all(arith.proved(Binary("<", ZERO, x)) for x in (found.least, overlap)):
         return None
     if free_vars(loop.start) or free_vars(loop.extent):
         return None

@@ -1,6 +1,7 @@
 """rolling_buffer: what is kept, what is left out, what is refused."""
 
 from mslang.transform.outcome import LoopRef
+from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.kinds import parallel
 from mslang.transform.primitives.rolling import rolling_buffer
 from tests.property.block_programs import same_meaning
@@ -143,4 +144,67 @@ def test_inputs_that_change_meanwhile_are_refused():
         """,
     )
     with refused("MS345", "`w` writes `A` after it is read"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+LARGER = """
+    alloc T: f32[14]
+    for i in 0..5 {{
+        for y in 0..{need} {{
+            block a[v: 14 = i * {step} // {by} + y] {{ where i * {step} // {by} + y < 14 T[v] = A[v] * 2.0 }}
+        }}
+        for x in 0..{step} {{
+            block b[v: 22 = i * {step} + x] {{
+                where i * {step} + x < 22
+                B[v] = T[v // {by}] + T[v // {by} + {width}]
+            }}
+        }}
+    }}
+"""
+
+
+def test_an_uneven_pace_keeps_what_is_surely_old():
+    # Windows of 5 that get on by 2 or 3 in turn.
+    p = program("A: f32[14], inout B: f32[22]", LARGER.format(step=5, by=2, need=5, width=2))
+    text = accepted(p, rolling_buffer(p, block("a"), buffer("T")))
+    assert "alloc T: f32[5]" in text
+    assert "(i < 1 or 2 <= v - i * 5 // 2)" in text
+    assert "T[v // 2 % 5] + T[(v // 2 + 2) % 5]" in text
+
+
+def test_an_uneven_pace_as_long_as_the_window_is_refused():
+    p = program("A: f32[14], inout B: f32[22]", LARGER.format(step=5, by=2, need=3, width=0))
+    with refused("MS364", "overlap along no dimension"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+NESTED = """
+    alloc T: f32[18]
+    for i in 0..16 {{
+        for x in 0..3 {{
+            block a[{axis}: 18 = i + x] {{
+                for z in 0..1 {{ block c[w: 18 = {axis} + z] {{ T[w] = A[w] * 2.0 }} }}
+            }}
+        }}
+        block b[v: 16 = i] {{ B[v] = T[v] + T[v + 2] }}
+    }}
+"""
+
+
+def test_a_block_that_holds_others():
+    p = program("A: f32[18], out B: f32[16]", NESTED.format(axis="v"))
+    text = accepted(p, rolling_buffer(p, block("a"), buffer("T")))
+    assert "where i < 1 or 2 <= v - i" in text
+    assert "T[w % 3] = A[w] * 2.0" in text
+
+
+def test_a_block_that_holds_others_and_has_an_axis_called_like_the_loop_is_refused():
+    p = program("A: f32[18], out B: f32[16]", NESTED.format(axis="i"))
+    with refused("MS345", "an axis is called `i` like a loop"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+def test_what_a_block_hides_is_refused():
+    p = unsafe_hide_buffer_access(rows(), block("b"), "read", [buffer("T")]).program
+    with refused("MS352", "`b` hides that it touches `T`"):
         rolling_buffer(p, block("a"), buffer("T"))
