@@ -329,7 +329,7 @@ FAULTS = (
     ),
     Planted(
         "a wrong bound: a padded copy reads one element too many",
-        "mslang/transform/primitives/einsum.py",
+        "mslang/transform/primitives/einsum_copies.py",
         'inside = tuple(Binary("<", x, n)',
         'inside = tuple(Binary("<=", x, n)',
         only=("pad_einsum",),

@@ -102,7 +102,8 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     """Make one nest of several that stand side by side: its body is theirs, in their order.
 
     The loops and those around them, up to the statement that holds all the nests, are joined pair by pair; the new
-    ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones.
+    ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones. The nest
+    stands where the first stood, or else, if something between must come before it, where the last did.
 
     Before:
         for i in 0..64 {
@@ -126,8 +127,8 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         - loops whose ranges are not provably equal
         - statements under the loops that stand in no block
         - an iteration that would come before one that it builds on: it may touch what a later iteration of an earlier
-          nest touches, where one of them writes it
-        - something between the nests that touches what a later one touches, where one of them writes it
+          nest touches, where one of them writes it, and not both only add to it (or take the maximum, …)
+        - things between the nests that must come neither all after them nor all before
 
     Source: TVM merge
     """
@@ -150,7 +151,7 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
             reason = why_order_matters(program, first, second)
             if reason is not None:
                 raise refuse("MS357", "merge", f"{_named(loops)} cannot be merged", why=reason)
-    _require_nothing_between(program, body, tops)
+    place = _place(program, body, tops)
     taken = taken_names(program)
     names: list[str] = []
     for path in chains[0]:
@@ -170,9 +171,8 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     for s in reversed(made[:-1]):
         nest = replace(s, body=(nest,))
     result = program
-    for top in tops[1:]:
-        result = put(result, _found(result, top))
-    result = put(result, _found(result, tops[0]), nest)
+    for top in tops:
+        result = put(result, _found(result, top), *((nest,) if top is place else ()))
     require_still_concurrent(result, (*(s for s in around if isinstance(s, For)), nest), "merge")
     forward: dict[Handle, Handle | Gone] = {}
     for c in chains:
@@ -294,21 +294,35 @@ def _require_equal(chains: Sequence[tuple[Path, ...]]) -> None:
             values[a.var] = Var(b.var)
 
 
-def _require_nothing_between(program: Program, body: tuple[Stmt, ...], tops: Sequence[For]) -> None:
-    first, last = index_of(body, tops[0]), index_of(body, tops[-1])
-    for k in range(first + 1, last):
-        s = body[k]
+def _place(program: Program, body: tuple[Stmt, ...], tops: Sequence[For]) -> For:
+    """The nest in the place of which the new one is put: the first, if the others may come before all that stands
+    between, or the last, if those before it may come after (MS357: neither)."""
+    first = _in_the_way(program, body, tops, tops[0])
+    if first is None:
+        return tops[0]
+    if _in_the_way(program, body, tops, tops[-1]) is None:
+        return tops[-1]
+    what, why = first
+    raise refuse(
+        "MS357",
+        "merge",
+        f"{called(what)} stands between the loops, and what comes after it would come before",
+        why=why,
+        help="nor can it come before all of them",
+    )
+
+
+def _in_the_way(program: Program, body: tuple[Stmt, ...], tops: Sequence[For], place: For) -> tuple[Stmt, str] | None:
+    """What stands between some loops and must not change places with those that are moved to one of them, and why."""
+    first, last, at = (index_of(body, x) for x in (tops[0], tops[-1], place))
+    for k, s in enumerate(body[first:last], first):
         if any(s is t for t in tops):
             continue
+        moved = [t for t in tops if (index_of(body, t) > k) == (at == first)]
         stray = why_unplaced((s,), "the loops")
-        after = [t for t in tops if index_of(body, t) > k]
-        if stray is not None or any(_meet(program, s, t) for t in after):
-            raise refuse(
-                "MS357",
-                "merge",
-                f"{called(s)} stands between the loops, and what comes after it would come before",
-                why=stray or "both touch a buffer that one of them writes",
-            )
+        if stray is not None or any(_meet(program, s, t) for t in moved):
+            return s, stray or "both touch a buffer that one of them writes"
+    return None
 
 
 def _meet(program: Program, a: Stmt, b: Stmt) -> bool:

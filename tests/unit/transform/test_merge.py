@@ -168,3 +168,102 @@ def test_what_stands_beside_an_inner_loop():
 def test_a_loop_that_is_marked_already():
     with refused("MS305", "parallel"):
         merge(parallel(chain(), loop("x")).program, loops("x x_1"))
+
+
+# ------------------------------------------------------------------ what may come in turn
+def test_elements_told_by_the_same_map():
+    p = parse_program("""program p(x: f32[2, 6], out v: f32[2, 6]) {
+        alloc t: f32[12]
+        for i in 2, j in 6 { block a[i: 2 = i, j: 6 = j] { t[j * 2 + i] = x[i, j] } }
+        for i_1 in 2, j_1 in 6 { block b[i: 2 = i_1, j: 6 = j_1] { v[i, j] = t[j * 2 + i] + 1.0 } } }""")
+    for names in ("i i_1", "j j_1"):
+        same(p, merge(p, loops(names)).program)
+
+
+@pytest.mark.parametrize("index", ["i * 2 + j", "j * 2 + i % 2", "(j * 2 + i + 2) % 12"])
+def test_elements_told_by_another_map(index):
+    p = parse_program(f"""program p(x: f32[2, 6], out v: f32[2, 6]) {{
+        alloc t: f32[12]
+        for i in 2, j in 6 {{ block a[i: 2 = i, j: 6 = j] {{ t[j * 2 + i] = x[i, j] }} }}
+        for i_1 in 2, j_1 in 6 {{ block b[i: 2 = i_1, j: 6 = j_1] {{ v[i, j] = t[{index}] + 1.0 }} }} }}""")
+    with refused("MS357", "touches in a later iteration"):
+        merge(p, loops("i i_1"))
+
+
+ADDED = """program p(A: f32[4, 5], inout T: f32[4], out O: f32[4]) {{
+    for i in 4 {{
+        for k in 5 {{ block a[i: 4 = i | k: 5 = k] {{ init {{}} {} }} }}
+        for k_1 in 5 {{ block b[i: 4 = i | k: 5 = k_1] {{ init {{}} {} }} }}
+        block c[i: 4 = i] {{ O[i] = T[i] }} }} }}"""
+
+
+@pytest.mark.parametrize("first", ["T[i] += A[i, k]", "T[i] = A[i, k] * 2.0 + T[i]"])
+def test_what_is_only_added_to(first):
+    p = parse_program(ADDED.format(first, "T[i] += A[i, k] * 3.0"))
+    same(p, merge(p, loops("k k_1")).program)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("T[i] += A[i, k]", "T[i] = max(T[i], A[i, k])"),
+        ("T[i] += A[i, k]", "T[i] += T[i] * A[i, k]"),
+        ("T[i] += A[i, k]", "T[i] *= A[i, k]"),
+    ],
+)
+def test_what_is_changed_in_several_ways(first, second):
+    with refused("MS357", "block `b` may touch elements of `T`"):
+        merge(parse_program(ADDED.format(first, second)), loops("k k_1"))
+
+
+def test_a_sum_that_is_started_and_one_that_goes_on():
+    p = parse_program(ADDED.format("T[i] += A[i, k]", "T[i] += A[i, k]").replace("init {}", "init { T[i] = 0.0 }", 1))
+    with refused("MS357", "block `b` may touch elements of `T`"):
+        merge(p, loops("k k_1"))
+
+
+AGAIN = """program p(A: f32[8], out O: f32[6]) {{
+    alloc T: f32[8]
+    for i in 6, k in 3 {{ block a[x: 8 = i + k] {{ T[x] = {} }} }}
+    for i_1 in 6 {{ block b[x: 6 = i_1] {{ O[x] = T[{}] * 2.0 }} }} }}"""
+
+
+@pytest.mark.parametrize("index", ["x", "x + 2"])
+def test_what_later_iterations_only_write_again(index):
+    p = parse_program(AGAIN.format("A[x]", index))
+    same(p, merge(p, loops("i i_1")).program)
+
+
+def test_what_later_iterations_write_first():
+    p = parse_program(AGAIN.format("A[x]", "x + 2").replace("k in 3", "k in 2"))
+    with refused("MS357", "touches in a later iteration"):
+        merge(p, loops("i i_1"))
+
+
+def test_what_depends_on_what_changes_is_not_the_same_again():
+    p = parse_program("""program p(A: f32[8], inout B: f32[8], out O: f32[6]) {
+        alloc T: f32[8]
+        for i in 6 {
+            for k in 3 { block a[x: 8 = i + k] { T[x] = B[x] } }
+            block c[x: 6 = i] { B[x + 1] = A[x] } }
+        for i_1 in 6 { block b[x: 6 = i_1] { O[x] = T[x + 2] * 2.0 } } }""")
+    with refused("MS357", "touches in a later iteration"):
+        merge(p, loops("i i_1"))
+
+
+BETWEEN = """program p(A: f32[6], out X: f32[6], inout S: f32[6], out O: f32[6]) {{
+    for k in 6 {{ block a[k: 6 = k] {{ X[k] = A[k] + {} }} }}
+    for j in 6 {{ block z[k: 6 = j] {{ S[k] = 2.0 }} }}
+    for k_1 in 6 {{ block b[k: 6 = k_1] {{ O[k] = S[k] * A[k] }} }} }}"""
+
+
+def test_what_stands_between_comes_before_where_it_must():
+    p = parse_program(BETWEEN.format("1.0"))
+    out = merge(p, loops("k k_1")).program
+    assert outline(out).split()[0] == "j" and "a[k = k_m]" in outline(out)
+    same(p, out)
+
+
+def test_what_stands_between_can_come_neither_before_nor_after():
+    with refused("MS357", "loop `j`", "would come before", "nor can it come before all"):
+        merge(parse_program(BETWEEN.format("S[k]")), loops("k k_1"))
