@@ -80,7 +80,6 @@ class Methods:
             - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
             - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
               allocates, in steps of a fixed size
-            - a loop of one iteration inside a vectorized loop, if it would get more
 
         Source: TVM split
         """
@@ -312,7 +311,8 @@ class Methods:
     def parallel(self: Told, loop: Handle) -> None:
         """Run the iterations of a loop at once, shared out over the machine's cores.
 
-        A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration.
+        A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
+        kind that the loop had is forgotten: what is said last counts.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -322,7 +322,6 @@ class Methods:
             for i in 0..64 @ parallel { block b[x: 64 = i] { B[x] = A[x] } }
 
         Rejects:
-            - a loop that has another kind already (asked again for the same, nothing changes)
             - a loop that a reduction, scan or opaque axis depends on
             - a block below whose bindings are not affine, or a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
@@ -335,7 +334,10 @@ class Methods:
     def vectorize(self: Told, loop: Handle) -> None:
         """Run the iterations of a loop at once, as the lanes of vector instructions.
 
-        Any extent is allowed; how many lanes one instruction takes is the concern of lowering.
+        Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
+        lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
+        differ between lanes, the iterations run one after the other. Another kind that the loop had is forgotten: what is
+        said last counts.
 
         Before:
             for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
@@ -345,12 +347,10 @@ class Methods:
             for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
 
         Rejects:
-            - a loop that has another kind already (asked again for the same, nothing changes)
             - a loop that a reduction, scan or opaque axis depends on
             - a block below whose bindings are not affine, or a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
-            - a loop around another that is not unrolled: vector lanes are made of innermost loops
-            - a loop inside a vectorized one
+            - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
         Source: TVM vectorize
         """
@@ -360,7 +360,8 @@ class Methods:
         """Write out the iterations of a loop one after the other.
 
         With `max_steps` the loop is written out only if it has no more iterations than that (0: never), which is
-        decided when the program is lowered; it is kept as the annotation `unroll.max_steps`.
+        decided when the program is lowered; it is kept as the annotation `unroll.max_steps`. Another kind that the loop
+        had, and another limit, is forgotten: what is said last counts.
 
         Before:
             for i in 0..4 { block b[x: 4 = i] { B[x] = A[x] } }
@@ -370,9 +371,7 @@ class Methods:
             for i in 0..4 @ unrolled("unroll.max_steps" = 16) { block b[x: 4 = i] { B[x] = A[x] } }
 
         Rejects:
-            - a loop that has another kind already
             - a limit that depends on a loop, or is negative
-            - a loop unrolled before with another limit
 
         Source: TVM unroll
         """
@@ -384,7 +383,7 @@ class Methods:
         `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
         reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
         axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
-        all of them copy together what they all need.
+        all of them copy together what they all need. Another kind that the loop had is forgotten: what is said last counts.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -395,7 +394,6 @@ class Methods:
 
         Rejects:
             - an axis that there is not
-            - a loop that has another kind already (asked again for the same, nothing changes)
             - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
               a vectorized one
             - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
@@ -450,6 +448,8 @@ class Methods:
     def annotate(self: Told, target: Handle, key: str, value: object = True) -> None:
         """Leave a remark on a loop or a block, for lowering, rules or people.
 
+        A key that is there already gets the new value: what is said last counts.
+
         Before:
             block b[x: 64 = i] { B[x] = A[x] }
 
@@ -461,7 +461,6 @@ class Methods:
             }
 
         Rejects:
-            - a key that is there with another value (`unannotate` it first); with the same value nothing changes
             - a value that depends on a loop
 
         Source: TVM annotate
@@ -818,8 +817,8 @@ class Methods:
             - a scope that is no stage pipeline, or a block under the loop that reads the buffer after it is written there
               last
             - a buffer that is touched by another name, or outside of blocks
-            - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
-              iteration; several that write different parts
+            - a writer of which it is not known exactly what it writes in one iteration; several that write different parts
+            - a loop over which a writer still reduces, if another block changes the buffer in it
             - a block that reads what the same iteration has not surely written before
 
         Source: TVM write_at
@@ -952,7 +951,7 @@ class Methods:
         """Put a block's formula into the block that produces what it reads; block and buffer go.
 
         The producer keeps its name, its loops and its axes, and stores what the block stored. Where the block covers less
-        than the producer, the producer's predicate says so, and its axes end earlier.
+        than the producer, the producer's predicate says so.
 
         Before:
             block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -960,11 +959,9 @@ class Methods:
 
         After:
             # relu.reverse_compute_inline()
-            for i in 64, j in 64 {
-                block add[x: 64 = i, y: 32 = j] {
-                    where y < 32
-                    B[x, y] = max(A[x, y] + bias[y], 0.0)
-                }
+            block add[i: 64, j: 64] {
+                where j < 32
+                B[i, j] = max(A[i, j] + bias[j], 0.0)
             }
 
         Rejects:
@@ -973,7 +970,8 @@ class Methods:
               of its scope, has another consumer, or a predicate that leaves out what the block needs
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
-            - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
+            - a block that does not surely run for all values of its axes, unless it writes what only its scope needs and
+              touches nothing out of bounds; one that reads what its producer does not surely write
             - another block that writes what the block reads after the producer, or reads what it writes before it
             - a producer that would store the same element in iterations that run at the same time
 
@@ -1248,8 +1246,9 @@ class Methods:
 
         `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
         the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-        declared must hold all that the body touches, for writing nothing else: what a block declares to write is taken
-        for written.
+        declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
+        rounded floats), it is tried for all values of the axes. It may hold more: what is surely written is told from the
+        body, not from what is declared.
 
         Before:
             block b[i: 62] { B[i] = A[i + 1] * 2.0 }
@@ -1267,7 +1266,7 @@ class Methods:
             - a block that does not touch the buffer so
             - a map with another number of parameters than the block has axes, or of results than the buffer has
               dimensions, or with a range that is not surely 1 or longer
-            - a region that does not surely hold all that the body touches; for writing also one that holds more
+            - a region that does not surely hold all that the body touches, as where indices are loaded
             - for a block inside of another: a region that may hold more than before
 
         Source: TVM annotate_buffer_access

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from mslang.ir.expr import Expr
-from mslang.ir.program import Block, Program, Range, Store
+from mslang.ir.program import Block, Program, Range, Region, Store
 from mslang.ir.region import hidden
 from mslang.ir.visit import (
     Path,
@@ -109,7 +111,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
     for user in users:
         after = path_to_block(done, user.name) or ()
         require_final(program, producers(program, path), loops_above(after), user.name, primitive)
-        require_covered(done, after, primitive)
+        require_covered(done, after, primitive, _new_reads(program, path, user, after))
     require_shared_apart(program, done, primitive)
     into = tuple(BlockRef(b.name) for b in users)
     return Outcome(
@@ -131,6 +133,20 @@ def _users(program: Program, path: Path, buffer: str) -> tuple[Block, ...]:
         for b in leaves(*scope_body(program, path))
         if b in reading or any(x.buffer == buffer for x in loads_of(b.predicate))
     )
+
+
+def _new_reads(program: Program, inlined: Path, user: Block, after: Path) -> tuple[Region, ...]:
+    """What a reader of the block at the end of a path `inlined` reads that it did not before, but for what both read
+    when it is all done."""
+    done = [b for b in buffers_read(block_at(inlined)) if all(_done(program, b, q) for q in (inlined, after))]
+    return tuple(r for r in block_at(after).reads if r not in user.reads and r.buffer not in done)
+
+
+def _done(program: Program, buffer: str, path: Path) -> bool:
+    """Is no block that writes a buffer in a loop with the end of a path?"""
+    made = writers(program, scope_body(program, path), buffer)
+    around = {s.var for s in loops_above(path)}
+    return not any(around & {s.var for s in loops_above(path_to_block(program, b.name) or ())} for b in made)
 
 
 # ------------------------------------------------------------------ conditions
@@ -182,9 +198,11 @@ def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> 
         )
 
 
-def require_covered(program: Program, path: Path, primitive: str) -> None:
-    """What the block at the end of a path reads must surely be written before (MS332)."""
-    reason = why_not_covered(program, path)
+def require_covered(program: Program, path: Path, primitive: str, regions: tuple[Region, ...] | None = None) -> None:
+    """What the block at the end of a path reads, or these regions of it, must surely be written before (MS332)."""
+    block = block_at(path)
+    asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
+    reason = why_not_covered(program, asked)
     if reason is not None:
         raise refuse(
             "MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written", why=reason

@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load, Var
-from mslang.ir.program import Axis, Block, Program, Range, Region, Store
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load
+from mslang.ir.program import Block, Program, Range, Region, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
     Path,
     all_buffers,
     conjunction,
     conjuncts,
-    free_vars,
     loads_of,
     map_expr,
     path_to_block,
     substitute,
 )
 from mslang.transform.analysis.cover import produced_box
-from mslang.transform.analysis.dependence import buffers_read, buffers_written, consumers, producers
+from mslang.transform.analysis.dependence import buffers_read, buffers_written, consumers, is_output, producers
 from mslang.transform.analysis.instances import (
     conditions_of,
     domains_of,
@@ -32,7 +31,7 @@ from mslang.transform.analysis.instances import (
     with_predicate,
 )
 from mslang.transform.analysis.outside import require_in_blocks
-from mslang.transform.analysis.position import axis_ranges, block_at, block_path, loops_above, scope_body
+from mslang.transform.analysis.position import axis_ranges, block_at, block_path, loops_above, scope_body, whole_box
 from mslang.transform.analysis.stored import Box
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitives.inlining import complete_formula, require_covered, require_inner
@@ -47,7 +46,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     """Put a block's formula into the block that produces what it reads; block and buffer go.
 
     The producer keeps its name, its loops and its axes, and stores what the block stored. Where the block covers less
-    than the producer, the producer's predicate says so, and its axes end earlier.
+    than the producer, the producer's predicate says so.
 
     Before:
         block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -55,11 +54,9 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
 
     After:
         # relu.reverse_compute_inline()
-        for i in 64, j in 64 {
-            block add[x: 64 = i, y: 32 = j] {
-                where y < 32
-                B[x, y] = max(A[x, y] + bias[y], 0.0)
-            }
+        block add[i: 64, j: 64] {
+            where j < 32
+            B[i, j] = max(A[i, j] + bias[j], 0.0)
         }
 
     Rejects:
@@ -68,7 +65,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
           of its scope, has another consumer, or a predicate that leaves out what the block needs
         - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
         - a buffer that is read through a view, by a block that hides it, or outside of blocks
-        - a block that does not surely run for all values of its axes, or reads what its producer does not surely write
+        - a block that does not surely run for all values of its axes, unless it writes what only its scope needs and
+          touches nothing out of bounds; one that reads what its producer does not surely write
         - another block that writes what the block reads after the producer, or reads what it writes before it
         - a producer that would store the same element in iterations that run at the same time
 
@@ -81,7 +79,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     made = complete_formula(program, maker, primitive, begins=True)
     require_inner(program, maker, buffer, primitive)
     require_order(program, path, primitive)
-    _require_folds(path, maker, primitive)
+    _require_folds(program, path, maker, formula, primitive)
     folded, axes = block_at(path), axis_ranges(block_at(maker))
     kept = portable_predicate(path) or ()
     several = (formula.value, *formula.indices, *kept)
@@ -144,10 +142,12 @@ def _maker(program: Program, path: Path, primitive: str) -> tuple[Path, str]:
     return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
 
 
-def _require_folds(path: Path, maker: Path, primitive: str) -> None:
+def _require_folds(program: Program, path: Path, maker: Path, formula: Store, primitive: str) -> None:
     """A block can be run where its producer runs: for all its instances, and for each once where that matters."""
     block, makes = block_at(path), block_at(maker)
-    if not runs_all(path, domains_of(path)):
+    if not runs_all(path, domains_of(path)) and (
+        is_output(program, path) or not _stays_inside(program, block, formula)
+    ):
         raise refuse(
             "MS348",
             primitive,
@@ -164,6 +164,17 @@ def _require_folds(path: Path, maker: Path, primitive: str) -> None:
             f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
             why="its bindings are not surely different in different iterations",
         )
+
+
+def _stays_inside(program: Program, block: Block, formula: Store) -> bool:
+    """Does a formula touch no element out of bounds, whatever the values of its block's axes?"""
+    buffers, axes = all_buffers(program), axis_ranges(block)
+    loads = (x for e in (formula.value, *formula.indices) for x in loads_of(e))
+    touched = [(formula.buffer, formula.indices), *((x.buffer, x.indices) for x in loads)]
+    return all(
+        arith.covers(whole_box(buffers[b]), arith.relax(indices, axes)) is arith.Verdict.PROVED
+        for b, indices in touched
+    )
 
 
 def _unconditional(
@@ -210,16 +221,6 @@ def limits(
     return tuple(arith.simplify(c, axes) for c in found if not arith.proved(c, axes))
 
 
-def _narrowed(axis: Axis, conditions: tuple[Expr, ...]) -> Axis:
-    """An axis that ends where conditions on it alone end: what is left out lies outside of its domain then."""
-    for c in conditions:
-        match c:
-            case Binary("<", Var(axis.name), bound) if not free_vars(bound):
-                if arith.proved(Binary("<=", bound, axis.extent)) and arith.proved(Binary("<=", ONE, bound)):
-                    axis = replace(axis, extent=bound)
-    return axis
-
-
 def _folded(
     program: Program, path: Path, maker: Path, store: Store, conditions: tuple[Expr, ...], buffer: str
 ) -> Outcome:
@@ -231,7 +232,6 @@ def _folded(
     said = conjuncts(makes.predicate) if before is None else (*before.guards, *before.kept)
     fused = replace(
         makes,
-        axes=tuple(_narrowed(a, conditions) for a in makes.axes),
         body=(store,),
         init=None,
         predicate=conjunction(tuple(dict.fromkeys((*said, *conditions)))),
@@ -245,9 +245,10 @@ def _folded(
     require_in_blocks(done, scope_body(done, after), primitive, read=(buffer,))
     require_order(done, after, primitive)
     require_final(done, producers(done, after), loops_above(after), fused.name, primitive)
-    require_covered(done, after, primitive)
+    require_covered(done, after, primitive, tuple(r for r in block_at(after).reads if r not in makes.reads))
     for user in consumers(done, after):
-        require_covered(done, path_to_block(done, user.name) or (), primitive)
+        mine = tuple(r for r in user.reads if r.buffer == store.buffer)
+        require_covered(done, path_to_block(done, user.name) or (), primitive, mine)
     require_shared_apart(program, done, primitive)
     into = (BlockRef(fused.name),)
     return Outcome(
