@@ -15,6 +15,8 @@ from mslang.transform.rewriting.rewrite import put
 def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: AttrValue = True) -> Outcome:
     """Leave a remark on a loop or a block, for lowering, rules or people.
 
+    A key that is there already gets the new value: what is said last counts.
+
     Before:
         block b[x: 64 = i] { B[x] = A[x] }
 
@@ -26,7 +28,6 @@ def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: Attr
         }
 
     Rejects:
-        - a key that is there with another value (`unannotate` it first); with the same value nothing changes
         - a value that depends on a loop
 
     Source: TVM annotate
@@ -42,17 +43,10 @@ def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: Attr
             why="an annotation says one thing for all iterations",
         )
     there = dict(s.annotations)
-    if key in there:
-        if there[key] == value and type(there[key]) is type(value):
-            return Outcome(program)
-        raise refuse(
-            "MS312",
-            "annotate",
-            f"{shown(target)} has the annotation {key!r} already",
-            why="its value is another",
-            help=f"`unannotate({key!r})` first",
-        )
-    return Outcome(put(program, path, replace(s, annotations=(*s.annotations, (key, value)))))
+    if key in there and there[key] == value and type(there[key]) is type(value):
+        return Outcome(program)
+    notes = tuple((there | {key: value}).items())
+    return Outcome(put(program, path, replace(s, annotations=notes)))
 
 
 def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcome:

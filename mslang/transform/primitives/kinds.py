@@ -25,7 +25,8 @@ MAX_STEPS = "unroll.max_steps"
 def parallel(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop at once, shared out over the machine's cores.
 
-    A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration.
+    A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
+    kind that the loop had is forgotten: what is said last counts.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -35,7 +36,6 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
         for i in 0..64 @ parallel { block b[x: 64 = i] { B[x] = A[x] } }
 
     Rejects:
-        - a loop that has another kind already (asked again for the same, nothing changes)
         - a loop that a reduction, scan or opaque axis depends on
         - a block below whose bindings are not affine, or a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
@@ -45,7 +45,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
     """
     path = loop_path(program, loop, "parallel")
     old = loop_at(path)
-    if not _is_free(old, "parallel"):
+    if old.kind == "parallel":
         return Outcome(program)
     for s in _around(path):
         if s.kind in ("parallel", "vectorized"):
@@ -57,13 +57,16 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
             )
     _require_no_kind(old, "parallel", ("parallel",))
     _require_independent(program, path, "parallel")
-    return Outcome(put(program, path, replace(old, kind="parallel")))
+    return Outcome(put(program, path, _marked(old, "parallel")))
 
 
 def vectorize(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop at once, as the lanes of vector instructions.
 
-    Any extent is allowed; how many lanes one instruction takes is the concern of lowering.
+    Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
+    lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
+    differ between lanes, the iterations run one after the other. Another kind that the loop had is forgotten: what is
+    said last counts.
 
     Before:
         for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
@@ -73,18 +76,16 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
         for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
 
     Rejects:
-        - a loop that has another kind already (asked again for the same, nothing changes)
         - a loop that a reduction, scan or opaque axis depends on
         - a block below whose bindings are not affine, or a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
-        - a loop around another that is not unrolled: vector lanes are made of innermost loops
-        - a loop inside a vectorized one
+        - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
     Source: TVM vectorize
     """
     path = loop_path(program, loop, "vectorize")
     old = loop_at(path)
-    if not _is_free(old, "vectorized"):
+    if old.kind == "vectorized":
         return Outcome(program)
     for s in _around(path):
         if s.kind == "vectorized":
@@ -94,16 +95,17 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
                 f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
                 help="`fuse` the loops and vectorize the result",
             )
-    _require_innermost(old, "vectorize")
+    _require_no_kind(old, "vectorize", _NOT_IN_LANES)
     _require_independent(program, path, "vectorize")
-    return Outcome(put(program, path, replace(old, kind="vectorized")))
+    return Outcome(put(program, path, _marked(old, "vectorized")))
 
 
 def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) -> Outcome:
     """Write out the iterations of a loop one after the other.
 
     With `max_steps` the loop is written out only if it has no more iterations than that (0: never), which is
-    decided when the program is lowered; it is kept as the annotation `unroll.max_steps`.
+    decided when the program is lowered; it is kept as the annotation `unroll.max_steps`. Another kind that the loop
+    had, and another limit, is forgotten: what is said last counts.
 
     Before:
         for i in 0..4 { block b[x: 4 = i] { B[x] = A[x] } }
@@ -113,9 +115,7 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
         for i in 0..4 @ unrolled("unroll.max_steps" = 16) { block b[x: 4 = i] { B[x] = A[x] } }
 
     Rejects:
-        - a loop that has another kind already
         - a limit that depends on a loop, or is negative
-        - a loop unrolled before with another limit
 
     Source: TVM unroll
     """
@@ -124,16 +124,10 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
     notes: Annotations = () if max_steps is None else ((MAX_STEPS, max_steps),)
     if max_steps is not None and (free_vars(max_steps) or not arith.proved(Binary("<=", ZERO, max_steps))):
         raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more", help="0 says: unroll none of it")
-    if not _is_free(old, "unrolled"):
-        if dict(old.annotations).get(MAX_STEPS) != max_steps:
-            raise refuse(
-                "MS305",
-                "unroll",
-                f"loop `{old.var}` is unrolled already, with another `max_steps`",
-                help="`unroll` it once, with the `max_steps` that counts",
-            )
+    if old.kind == "unrolled" and dict(old.annotations).get(MAX_STEPS) == max_steps:
         return Outcome(program)
-    return Outcome(put(program, path, replace(old, kind="unrolled", annotations=(*old.annotations, *notes))))
+    marked = _marked(old, "unrolled")
+    return Outcome(put(program, path, replace(marked, annotations=(*marked.annotations, *notes))))
 
 
 THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
@@ -146,7 +140,7 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
     reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
     axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
-    all of them copy together what they all need.
+    all of them copy together what they all need. Another kind that the loop had is forgotten: what is said last counts.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -157,7 +151,6 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
 
     Rejects:
         - an axis that there is not
-        - a loop that has another kind already (asked again for the same, nothing changes)
         - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
           a vectorized one
         - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
@@ -181,7 +174,7 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
         )
     path = loop_path(program, loop, "bind")
     old = loop_at(path)
-    if not _is_free(old, axis):
+    if old.kind == axis:
         return Outcome(program)
     threads = axis.startswith("threadIdx")
     outside = {"vectorized", *(() if threads else (axis,)), *(THREAD_AXES - _BLOCK_AXES if axis in _BLOCK_AXES else ())}
@@ -198,12 +191,15 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
     _require_launchable(path, axis)
     if not (threads and _reduces(program, path)):
         _require_independent(program, path, "bind")
-    done = put(program, path, replace(old, kind=axis))
+    done = put(program, path, _marked(old, axis))
     require_one_index(done, "bind")
     return Outcome(done)
 
 
 _BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
+
+_NOT_IN_LANES = ("parallel", "vectorized", *sorted(THREAD_AXES))
+"""Kinds of loops that a vectorized loop does not hold."""
 
 
 def _require_launchable(path: Path, axis: str) -> None:
@@ -262,7 +258,7 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
         path = loop_path(program, LoopRef(name), primitive)
         loop = loop_at(path)
         if loop.kind == "vectorized":
-            _require_innermost(loop, primitive)
+            _require_no_kind(loop, primitive, _NOT_IN_LANES)
         reduced = loop.kind.startswith("threadIdx") and _reduces(program, path)
         if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
             reason = why_not_independent(program, path)
@@ -319,50 +315,30 @@ def require_shared_apart(before: Program, after: Program, primitive: str) -> Non
 
 
 # ------------------------------------------------------------------ shared
-_PRIMITIVES = {"vectorized": "vectorize", "unrolled": "unroll", "parallel": "parallel"}
-
-
 def _around(path: Path) -> tuple[For, ...]:
     """The loops above, in enclosing scopes too."""
     return tuple(s for s in path[:-1] if isinstance(s, For))
 
 
-def _is_free(loop: For, kind: str) -> bool:
-    """True: the loop has no kind yet. False: it has just this one."""
-    if loop.kind == kind:
-        return False
-    if loop.kind != "serial":
-        raise refuse(
-            "MS305",
-            _PRIMITIVES.get(kind, "bind"),
-            f"loop `{loop.var}` is {loop.kind} already",
-            why="a loop runs in one way only",
-            help="`split` the loop before and mark one part of it each way",
-        )
-    return True
+def _marked(loop: For, kind: str) -> For:
+    """A loop that runs in one way; what was said of another goes."""
+    return replace(loop, kind=kind, annotations=tuple(n for n in loop.annotations if n[0] != MAX_STEPS))
 
 
 def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
+    lanes = kinds is _NOT_IN_LANES
     for s in walk(loop.body):
-        if isinstance(s, For) and s.kind in kinds:
-            raise refuse(
-                "MS311",
-                primitive,
-                f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
-                help="`fuse` the loops that are to run in parallel into one",
-            )
-
-
-def _require_innermost(loop: For, primitive: str) -> None:
-    for s in walk(loop.body):
-        if isinstance(s, For) and s.kind != "unrolled" and not arith.proved(Binary("<=", s.extent, ONE)):
-            raise refuse(
-                "MS311",
-                primitive,
-                f"loop `{s.var}` is inside the vector loop `{loop.var}`",
-                why="the lanes of a vector are the iterations of an innermost loop",
-                help=f"`reorder` loop `{loop.var}` inside it, or `unroll` loop `{s.var}`",
-            )
+        if not isinstance(s, For) or s.kind not in kinds or (lanes and arith.proved(Binary("<=", s.extent, ONE))):
+            continue
+        raise refuse(
+            "MS311",
+            primitive,
+            f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
+            why="the iterations of a vectorized loop are lanes, which hold neither lanes nor threads"
+            if lanes
+            else None,
+            help="`fuse` the loops that are to run at once into one",
+        )
 
 
 def _require_independent(program: Program, path: Path, primitive: str) -> None:

@@ -82,7 +82,6 @@ def split(
         - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
         - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
           allocates, in steps of a fixed size
-        - a loop of one iteration inside a vectorized loop, if it would get more
 
     Source: TVM split
     """
@@ -109,7 +108,6 @@ def split(
         result = shift(program, path, names, extents)
     else:
         result = pad(program, path, names, extents)
-    require_kinds(result, (s.var for s in path if isinstance(s, For) and s.kind == "vectorized"), "split")
     return Outcome(result, made, {loop: Gone("split", made)})
 
 

@@ -50,10 +50,10 @@ def loops(s, block):
             "loops of this nest that can run in parallel now: `i`, `j`",
         ),
         (
-            lambda s: s.vectorize(loops(s, "relu")[0]),
-            "MS311",
-            "the lanes of a vector",
-            "loops of this nest that can be vectorized now: `j_1`",
+            lambda s: s.vectorize(loops(s, "mm")[2]),
+            "MS309",
+            "serves the reduce axis `k`",
+            "loops of this nest that can be vectorized now: `i`, `j`",
         ),
         (
             lambda s: s.split(loops(s, "mm")[2], [4, 8]),

@@ -26,13 +26,17 @@ def test_an_annotation_may_hold_a_sampled_size():
     assert annotate(q, loop("i"), "steps", steps).program is q
 
 
+def test_what_is_annotated_last_counts():
+    q = annotate(annotate(copy(), block("b"), "note", 1).program, block("b"), "other", 5).program
+    for value in (2, True):
+        said = annotate(q, block("b"), "note", value).program
+        found = dict(next(s for s in walk(said.body) if isinstance(s, Block)).annotations)
+        assert found == {"note": value, "other": 5} and type(found["note"]) is type(value)
+
+
 def test_annotate_refuses():
     q = annotate(copy(), block("b"), "note", 1).program
     assert annotate(q, block("b"), "note", 1).program is q
-    with refused("MS312", "has the annotation 'note' already", "unannotate"):
-        annotate(q, block("b"), "note", 2)
-    with refused("MS312", "already"):
-        annotate(q, block("b"), "note", True)
     with refused("MS312", "depends on `i`"):
         annotate(q, block("b"), "other", Var("i"))
     with refused("MS312", "no annotation 'gone'", "'note'"):

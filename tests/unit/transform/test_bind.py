@@ -58,7 +58,6 @@ def test_threads_share_out_a_reduction():
     [
         (COPY, [("i", "threadIdx.w")], "MS316"),
         (COPY, [("i", "serial")], "MS316"),
-        (COPY, [("i", "threadIdx.x"), ("i", "threadIdx.y")], "MS305"),
         (COPY, [("i", "threadIdx.x"), ("j", "threadIdx.x")], "MS395"),
         (COPY, [("j", "threadIdx.x"), ("i", "threadIdx.x")], "MS395"),
         (COPY, [("i", "blockIdx.x"), ("j", "blockIdx.x")], "MS311"),

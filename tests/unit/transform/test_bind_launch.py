@@ -102,8 +102,9 @@ def test_no_thread_is_a_lane() -> None:
         for i in 8, j in 8 { block b[x: 8 = i, y: 8 = j] { B[x, y] = A[x, y] } }
     }""")
     lanes = vectorize(p, loop("j")).program
-    with refused("MS305", "vectorized already"):
-        bound(lanes, ("j", "threadIdx.x"))
+    with refused("MS311", "inside the vectorized loop `i`"):
+        bound(vectorize(p, loop("i")).program, ("j", "threadIdx.x"))
+    same_meaning(p, bound(lanes, ("j", "threadIdx.x")))
     same_meaning(p, bound(lanes, ("i", "threadIdx.x")))
 
 

@@ -1,13 +1,21 @@
 """reorder, parallel, vectorize, unroll: what they make, and what they refuse."""
 
+import numpy as np
+import pytest
+
+from mslang.backend.llvm.compile import compile
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import Block, For
 from mslang.ir.visit import walk
-from mslang.transform.primitives.kinds import parallel, unroll, vectorize
+from mslang.lower.lower import lower
+from mslang.runtime.kernel import load
+from mslang.target.detect import host
+from mslang.transform.primitives.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import map_bodies
+from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, copy, loop, loops, matmul, outline, refused, sizes
 
 
@@ -129,10 +137,11 @@ def test_reorder_refuses_when_a_partial_sum_is_read_on_the_way():
         reorder(b.finish(), loops("k1 k0"))
 
 
-def test_reorder_refuses_to_move_a_vector_loop_outwards():
+def test_reorder_moves_a_vector_loop_outwards_but_not_around_a_parallel_one():
     p = vectorize(reorder(matmul(), loops("i k j")).program, loop("j")).program
-    with refused("MS311", "loop `k` is inside the vector loop `j`"):
-        reorder(p, loops("j k"))
+    same(matmul(), reorder(p, loops("j k")).program)
+    with refused("MS311", "loop `j` is around the parallel loop `i`", "neither lanes nor threads"):
+        reorder(parallel(p, loop("i")).program, loops("j k i"))
 
 
 # ------------------------------------------------------------------ parallel and vectorize
@@ -178,8 +187,6 @@ def test_parallel_refuses():
     p = matmul()
     with refused("MS309", "reduce axis `z` of block `mm`"):
         parallel(p, loop("k"))
-    with refused("MS305", "is unrolled already"):
-        parallel(unroll(p, loop("i")).program, loop("i"))
     with refused("MS311", "inside the parallel loop `i`"):
         parallel(parallel(p, loop("i")).program, loop("j"))
     with refused("MS311", "around the parallel loop `j`"):
@@ -220,12 +227,55 @@ def test_parallel_refuses_what_stands_in_no_block():
 
 def test_vectorize_refuses():
     p = matmul()
-    with refused("MS311", "loop `j` is inside the vector loop `i`", "innermost"):
-        vectorize(p, loop("i"))
+    with refused("MS311", "loop `i` is around the vectorized loop `j`", "neither lanes nor threads"):
+        vectorize(vectorize(p, loop("j")).program, loop("i"))
+    with refused("MS311", "loop `j` is inside the vectorized loop `i`"):
+        vectorize(vectorize(p, loop("i")).program, loop("j"))
+    with refused("MS311", "loop `i` is around the parallel loop `j`"):
+        vectorize(parallel(p, loop("j")).program, loop("i"))
+    with refused("MS311", "loop `i` is around the threadIdx.x loop `j`"):
+        vectorize(bind(p, loop("j"), "threadIdx.x").program, loop("i"))
     with refused("MS309", "reduce axis"):
         vectorize(p, loop("k"))
-    with refused("MS305", "is parallel already"):
-        vectorize(parallel(copy(), loop("i")).program, loop("i"))
+
+
+@pytest.mark.parametrize("order", ["i j k", "j k i", "k i j"])
+def test_an_outer_loop_is_vectorized(order):
+    p, rng, target = reorder(matmul(), loops(order)).program, np.random.default_rng(0), host()
+    given = {q.buffer.name: rng.integers(-4, 5, [int(n.value) for n in q.buffer.shape]) for q in p.params}
+    a, b, c = (given[n].astype("float32") for n in given)
+    for name in ("i", "j"):
+        out = vectorize(p, loop(name)).program
+        assert kind_of(out, name) == "vectorized"
+        same(p, out)
+        made = compile(lower(out, target), target)
+        load(made.object, made.signature)(**dict(zip(given, (a, b, c), strict=True)))
+        assert np.array_equal(c, a @ b)
+
+
+def test_the_kind_that_is_said_last_counts():
+    p = reorder(matmul(), loops("i k j")).program
+    marks = {
+        "parallel": lambda p: parallel(p, loop("j")).program,
+        "vectorized": lambda p: vectorize(p, loop("j")).program,
+        "unrolled": lambda p: unroll(p, loop("j"), max_steps=Const(64)).program,
+        "threadIdx.x": lambda p: bind(p, loop("j"), "threadIdx.x").program,
+        "blockIdx.y": lambda p: bind(p, loop("j"), "blockIdx.y").program,
+    }
+    for first in marks.values():
+        for kind, last in marks.items():
+            assert outline(last(first(p))) == outline(last(p))
+            assert kind_of(last(first(p)), "j") == kind
+
+
+def test_another_kind_needs_what_the_kind_needs():
+    p = unroll(matmul(), loop("k")).program
+    with refused("MS309", "reduce axis `z` of block `mm`"):
+        parallel(p, loop("k"))
+    with refused("MS309", "reduce axis `z` of block `mm`"):
+        vectorize(p, loop("k"))
+    with refused("MS309", "reduce axis `z` of block `mm`"):
+        bind(p, loop("k"), "blockIdx.x")
 
 
 def test_vectorize_over_unrolled_loops():
@@ -233,9 +283,6 @@ def test_vectorize_over_unrolled_loops():
     assert kind_of(vectorize(p, loop("j")).program, "j") == "vectorized"
     with refused("MS311", "inside the vectorized loop `j`"):
         parallel(split_inner(vectorize(p, loop("j")).program), loop("u"))
-
-    with refused("MS311", "loop `u_1` is inside the vector loop `j`"):
-        split(split_inner(vectorize(p, loop("j")).program), loop("u"), sizes(None, 4))
 
 
 def split_inner(program):
@@ -250,14 +297,12 @@ def test_unroll_with_and_without_a_limit():
     out = unroll(p, loop("k"), max_steps=steps).program
     assert "k in 0+32 @ unrolled unroll.max_steps=u\n" in outline(out)
     assert unroll(out, loop("k"), max_steps=steps).program is out
+    assert "k in 0+32 @ unrolled unroll.max_steps=16\n" in outline(unroll(out, loop("k"), max_steps=Const(16)).program)
+    assert "k in 0+32 @ unrolled\n" in outline(unroll(out, loop("k")).program)
 
 
 def test_unroll_refuses():
     p = matmul()
-    with refused("MS305", "is parallel already"):
-        unroll(parallel(p, loop("i")).program, loop("i"))
-    with refused("MS305", "another `max_steps`"):
-        unroll(unroll(p, loop("k")).program, loop("k"), max_steps=Const(16))
     with refused("MS303", "`max_steps`"):
         unroll(p, loop("k"), max_steps=Const(-1))
 
