@@ -14,6 +14,8 @@ from typing import Any
 
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
+from mslang.interop.tvmscript.names import their_type
+from mslang.ir.expr import Const
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 
@@ -49,11 +51,16 @@ class Whatever:
         return 0
 
 
+_LOCALS = ast.Call(ast.Name("locals", ast.Load()), [], [])
+
+
 class Script:
     """A function (or a module of one) in TVMScript, with the names that its text may use."""
 
-    def __init__(self, text: str, known: Callable[[], Sequence[Intrin]] = tuple) -> None:
-        self.text = text
+    def __init__(
+        self, text: str, around: Mapping[str, object] | None = None, *, known: Callable[[], Sequence[Intrin]] = tuple
+    ) -> None:
+        self.text = _with_values(text, around or {})
         self.known = known
         """The instructions whose calls may stand in it."""
         self.chosen = ""
@@ -110,19 +117,40 @@ class Script:
         return self
 
 
+def _with_values(text: str, around: Mapping[str, object]) -> str:
+    """A text after assignments of the values that its names have where it stands, as far as they can be written."""
+    tree = ast.parse(text)
+    used = {x.id for x in ast.walk(tree) if isinstance(x, ast.Name)}
+    known = {n: _written(v) for n, v in around.items() if n in used}
+    written = {n: v for n, v in known.items() if v is not None}
+    rest = [s for s in tree.body if not (isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) in written)]
+    return "".join(f"{n} = {v}\n" for n, v in written.items()) + ast.unparse(ast.Module(rest, []))
+
+
+def _written(value: object) -> str | None:
+    match value:
+        case bool() | int() | float() | str():
+            return repr(value)
+        case Const(value=v, dtype=d):
+            return f"T.{their_type(d)}({v!r})"
+    return None
+
+
 class _Scripts(ast.NodeTransformer):
     """Puts `Script("…")` in the place of what is marked as TVMScript, and drops imports of TVM."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.known = [s for s in tree.body if isinstance(s, ast.Import | ast.ImportFrom | ast.Assign)]
+        self.inside = False
+        """Whether this is in a function, which has names of its own."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if _marked(node):
             return self._script(node)
         plain = [s for s in ast.walk(node) if isinstance(s, ast.Assign) and _is_plain(s.value)]
-        self.known, outer = [*self.known, *plain], self.known
+        self.known, outer, self.inside = [*self.known, *plain], self.known, True
         self.generic_visit(node)
-        self.known = outer
+        self.known, self.inside = outer, False
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -136,7 +164,8 @@ class _Scripts(ast.NodeTransformer):
 
     def _script(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
         text = ast.unparse(ast.Module([*self.known, node], []))
-        value = ast.Call(ast.Name("Script", ast.Load()), [ast.Constant(text)], [])
+        around: list[ast.expr] = [ast.Call(ast.Name("dict", ast.Load()), [_LOCALS], [])] if self.inside else []
+        value = ast.Call(ast.Name("Script", ast.Load()), [ast.Constant(text), *around], [])
         made = ast.copy_location(ast.Assign([ast.Name(node.name, ast.Store())], value), node)
         return ast.fix_missing_locations(made)
 

@@ -18,6 +18,7 @@ from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute,
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.guarded import Indices, collapsed, detect
 from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.narrowed import narrowed
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
@@ -31,7 +32,8 @@ from mslang.transform.analysis.position import (
     whole_box,
     within_scope,
 )
-from mslang.transform.analysis.stored import Box, fills, moved, paved, surely_stored, viewed
+from mslang.transform.analysis.stored import Box as Box
+from mslang.transform.analysis.stored import fills, moved, paved, surely_stored, viewed
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -62,10 +64,11 @@ def _inside(path: Path, region: Region, above: Path) -> _Inside:
     )
 
 
-def consumed_box(path: Path, region: Region, above: Path) -> Box:
-    """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`."""
+def consumed_box(path: Path, region: Region, above: Path, buffer: Buffer | None = None) -> Box:
+    """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`: a
+    dimension of the buffer whole, where its index cannot be bounded (without the buffer: MS390)."""
     found = _inside(path, region, above)
-    return arith.relax(found.box, found.inner)
+    return arith.relax(found.box, found.inner, None if buffer is None else whole_box(buffer))
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
@@ -76,6 +79,14 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     """
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
+    short = narrowed(path)
+    box = _surely_touched(short, region, above)
+    if box is None or short is path:
+        return box
+    return arith.intersect_box(box, image(block_at(short), region), ranges_above(path))
+
+
+def _surely_touched(path: Path, region: Region, above: Path) -> Box | None:
     if region in block_at(path).writes and not _writes_all(path, region, above):
         return None
     found = _produced(path, region, above)
@@ -273,7 +284,7 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
         if box is not None
     ]
     shape = all_buffers(program)[buffer]
-    read = [consumed_box(consumer, r, above) for r in block_at(consumer).reads if r.buffer == buffer]
+    read = [consumed_box(consumer, r, above, shape) for r in block_at(consumer).reads if r.buffer == buffer]
     inside = [arith.intersect_box(m, reached, ranges) for m, reached in made] if len(makers) > 1 else []
     return all(
         any(covers(m, box, shape, ranges) and covers(reached, box, shape, ranges) for m, reached in made)

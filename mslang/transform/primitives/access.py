@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Binary, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Annotations, Block, Buffer, Program, Range, Region
 from mslang.ir.region import HIDDEN, infer_regions
 from mslang.ir.visit import Path, all_buffers
-from mslang.transform.analysis.cover import Box, covers
+from mslang.transform.analysis.cover import covers
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, buffer_named, scope_path
+from mslang.transform.analysis.stored import Box
+from mslang.transform.analysis.tried import inside
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.rewriting.rewrite import put
 
@@ -26,8 +28,9 @@ def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef,
 
     `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
     the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-    declared must hold all that the body touches, for writing nothing else: what a block declares to write is taken
-    for written.
+    declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
+    rounded floats), it is tried for all values of the axes. It may hold more: what is surely written is told from the
+    body, not from what is declared.
 
     Before:
         block b[i: 62] { B[i] = A[i + 1] * 2.0 }
@@ -45,7 +48,7 @@ def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef,
         - a block that does not touch the buffer so
         - a map with another number of parameters than the block has axes, or of results than the buffer has
           dimensions, or with a range that is not surely 1 or longer
-        - a region that does not surely hold all that the body touches; for writing also one that holds more
+        - a region that does not surely hold all that the body touches, as where indices are loaded
         - for a block inside of another: a region that may hold more than before
 
     Source: TVM annotate_buffer_access
@@ -145,36 +148,43 @@ def _range(e: Expr, block: Block, primitive: str) -> Range:
 
 def _require_holding(program: Program, path: Path, old: Buffer, access: str, box: Box, primitive: str) -> None:
     block, ranges = block_at(path), axis_ranges(block_at(path))
-    read, written = infer_regions(block, all_buffers(program))
-    found = [r.ranges for r in (written if access == "write" else read) if r.buffer == old.name]
-    if not all(covers(box, touched, old, ranges) for touched in found):
+    if not _holds(block, all_buffers(program), old, access, box):
         raise refuse(
             "MS365",
             primitive,
             f"the region does not surely hold all that block `{block.name}` touches of `{old.name}`",
             why="other primitives would copy or compute too little",
+            help="it is proved, or tried for all values of the axes, where the body computes indices from these alone",
         )
-    if access == "write" and not all(_same(box, touched, ranges) for touched in found):
-        raise refuse(
-            "MS365",
-            primitive,
-            f"the region may hold more than block `{block.name}` writes of `{old.name}`",
-            why="what a block declares to write is taken for written",
-        )
-    before = [r.ranges for r in block.reads if r.buffer == old.name]
-    if access == "read" and scope_path(path) and not any(covers(b, box, old, ranges) for b in before):
+    before = [r.ranges for r in (block.writes if access == "write" else block.reads) if r.buffer == old.name]
+    if scope_path(path) and not any(covers(b, box, old, ranges) for b in before):
         raise refuse(
             "MS365",
             primitive,
             f"the region may hold more of `{old.name}` than block `{block.name}` has declared",
-            why="the block around it does not declare to read that",
+            why=f"the block around it does not declare to {access} that",
         )
 
 
-def _same(a: Box, b: Box, ranges: dict[str, Range]) -> bool:
-    return all(
-        arith.equal(x.start, y.start, ranges) and arith.equal(x.extent, y.extent, ranges)
-        for x, y in zip(a, b, strict=True)
+def _holds(block: Block, buffers: Mapping[str, Buffer], old: Buffer, access: str, box: Box) -> bool:
+    """Does a box hold all that the body of a block touches of a buffer: joined, or access by access?"""
+    ranges = axis_ranges(block)
+    joined, apart = (
+        [r.ranges for r in found[access == "write"] if r.buffer == old.name]
+        for found in (infer_regions(block, buffers), infer_regions(block))
+    )
+    return all(covers(box, x, old, ranges) for x in joined) or all(
+        covers(box, x, old, ranges) or all(_tried(own, one, ranges) for own, one in zip(box, x, strict=True))
+        for x in apart
+    )
+
+
+def _tried(own: Range, touched: Range, ranges: Mapping[str, Range]) -> bool:
+    if arith.covers((own,), (touched,), ranges) is arith.Verdict.PROVED:
+        return True
+    end, last = arith.add(own.start, own.extent), arith.sub(touched.extent, ONE)
+    return inside(touched.start, own.start, end, ranges) and (
+        arith.equal(last, ZERO) or inside(arith.add(touched.start, last), own.start, end, ranges)
     )
 
 

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir import arith
+from mslang.ir.expr import ZERO
 from mslang.ir.program import Block, Buffer, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, path_to_block, path_to_loop
-from mslang.transform.analysis.cover import Box, consumed_box, produces_for
+from mslang.transform.analysis.cover import consumed_box, produces_for
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,
@@ -22,21 +23,18 @@ from mslang.transform.analysis.dependence import (
 from mslang.transform.analysis.instances import domains_of, runs_all
 from mslang.transform.analysis.position import (
     block_at,
-    common_path,
-    index_of,
     leaves,
-    loop_at,
     loop_ranges,
     loops_above,
-    loops_between,
-    scope_body,
     scope_path,
     whole_box,
 )
-from mslang.transform.analysis.spans import joined_spans, spans_touching
+from mslang.transform.analysis.spans import Spans, joined_spans, spans_touching
+from mslang.transform.analysis.stored import Box
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.rewriting.moving import (
     LAST,
+    Movable,
     loops_to,
     movable,
     placed,
@@ -45,6 +43,8 @@ from mslang.transform.rewriting.moving import (
     require_all_run,
     require_final,
     require_order,
+    require_sequence,
+    room,
 )
 from mslang.transform.rewriting.nest import without
 
@@ -208,14 +208,15 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
         )
     users = consumers(program, moving.path)
     outside = [b.name for b in users if b not in leaves(moving.loop)]
-    if outside or not users:
+    if outside:
         raise refuse(
             "MS341",
             primitive,
             f"not all consumers of block `{block.name}` are under loop `{loop.name}`",
-            why=f"block `{outside[0]}` is not" if outside else "there is none",
-            help="move the other consumers there first" if outside else None,
+            why=f"block `{outside[0]}` is not",
+            help="move the other consumers there first",
         )
+    first, last = room(program, moving, primitive)
     require_order(program, moving.path, primitive)
     require_final(program, producers(program, moving.path), moving.around, block.name, primitive)
     domains = domains_of(moving.path)
@@ -236,8 +237,12 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     spans = joined_spans(
         [spans_touching(moving.block, r, box, ranges) for r, box in wanted], domains, ranges, absent_is_whole=True
     )
-    last = min(k for k, s in enumerate(loop_at(target).body) if any(b in leaves(s) for b in users))
-    return placed(program, rest, moving, position(index, 0, last, moving, primitive), spans, primitive)
+    outcome = placed(program, rest, moving, position(index, first, last, moving, primitive), spans, primitive)
+    path = path_to_block(outcome.program, block.name) or ()
+    if not users:
+        require_all_run(outcome.program, path, domains, primitive)
+    require_sequence(moving.path, path, primitive)
+    return outcome
 
 
 def _needed(
@@ -267,20 +272,9 @@ _SHARING = {
 def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) -> Outcome:
     primitive = "reverse_compute_at"
     moving = movable(program, block, loop, primitive)
-    inside = leaves(moving.loop)
+    first, last = room(program, moving, primitive)
     makers = producers(program, moving.path)
-    under = [b for b in makers if b in inside]
-    order = leaves(*scope_body(program, moving.path))
-    start = index_of(order, inside[0]) if inside else 0
-    late = [b.name for b in makers if b not in under and index_of(order, b) > start]
-    if late or not under:
-        raise refuse(
-            "MS341",
-            primitive,
-            f"not all producers of block `{block.name}` are under loop `{loop.name}`",
-            why=f"block `{late[0]}` comes after it" if late else "none is",
-            help="move the other producers there first" if late else None,
-        )
+    under = [b for b in makers if b in leaves(moving.loop)]
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
     domains = domains_of(moving.path)
@@ -299,15 +293,27 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     spans = joined_spans(
         [spans_touching(moving.block, r, box, ranges) for r, box in made], domains, ranges, absent_is_whole=False
     )
-    body = loop_at(target).body
-    first = 1 + max(k for k, s in enumerate(body) if any(b in leaves(s) for b in under))
-    at = position(index, first, len(body), moving, primitive)
-    outcome = placed(program, rest, moving, at, spans, primitive)
+    _require_own_part(spans, domains, moving, ranges)
+    outcome = placed(program, rest, moving, position(index, first, last, moving, primitive), spans, primitive)
     path = path_to_block(outcome.program, block.name) or ()
     _require_each_maker(outcome.program, under, path, primitive)
-    entered = (*loops_between(moving.target, common_path(moving.path, moving.target)), moving.loop)
-    require_all_run(path, domains, {s.var for s in entered}, primitive)
+    require_all_run(outcome.program, path, domains, primitive)
+    require_sequence(moving.path, path, primitive)
     return outcome
+
+
+def _require_own_part(spans: Spans, domains: Spans, moving: Movable, ranges: Mapping[str, Range]) -> None:
+    """Axes that the block around tells their part must keep to it: all else is for other iterations of that block."""
+    for a in moving.block.axes:
+        span, domain = spans[a.name], domains[a.name]
+        whole = Range(ZERO, a.extent)
+        if domain != whole and span != domain and arith.covers((domain,), (span,), ranges) is not arith.Verdict.PROVED:
+            raise refuse(
+                "MS348",
+                "reverse_compute_at",
+                f"block `{moving.block.name}` would run for more values of `{a.name}` than are its own",
+                why="the block around tells it which part to do, and what the loop produces may be more",
+            )
 
 
 def _made(
@@ -334,9 +340,10 @@ def _require_each_maker(program: Program, makers: Iterable[Block], path: Path, p
 def _boxes(
     program: Program, target: Path, blocks: Iterable[Block], name: str, regions: Callable[[Block], Iterable[Region]]
 ) -> Iterator[Box]:
+    buffer = all_buffers(program)[name]
     for block in blocks:
         path = path_to_block(program, block.name) or ()
-        yield from (consumed_box(path, r, target) for r in regions(block) if r.buffer == name)
+        yield from (consumed_box(path, r, target, buffer) for r in regions(block) if r.buffer == name)
 
 
 def _hull(boxes: Iterable[Box], buffer: Buffer, ranges: Mapping[str, Range]) -> Box | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, all_buffers, fresh, path_to_block, path_to_loop
+from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, path_to_loop, stmt_exprs, walk
 from mslang.transform.analysis.carried import why_not_independent
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
@@ -38,6 +38,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.spans import kept_inside
+from mslang.transform.analysis.stored import reads_what_it_started
 from mslang.transform.outcome import BlockRef, BufferRef, refuse
 from mslang.transform.rewriting.nest import nest
 from mslang.transform.rewriting.rewrite import put
@@ -145,7 +146,7 @@ def read_box(users: Sequence[Path], buffer: Buffer, above: Path, limits: Box, ra
     for path in users:
         for region in block_at(path).reads:
             if region.buffer == buffer.name:
-                box = consumed_box(path, region, above)
+                box = consumed_box(path, region, above, buffer)
                 joined = box if joined is None else arith.union_box(joined, box, limits, ranges)
     return limits if joined is None else joined
 
@@ -275,6 +276,36 @@ def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str
         raise refuse(
             "MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason
         )
+
+
+def require_begun(program: Program, path: Path, buffer: Buffer, primitive: str) -> None:
+    """What the block at the end of a path reads of a buffer that it writes must be what the same instance has started:
+    with its init, or with blocks inside of it before those that read (MS333)."""
+    block = block_at(path)
+    if buffer.name not in buffers_read(block) or reads_what_it_started(block, buffer.name):
+        return
+    inside = [path_to_block(program, b.name) or () for b in leaves(*block.body)]
+    direct = [x for s in walk(block.body, into_blocks=False) for e in stmt_exprs(s) for x in loads_of(e)]
+    if (
+        inside
+        and all(x.buffer != buffer.name for x in direct)
+        and all(
+            any(
+                produces_for(program, m, q, buffer.name)
+                for m in inside[:k]
+                if buffer.name in buffers_written(block_at(m))
+            )
+            for k, q in enumerate(inside)
+            if buffer.name in buffers_read(block_at(q))
+        )
+    ):
+        return
+    raise refuse(
+        "MS333",
+        primitive,
+        f"block `{block.name}` reads and writes `{buffer.name}`",
+        why="the new buffer would hold nothing when it is read",
+    )
 
 
 def others_touching(program: Program, path: Path, buffer: str) -> tuple[Path, ...]:

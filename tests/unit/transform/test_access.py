@@ -1,14 +1,20 @@
 """annotate_buffer_access, unsafe_hide_buffer_access and unsafe_set_dtype."""
 
+import pytest
+
 from mslang.ide.findings import findings
+from mslang.ir.expr import Const
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.sema.modules import load
 from mslang.transform.primitives.access import annotate_buffer_access, unsafe_hide_buffer_access
-from mslang.transform.primitives.caching import cache_read
+from mslang.transform.primitives.blockize import blockize
+from mslang.transform.primitives.caching import cache_read, cache_write
+from mslang.transform.primitives.compute_location import compute_at
 from mslang.transform.primitives.element_types import unsafe_set_dtype
 from mslang.transform.primitives.inlining import compute_inline
-from tests.unit.transform.programs import block, buffer, index_map, refused
+from mslang.transform.primitives.loops import split
+from tests.unit.transform.programs import block, buffer, index_map, loop, refused
 from tests.unit.transform.staged import accepted, program
 
 B = program("A: f32[16], out B: f32[12]", "block b[i: 12] { B[i] = A[i + 1] * 2.0 }")
@@ -34,8 +40,73 @@ def test_a_region_to_write_is_what_is_written():
     assert 'attr "explicit_write_region"' in accepted(
         p, annotate_buffer_access(p, block("b"), buffer("B"), "write", given)
     )
-    with refused("MS365", "may hold more"):
-        annotate_buffer_access(B, block("b"), buffer("B"), "write", index_map("i", lambda i: ((i, i + 2),)))
+
+
+def test_more_may_be_declared_than_is_written_and_is_not_taken_for_written():
+    wider = index_map("i", lambda i: ((i, i + 2),))
+    done = annotate_buffer_access(CHAIN, block("a"), buffer("T"), "write", wider)
+    assert "writes T[i .. i + 2]" in accepted(CHAIN, done)
+    with refused("MS332", "not surely written"):
+        compute_at(done.program, block("a"), loop("i_1"))
+    with refused("MS332", "`T`"):
+        cache_write(done.program, block("a"), buffer("T"))
+    p = program(
+        "A: f32[8], out B: f32[16]",
+        "alloc T: f32[16]\n block a[i: 8] { T[i * 2] = A[i] }\n block o[i: 8] { T[i * 2 + 1] = 0.0 }\n"
+        "block b[i: 16] { B[i] = T[i] }",
+    )
+    both = index_map("i", lambda i: ((i * 2, i * 2 + 2),))
+    claimed = annotate_buffer_access(p, block("a"), buffer("T"), "write", both)
+    assert "writes T[i * 2 .. i * 2 + 2]" in accepted(p, claimed)
+    with refused("MS365", "does not surely hold"):
+        annotate_buffer_access(p, block("a"), buffer("T"), "write", index_map("i", lambda i: (i,)))
+
+
+def test_more_than_the_block_around_declares_is_refused():
+    nested = blockize(B, loop("i")).program
+    for name, access in (("A", "read"), ("B", "write")):
+        with refused("MS365", "may hold more", f"does not declare to {access}"):
+            annotate_buffer_access(
+                nested, block("b"), buffer(name), access, index_map("i", lambda i: ((i - 1, i + 3),))
+            )
+
+
+def resize(index: str = "i64(floor((f32(i) + 0.5) * 2.0 - 0.5 + 1e-05))"):
+    return program(
+        "A: f32[32], out B: f32[16]",
+        f"alloc T: f32[32]\n block a[i: 32] {{ T[i] = A[i] * 2.0 }}\n block b[i: 16] {{ B[i] = T[{index}] }}",
+    )
+
+
+def test_rounded_indices_are_tried_for_all_values_of_the_axes():
+    p = resize()
+    given = index_map("i", lambda i: ((i * 2 - 3, i * 2 + 3),))
+    done = annotate_buffer_access(p, block("b"), buffer("T"), "read", given)
+    assert "reads T[i * 2 - 3 .. i * 2 - 3 + 6]" in accepted(p, done)
+    accepted(p, compute_at(done.program, block("a"), loop("i_1")))
+    for wrong in (lambda i: ((i * 2 + 1, i * 2 + 3),), lambda i: ((i * 2 - 3, i * 2),), lambda i: ((0, 30),)):
+        with refused("MS365", "does not surely hold"):
+            annotate_buffer_access(p, block("b"), buffer("T"), "read", index_map("i", wrong))
+
+
+def test_without_an_annotation_a_rounded_index_reads_the_whole_dimension():
+    p = split(resize(), loop("i_1"), [None, Const(4)]).program
+    assert "in 32" in accepted(p, compute_at(p, block("a"), loop("i_1_0")))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "i64(floor(f32(i) * 2.0 / 1.0))",
+        "i64(exp(f32(i) * 0.0))",
+        "i64(i8(i * 16))",
+        "i64(f16(i) * f16(5000.0)) // 1000000",
+    ],
+)
+def test_what_cannot_be_computed_as_compiled_code_does_is_refused(index):
+    with refused("MS365", "does not surely hold"):
+        given = index_map("i", lambda i: ((i * 0 - 100, i * 0 + 31),))
+        annotate_buffer_access(resize(index), block("b"), buffer("T"), "read", given)
 
 
 def test_a_region_that_is_too_small_is_refused():
