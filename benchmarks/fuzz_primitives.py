@@ -16,20 +16,24 @@ from common import ROOT, table
 
 sys.path.insert(0, str(ROOT))
 
+from mslang.schedule.trace import ENTER_POSTPROC
 from tests.property.campaign import WEIGHTS, Fault, Tally, campaign
+from tests.property.sampled_steps import SAMPLERS
 
 CHUNK = 100
 PAGE = """# The campaign
 
 `python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` made this page.
 
-A *pair* is a random program and a random sequence of 1 to 8 primitives on it, drawn through the `Schedule` API: sizes
-are numbers, or decisions (`perfect_tile`, `tile`, `choose`) that stay symbols until the end. Of each pair
+A *pair* is a random program and a random sequence of 1 to 8 primitives on it, drawn through the `Schedule` API: sizes,
+orders and places are given, or decisions that samplers draw; those that are numbers stay symbols until the end, and are
+used again by later primitives. Of each pair
 
 - every program on the way is well-formed (`mslang.ir.verify`);
 - the scheduled program, interpreted with all checks (bounds, races, uninitialised reads, declared regions) and compiled
   through LLVM, gives on sparse integers bit for bit what the unscheduled program gives in the interpreter;
-- the printed program parses back to an equal one.
+- the printed program parses back to an equal one;
+- of every third, if it has decisions, the same structure with decisions drawn anew gives the same, too.
 
 | | |
 |---|---|
@@ -45,6 +49,13 @@ are numbers, or decisions (`perfect_tile`, `tile`, `choose`) that stay symbols u
 Every primitive takes part. Loops that are bound to thread axes run one iteration after the other on the CPU here, so
 that `bind` is judged by its results like any other.
 
+{samplers}
+
+*Used* counts primitives that were applied with a value of this sampler, or one that was made of it before. *Drawn anew*
+are the decisions of which another value was put into the same parametric program, which was then judged again; orders
+and places are structure, and what a program looks like with others is another sketch. `enter_postproc` marks a place in
+the trace.
+
 *Tried* counts calls with arguments that look legal at first sight; some primitives are tried again with others.
 *Rejected* are those that the primitive refused. *After three others* are applications
 to a program that at least three other primitives had changed before.
@@ -57,6 +68,10 @@ def page(tally: Tally, seed: int) -> str:
         (f"`{op}`", tally.tried[op], tally.applied[op], tally.tried[op] - tally.applied[op], tally.late[op])
         for op in WEIGHTS
     ]
+    samplers = [
+        *((f"`{name}`", tally.drawn[name], tally.used[name], tally.anew[name] or "–") for name in SAMPLERS),
+        (f"`{ENTER_POSTPROC}`", tally.drawn[ENTER_POSTPROC], "–", "–"),
+    ]
     versions = ", ".join(
         (f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("mslang", "numpy", "llvmlite")))
     )
@@ -68,6 +83,7 @@ def page(tally: Tally, seed: int) -> str:
         faults=len(tally.faults),
         mean=tally.applied.total() / tally.pairs,
         checks="\n".join(f"| of these, {what} | {n} |" for what, n in sorted(tally.checks.items())),
+        samplers=table(("sampler", "drawn", "used", "drawn anew"), samplers),
         rows=table(("primitive", "tried", "applied", "rejected", "after three others"), rows),
     )
 

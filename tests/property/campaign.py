@@ -26,15 +26,18 @@ from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.expr import Const
 from mslang.ir.print import print_program
-from mslang.ir.program import For, Program
+from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.lower.lower import lower
 from mslang.runtime.arrays import sparse_integers
 from mslang.runtime.kernel import load
 from mslang.runtime.linker import Linker
+from mslang.schedule.distribution import Number, draw
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
+from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.schedule.trace_json import from_json
+from mslang.schedule.values import Location
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, Target
 from mslang.target.detect import host
@@ -44,7 +47,8 @@ from tests.property import families
 from tests.property.arrays import concrete_shape, difference, outputs_equal
 from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program
-from tests.property.steps import Step, Steps
+from tests.property.sampled_steps import SAMPLERS, SampledSteps
+from tests.property.steps import Step
 
 Arrays = dict[str, np.ndarray]
 
@@ -92,7 +96,10 @@ ATTEMPTS = {
 }
 """How often arguments are drawn for those that need particular ones, until they are accepted; else once."""
 
-TRACES_EVERY, CHECKED_EVERY, NARROW_EVERY = 10, 8, 4
+TRACES_EVERY, CHECKED_EVERY, NARROW_EVERY, ANEW_EVERY = 10, 8, 4, 3
+
+POSTPROC = 0.03
+"""How often, after a primitive, a schedule enters its postprocessing."""
 
 FAULTS = (MsError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RuntimeError)
 """What a fault of mslang may raise here; a refusal is a ScheduleError where a primitive is tried."""
@@ -108,12 +115,16 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """What a campaign did, by primitive: tried, applied, and applied after at least three others."""
+    """What a campaign did: by primitive how often it was tried, applied, and applied after at least three others; by
+    sampler how often it was asked, used by a primitive that was applied, and drawn anew for the same structure."""
 
     pairs: int = 0
     tried: Counter[str] = msgspec.field(default_factory=Counter)
     applied: Counter[str] = msgspec.field(default_factory=Counter)
     late: Counter[str] = msgspec.field(default_factory=Counter)
+    drawn: Counter[str] = msgspec.field(default_factory=Counter)
+    used: Counter[str] = msgspec.field(default_factory=Counter)
+    anew: Counter[str] = msgspec.field(default_factory=Counter)
     checks: Counter[str] = msgspec.field(default_factory=Counter)
     faults: list[Fault] = msgspec.field(default_factory=list)
 
@@ -124,6 +135,9 @@ class Tally(msgspec.Struct):
             (self.tried, other.tried),
             (self.applied, other.applied),
             (self.late, other.late),
+            (self.drawn, other.drawn),
+            (self.used, other.used),
+            (self.anew, other.anew),
             (self.checks, other.checks),
         ):
             mine.update(its)
@@ -131,34 +145,6 @@ class Tally(msgspec.Struct):
 
 
 # ------------------------------------------------------------------ one pair
-class _Sampled(Steps):
-    """Steps whose sizes are numbers or decisions of a schedule."""
-
-    scopes = ("global", "local")
-
-    def __init__(self, rng: random.Random, schedule: Schedule) -> None:
-        super().__init__(rng, symbolic=True, families=families.STEPS)
-        self.schedule = schedule
-        self.drawn = 0
-
-    def factors(self, p: Program, loop: For) -> list[Any]:
-        handle, n = self.schedule.session.handles.handle(LoopRef(loop.var)), self.rng.randint(1, 3)
-        match self.rng.choice(["number", "perfect", "free", "choice"]):
-            case "perfect":
-                return list(self.schedule.perfect_tile(handle, n, self.rng.choice([2, 64]), name=self.address()))
-            case "free":
-                return list(self.schedule.tile(handle, n, self.rng.choice([4, 64]), name=self.address()))
-            case "choice":
-                width = self.schedule.choose(self.rng.sample(range(1, 6), 2), name=self.address())
-                return self.rng.choice([[None, width], [width, None]])
-        return self.rng.choice([[None, 2], [None, 3], [2, None], [None, 4], [None, 2, 2]])
-
-    def address(self) -> str:
-        """A new address."""
-        self.drawn += 1
-        return f"d{self.drawn}"
-
-
 def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
     """The program of a pair, and what its schedule is to be drawn from."""
     rng = random.Random(f"{seed}/{number}")
@@ -172,34 +158,54 @@ def schedule_pair(
     schedule: Schedule, rng: random.Random, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)
 ) -> list[str]:
     """Apply 1 to 8 random primitives, rather more than fewer; gives those that were not refused."""
-    steps = _Sampled(rng, schedule)
+    steps = SampledSteps(rng, schedule)
     done: list[str] = []
     wanted = max(rng.randint(1, 8), rng.randint(1, 8))
     for op in islice(_operations(rng, weights), 8 * wanted):
         if len(done) == wanted:
             break
-        if not _accepted(schedule, steps, op, rng, tally):
+        made = _accepted(schedule, steps, op, rng, tally)
+        if made is None:
             continue
-        tally.applied[op] += 1
-        tally.late[op] += len(set(done) - {op}) >= 3
-        done.append(op)
+        tally.applied[made] += 1
+        tally.late[made] += len(set(done) - {made}) >= 3
+        done.append(made)
         assert not verify(schedule.parametric), (done, verify(schedule.parametric))
+        if rng.random() < POSTPROC and ENTER_POSTPROC not in samplers_of(schedule):
+            schedule.enter_postproc()
+    tally.drawn.update(samplers_of(schedule))
     return done
 
 
-def _accepted(schedule: Schedule, steps: _Sampled, op: str, rng: random.Random, tally: Tally) -> bool:
-    """Was a primitive applied, with arguments drawn once or a few times?"""
+def samplers_of(schedule: Schedule) -> Counter[str]:
+    """The samplers that a schedule has asked, and its mark."""
+    return Counter(i.op for i in schedule.trace.instructions if i.address is not None or i.op == ENTER_POSTPROC)
+
+
+def _accepted(schedule: Schedule, steps: SampledSteps, op: str, rng: random.Random, tally: Tally) -> str | None:
+    """The primitive that was applied, with arguments drawn once or a few times; None if it was refused."""
     for _ in range(ATTEMPTS.get(op, 1)):
         try:
             step = steps.step(schedule.parametric, op)
             if step is None:
-                return False
+                return None
             tally.tried[op] += 1
             _apply(schedule, step, rng)
         except ScheduleError:
             continue
-        return True
-    return False
+        tally.used.update(steps.given)
+        return _done(step)
+    return None
+
+
+def _done(step: Step) -> str | None:
+    """What a step did: to compute a block in the place that was drawn may be to inline it, or to leave it."""
+    match step:
+        case _, (_, Location(label="inline")), _:
+            return "compute_inline"
+        case _, (_, Location(label="root")), _:
+            return None
+    return step[0]
 
 
 def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:
@@ -270,6 +276,28 @@ def check_meaning(before: Program, after: Program, number: int, tally: Tally) ->
     tally.checks.update({"compiled without masked vectors": narrow, "compiled with every access checked": checked})
 
 
+def check_other_decisions(before: Program, schedule: Schedule, number: int, tally: Tally) -> None:
+    """The same structure with decisions drawn anew gives what `before` gives, too."""
+    sketch, rng = schedule.sketch, random.Random(number)
+    samplers = {i.address: i.op for i in schedule.trace.instructions}
+    for _ in range(4):
+        values: dict[str, Number] = {}
+        for decision in sketch.decisions:
+            drawn = draw(decision.domain, rng, values)
+            if drawn is None:
+                break
+            values[decision.address] = drawn
+        else:
+            other = {a for a, v in values.items() if v != schedule.session.numbers[a]}
+            if other and sketch.violation(values) is None:
+                after = sketch.instantiate(values)
+                assert not verify(after), (values, verify(after))
+                check_meaning(before, after, number, tally)
+                tally.checks["decisions drawn anew"] += 1
+                tally.anew.update(samplers[a] for a in other)
+                return
+
+
 def check_traces(before: Program, schedule: Schedule) -> None:
     """The trace survives each printed form, and replays from each to the identical program."""
     trace, after = schedule.trace, schedule.program
@@ -300,6 +328,8 @@ def check_pair(seed: int, number: int, tally: Tally, weights: Mapping[str, int] 
         assert not verify(after), verify(after)
         check_meaning(before, after, number, tally)
         assert parse_program(print_program(after)) == after, "the printed program parses to another"
+        if number % ANEW_EVERY == 2:
+            check_other_decisions(before, schedule, number, tally)
         if number % TRACES_EVERY == 0:
             check_traces(before, schedule)
             tally.checks["traces in all forms"] += 1
@@ -340,6 +370,8 @@ def main() -> int:
     tally = campaign(options.seed, numbers, lambda t: bool(t.faults), weights)
     for fault in tally.faults:
         print(f"pair {fault.pair}: {fault.what}\n{fault.program}")
+    for sampler in (*SAMPLERS, ENTER_POSTPROC):
+        print(f"{sampler}: {tally.drawn[sampler]} drawn, {tally.used[sampler]} used, {tally.anew[sampler]} drawn anew")
     for op in options.only:
         print(f"{op}: tried {tally.tried[op]}, applied {tally.applied[op]}, after three others {tally.late[op]}")
     print(f"{tally.pairs} pairs, {tally.applied.total()} primitives applied, {len(tally.faults)} faults")

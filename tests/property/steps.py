@@ -90,6 +90,15 @@ class Steps:
         names = [r.buffer for r in (found.writes if write else found.reads)] or list(all_buffers(p))
         return BufferRef(self.rng.choice(names))
 
+    def size(self, most: int) -> Any:
+        """A size from 1 to `most`: a number, or a decision."""
+        values = sorted({self.rng.randint(1, most), self.rng.randint(1, most)})
+        if self.rng.random() < 0.5:
+            return Const(values[0])
+        name = f"size{len(self.symbols)}"
+        self.symbols[name] = lambda rng: rng.choice(values)
+        return Symbol(name, Choice(tuple(values)))
+
     def factors(self, p: Program, loop: For) -> list[Any]:
         extent = loop.extent
         n = int(extent.value) if isinstance(extent, Const) else None

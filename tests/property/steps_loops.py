@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from mslang.ir.build import ProgramBuilder, maximum, minimum, reduce, spatial
-from mslang.ir.expr import Binary, Choice, Const, Symbol
+from mslang.ir.expr import Binary, Const, Symbol
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import bodies, path_to_loop, walk
 from mslang.ops.words import TAILS
@@ -44,19 +44,6 @@ def _split(steps: Steps, p: Program) -> Step:
     return "split", (LoopRef(loop.var), steps.factors(p, loop)), given
 
 
-def _size(steps: Steps, most: int) -> Any:
-    """A size from 1 to `most`: a number, or a decision."""
-    values = sorted({steps.rng.randint(1, most), steps.rng.randint(1, most)})
-    schedule = getattr(steps, "schedule", None)
-    if steps.rng.random() < 0.5:
-        return Const(values[0])
-    if schedule is not None:
-        return schedule.choose(values, name=steps.address())  # type: ignore[attr-defined]
-    name = f"size{len(steps.symbols)}"
-    steps.symbols[name] = lambda rng: rng.choice(values)
-    return Symbol(name, Choice(tuple(values)))
-
-
 def _loop_partition(steps: Steps, p: Program) -> Step | None:
     rng = steps.rng
     found = [s for s in loops(p) if isinstance(s.extent, Const) and int(s.extent.value) > 1]
@@ -64,7 +51,7 @@ def _loop_partition(steps: Steps, p: Program) -> Step | None:
         return None
     loop = rng.choice(found)
     n = int(loop.extent.value) if isinstance(loop.extent, Const) else 2
-    parts = [_size(steps, n - 1)] if n < 4 or rng.random() < 0.6 else [_size(steps, (n - 1) // 2) for _ in range(2)]
+    parts = [steps.size(n - 1)] if n < 4 or rng.random() < 0.6 else [steps.size((n - 1) // 2) for _ in range(2)]
     if rng.random() < 0.7:
         parts.insert(rng.randint(0, len(parts)), None)
     return "loop_partition", (LoopRef(loop.var), parts), {}
@@ -106,11 +93,11 @@ def _fission(steps: Steps, p: Program) -> Step | None:
 
 
 def _specialize(steps: Steps, p: Program) -> Step:
-    value = _size(steps, 5)
-    if isinstance(value, Const | Symbol):
-        condition: Any = Binary(steps.rng.choice(["<", "==", ">="]), value, Const(2))
-        if isinstance(value, Const):
-            condition = Const(steps.rng.random() < 0.5, "bool")
+    value = steps.size(5)
+    if isinstance(value, int | Const):
+        condition: Any = Const(steps.rng.random() < 0.5, "bool")
+    elif isinstance(value, Symbol):
+        condition = Binary(steps.rng.choice(["<", "==", ">="]), value, Const(2))
     else:
         condition = steps.rng.choice([value % 2 == 0, value < 3, value == 1])
     return "specialize", (steps.loop(p), condition), {}

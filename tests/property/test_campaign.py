@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mslang.ops.signature import Group
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.campaign import WEIGHTS, Tally, campaign, drawn_pair
+from tests.property.sampled_steps import SAMPLERS
 
 SHORT, LONG = 600, 20_000
 SHORT_CHUNK, LONG_CHUNK = 25, 500
@@ -37,6 +41,10 @@ def test_every_primitive_is_drawn() -> None:
     assert all(n > 0 for n in WEIGHTS.values())
 
 
+def test_every_sampler_is_drawn_from() -> None:
+    assert {s.name for s in OPERATIONS.values() if s.group is Group.SAMPLER} == set(SAMPLERS)
+
+
 def test_the_summary_of_the_long_campaign_is_good() -> None:
     text = (ROOT / "docs" / "campaign.md").read_text()
     rows = {
@@ -51,6 +59,8 @@ def test_the_summary_of_the_long_campaign_is_good() -> None:
     assert rows.keys() >= WEIGHTS.keys()
     assert all(int(rows[op][1]) >= 500 for op in WEIGHTS), "each primitive is applied often"
     assert all(int(rows[op][3]) >= 200 for op in WEIGHTS), "each is applied after three others"
+    assert all(int(rows[s][1]) >= 500 for s in SAMPLERS), "the values of each sampler are used often"
+    assert int(rows[ENTER_POSTPROC][0]) >= 500
 
 
 def test_a_pair_is_the_same_everywhere() -> None:
