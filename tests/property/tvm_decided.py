@@ -30,7 +30,8 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         FAILS: Decision(
             "ours",
             (),
-            r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with",
+            r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with|"
+            r"shape\.size\(\) == indices\.size\(\)",
             "TVM ends in a crash or in a failed check inside of it, not in a refusal",
         ),
         "kinds of blocks": Decision(
@@ -56,6 +57,18 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("reverse_compute_inline",),
             r"only allowed to read a single buffer region",
             "a consumer may read more than what is inlined into it, if that can be read where the producer is",
+        ),
+        "consumers with predicates": Decision(
+            "ours",
+            ("reverse_compute_inline",),
+            r"body of the inlined block should be",
+            "TVM takes the bounds of axes for them only as it writes them; here whatever says that axes stay in theirs",
+        ),
+        "axes by their places": Decision(
+            "ours",
+            ("fuse_reduction_epilogue",),
+            r"number of data parallel iter",
+            "TVM takes the axes of both blocks for each other by their places; here by the elements that they mean",
         ),
         "other windows": Decision(
             "ours",
@@ -115,10 +128,22 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "TVM",
             ("fuse_reduction_epilogue",),
             r"MS371",
-            "TVM applies the epilogue to partial results; here only where that keeps the result",
+            "TVM applies the epilogue to partial results, begun with 0, whatever is reduced; here only where it is the same",
         ),
         "inlined where not all runs": Decision(
             "TVM", ("reverse_compute_inline",), r"MS348", "what the consumer would write is not all computed there"
+        ),
+        "rolling under loops that run at once": Decision(
+            "TVM",
+            ("rolling_buffer",),
+            r"MS346",
+            "elements are handed on from one iteration to the next; loops inside of these may be bound afterwards",
+        ),
+        "reductions of other types": Decision(
+            "TVM",
+            ("fuse_reduction_epilogue",),
+            r"MS370",
+            "a buffer of another type than is summed holds what is converted at each step, which is no sum any more",
         ),
         "hidden accesses": Decision(
             "TVM", (), r"MS379", "what a block hides it may still touch; nothing moves over it"

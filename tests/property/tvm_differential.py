@@ -32,11 +32,15 @@ from tests.property.arrays import difference, outputs_equal
 from tests.property.campaign import FAULTS, WEIGHTS, drawn_pair, sparse_inputs
 from tests.property.steps import Step, Steps
 from tests.property.tvm_calls import CALLS, call
+from tests.property.tvm_starts import finite_starts
 
 REFUSALS = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 """What TVM raises where it refuses: its errors derive from these."""
 
 CRASHED = "TVM crashed"
+
+UNBOUND = re.compile(r"^ +\w+ = T\.Buffer\(", re.MULTILINE)
+"""How TVM prints a buffer that its program names, but nothing allocates."""
 
 LONGEST, TRIES = 4, 12
 
@@ -200,6 +204,7 @@ def _first_line(text: str) -> str:
 def check_pair(tvm: Any, seed: int, number: int, tally: Tally, weights: Mapping[str, int]) -> None:
     """Draw a program and steps, and count what the two say to each."""
     program, rng = drawn_pair(seed, number)
+    program = finite_starts(program) if number % 4 else program  # TVM knows no reducer that starts from an infinity.
     tally.pairs += 1
     steps = _Plain(rng)
     ops = [op for op in weights if op in CALLS]
@@ -256,7 +261,9 @@ def _packed_as(here: Program, theirs: Program) -> Program:
 
 
 def _broken(before: Program, text: str, number: int) -> bool:
-    """Does what TVM alone made give another result, or race, or read what nobody wrote?"""
+    """Does what TVM alone made give another result, or race, or read what nobody wrote or even allocated?"""
+    if UNBOUND.search(text):
+        return True
     try:
         other = _packed_as(before, tvmscript.parse_one(text))
     except MsError:
