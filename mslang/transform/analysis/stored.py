@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
@@ -20,17 +21,27 @@ def surely_stored(path: Path, region: Region, above: Path) -> bool:
 
     A call for its effect that mentions the buffer is believed to do what the block declares.
     """
-    block, axes = block_at(path), axis_ranges(block_at(path))
-    body = block.body
-    if any(
-        isinstance(s, Evaluate) and any(viewed(block, x.buffer)[0] == region.buffer for x in loads_of(s.value))
-        for s in walk(body)
-    ):
+    block = block_at(path)
+    return _stores(block, region, block.init is not None and _init_runs(path, above))
+
+
+def reads_what_it_started(block: Block, buffer: str) -> bool:
+    """Does a block read of a buffer nothing but what its init surely stores?"""
+    axes = axis_ranges(block)
+    boxes = [box for name, box in _stored(block, block.init or (), {}, {}, axes) if name == buffer]
+    return all(covered_by(boxes, r.ranges, axes) for r in block.reads if r.buffer == buffer)
+
+
+@lru_cache(maxsize=4096)
+def _stores(block: Block, region: Region, init: bool) -> bool:
+    calls = (s.value for s in walk(block.body) if isinstance(s, Evaluate))
+    if any(viewed(block, x.buffer)[0] == region.buffer for call in calls for x in loads_of(call)):
         return True
-    if block.init is not None and _init_runs(path, above):
-        body = (*block.init, *body)
-    boxes = [box for name, box in _stored(block, body, {}, {}, axes) if name == region.buffer]
-    return covered_by(boxes, region.ranges, axes)
+    axes = axis_ranges(block)
+    body = (*(block.init or ()), *block.body) if init else block.body
+    return covered_by(
+        [box for name, box in _stored(block, body, {}, {}, axes) if name == region.buffer], region.ranges, axes
+    )
 
 
 def covered_by(boxes: Sequence[Box], whole: Box, ranges: Mapping[str, Range]) -> bool:
@@ -182,4 +193,4 @@ def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
     return isinstance(found, arith.IterMap) and found.level == "bijective"
 
 
-__all__ = ["Box", "covered_by", "fills", "moved", "paved", "surely_stored", "viewed"]
+__all__ = ["Box", "covered_by", "fills", "moved", "paved", "reads_what_it_started", "surely_stored", "viewed"]

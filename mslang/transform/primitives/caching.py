@@ -31,6 +31,7 @@ from mslang.transform.rewriting.staging import (
     read_box,
     readable,
     require_apart,
+    require_begun,
     require_filled,
     require_plain,
     require_users_covered,
@@ -167,13 +168,7 @@ def cache_write(
         )
     require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
     only_writer(program, path, old, primitive)
-    if old.name in buffers_read(writer) and writer.init is None:
-        raise refuse(
-            "MS333",
-            primitive,
-            f"block `{block.name}` reads and writes `{old.name}`",
-            why="the new buffer would hold nothing when it is read",
-        )
+    require_begun(program, path, old, primitive)
     users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)
     around = [
         path_to_block(program, b.name) or ()
