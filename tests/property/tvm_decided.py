@@ -76,11 +76,17 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"should have at least one dimens",
             "TVM knows windows by the form of the region; here that they overlap and go on is proved",
         ),
-        "maps without indices": Decision(
+        "loops and axes in other orders": Decision(
             "ours",
-            (),
-            r"Expected mapping function|must match number of",
-            "TVM wants an expression of the indices there",
+            ("transform_block_layout",),
+            r"binding values of the .* are not variables of outer loops",
+            "TVM wants the loops in the order of the axes; the loops that are made do not depend on it",
+        ),
+        "loops around other blocks too": Decision(
+            "ours",
+            ("transform_block_layout",),
+            r"required to have only one child",
+            "TVM takes all loops around the block for its own; here those of its axes, which must hold nothing else",
         ),
         "predicates that are left out": Decision(
             "TVM",
@@ -128,7 +134,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "TVM",
             ("fuse_reduction_epilogue",),
             r"MS371",
-            "TVM applies the epilogue to partial results, begun with 0, whatever is reduced; here only where it is the same",
+            "TVM applies the epilogue to partial results, from 0 on, whatever is reduced; here only where it is right",
         ),
         "inlined where not all runs": Decision(
             "TVM", ("reverse_compute_inline",), r"MS348", "what the consumer would write is not all computed there"
