@@ -1088,7 +1088,7 @@ class Methods:
         Rejects:
             - a loop that is around several blocks, in a scope that is not a stage pipeline, or around no reduction block
             - a loop that is not serial, or that is annotated
-            - a loop that a spatial axis depends on, or that no reduction axis depends on
+            - a loop that a spatial axis depends on, or one of several iterations that no reduction axis depends on
             - a loop that spatial and reduction axes depend on, or one of several iterations under a reduction loop that no
               axis depends on
             - another block that comes first in the outermost loop, or stands under the outermost reduction loop
@@ -1098,7 +1098,8 @@ class Methods:
             - an init or body of another shape (the one of twelve conditions that fails is named)
             - what no known reducer does
             - an axis beyond the dimensions of the buffer
-            - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces
+            - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces, or has one
+              iteration
 
         Source: TVM rfactor
         """
@@ -1112,6 +1113,8 @@ class Methods:
         give. The old block stays inside, under the loops from `target` on, and keeps its name; of its axes it is told the
         rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under loops of its own. What
         the predicate says of the loops outside becomes the predicate of the new block.
+
+        What the blocks inside hide that they touch the new one hides, too.
 
         Given blocks, the new one, `a_b_o`, holds them in their order, each under the loops that it alone is under; its axes
         come from the loops around all of them. Their inits stay where they are.
@@ -1138,6 +1141,7 @@ class Methods:
             - a block of which an axis is not a multiple of what the loops inside run over, plus these
             - a predicate that mixes loops outside and inside in a way that the new axes cannot tell
             - an init that would not run as often as before
+            - a block with an init that hides what it touches
             - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
 
         Source: TVM blockize
@@ -1217,7 +1221,8 @@ class Methods:
         """Give a block other axes, computed from its own by an index map, and loops over them.
 
         Axis `i // 4` is called `i_0` and `i % 4` is `i_1`, one of several axes `i_j_fused`, and one that only changes place
-        keeps its name; the loops are called after them. Their order is that of the map's results.
+        keeps its name; the loops are called after them. Their order is that of the map's results. They are serial: marks of
+        the old loops, and annotations, go with these.
 
         Before:
             for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
@@ -1230,7 +1235,7 @@ class Methods:
 
         Rejects:
             - a map that takes another number of indices than the block has axes, or uses other names than its own
-            - a block that is not alone in a nest of serial loops, one for each axis, or that has a predicate
+            - a block that is not alone in a nest of loops, one for each axis and none bound to threads, or that has a predicate
             - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
             - a map that is not known to be one to one, and onto a box from 0
             - a new axis of both spatial and reduction axes

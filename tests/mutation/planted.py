@@ -344,7 +344,7 @@ FAULTS = (
     ),
     Planted(
         "a legality check that says yes: any tile begins at a multiple",
-        "mslang/transform/primitives/blockize.py",
+        "mslang/transform/primitives/division.py",
         "if not arith.equal(arith.mod(base, extent), ZERO, ranges):",
         "if False:",
         pair=2,
@@ -352,7 +352,7 @@ FAULTS = (
     ),
     Planted(
         "a dropped predicate: of a block of blocks",
-        "mslang/transform/primitives/blockize.py",
+        "mslang/transform/primitives/division.py",
         "return tuple(outside), tuple(inside)",
         "return (), tuple(inside)",
         pair=23,

@@ -12,9 +12,11 @@ from mslang.ir.program import Block
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
+from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.caching import cache_read, cache_write
 from mslang.transform.primitives.compute_location import compute_at, reverse_compute_at
+from mslang.transform.primitives.fission import merge
 from mslang.transform.primitives.kinds import bind, parallel
 from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.primitives.reduction import decompose_reduction
@@ -262,3 +264,24 @@ def test_a_choice_of_sizes_stays_a_size():
     p = split(copy(8), loop("i"), [None, width]).program
     out = blockize(p, loop("i_1")).program
     assert not verify(out)
+
+
+# ------------------------------------------------------------------ hidden accesses
+def hiding(name: str, access: str):
+    p = tiled() if name == "mm" else chain()
+    return unsafe_hide_buffer_access(p, block(name), access, [buffer("A")]).program
+
+
+def test_what_a_block_hides_the_one_around_hides_too():
+    p = hiding("first", "read")
+    for target in (loop("y"), [block("first"), block("second")]):
+        if isinstance(target, list):
+            p = merge(p, loops("y y_1")).program
+        out = blockize(p, target)
+        made = block_of(out.program, out.handles[0].name)
+        assert dict(made.annotations) == {"hidden_reads": ("A",)} and "A" not in {r.buffer for r in made.reads}
+        same(p, out.program)
+
+
+def test_a_reduction_that_hides_what_it_touches():
+    refuses("MS379", lambda: blockize(hiding("mm", "read"), loop("i_1")), "block `mm` hides that it touches `A`")
