@@ -69,10 +69,12 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
 
 
 def require_loops(path: Path, chain: Sequence[For], loop: For) -> frozenset[str]:
-    """The loops that reduction axes depend on."""
+    """The loops that reduction axes depend on; the one given is taken for one if it has one iteration, of no axis."""
     block = block_at(path)
     spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
     reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
+    if loop.var not in spatial and arith.equal(loop.extent, ONE):
+        reducing |= {loop.var}
     first = leaves(chain[0])[0]
     if first is not block:
         raise refuse(

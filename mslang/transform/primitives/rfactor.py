@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import TRUE, ZERO, Expr, Load, Select, Symbol, Var
+from mslang.ir.expr import ONE, TRUE, ZERO, Expr, Load, Select, Symbol, Var
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute
@@ -71,7 +71,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     Rejects:
         - a loop that is around several blocks, in a scope that is not a stage pipeline, or around no reduction block
         - a loop that is not serial, or that is annotated
-        - a loop that a spatial axis depends on, or that no reduction axis depends on
+        - a loop that a spatial axis depends on, or one of several iterations that no reduction axis depends on
         - a loop that spatial and reduction axes depend on, or one of several iterations under a reduction loop that no
           axis depends on
         - another block that comes first in the outermost loop, or stands under the outermost reduction loop
@@ -81,7 +81,8 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
         - an init or body of another shape (the one of twelve conditions that fails is named)
         - what no known reducer does
         - an axis beyond the dimensions of the buffer
-        - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces
+        - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces, or has one
+          iteration
 
     Source: TVM rfactor
     """
@@ -94,7 +95,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     updates = updates_of(program, old, PRIMITIVE)
     match = reduction_of(old, updates, known_reducers(), PRIMITIVE)
     first_reducing = next(s for s in chain if s.var in reducing)
-    if match.reducer.ordered and top is not first_reducing:
+    if match.reducer.ordered and top is not first_reducing and not arith.equal(top.extent, ONE):
         raise refuse(
             "MS370",
             PRIMITIVE,

@@ -17,7 +17,7 @@ from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.analysis.updates import updates_of
 from mslang.transform.primitives.compute_location import compute_at
 from mslang.transform.primitives.kinds import parallel, vectorize
-from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.primitives.rfactor import rfactor
 from tests.property.arrays import difference, outputs_equal, random_inputs
 from tests.unit.transform.programs import block, loop, loops, matmul, outline, refused, sizes, text
@@ -255,6 +255,22 @@ def test_the_first_or_last_of_equals_along_the_outermost_loop_only(compare):
         reorder(tiled(p, 3, 4), loops("k_1 k_0"))
     tied = best(FIRST, GREATEST)
     same(tied, reorder(tiled(tied, 3, 4), loops("k_1 k_0")).program)
+
+
+@pytest.mark.parametrize("update", ["S[i] += A[i, k]", "S[i] = max(S[i], A[i, k])"])
+def test_a_loop_of_one_iteration_that_serves_no_axis(update):
+    p = rows(f"init {{ S[i] = 3.0 }} {update}", k=8)
+    for target in (loop("k"), block("s")):
+        unit = add_unit_loop(p, target).program
+        same(p, rfactor(unit, loop("u"), 1).program)
+    once = parse_program("""program p(A: f32[4], out S: f32[4]) {
+        for i in 4, u in 1 { block s[x: 4 = i | y: 1 = 0] { init { S[x] = 0.0 } S[x] += A[x] } } }""")
+    same(once, rfactor(once, loop("u")).program)
+
+
+def test_the_first_of_equals_along_a_loop_of_one_iteration():
+    p = add_unit_loop(best("best[i] >= A[i, k]", GREATEST), block("b")).program
+    same(p, rfactor(p, loop("u"), 1).program)
 
 
 def test_a_reducer_of_ones_own():
