@@ -10,16 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program, Range, Stmt
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, walk, walk_paths
-from mslang.transform.analysis.cover import Box, consumed_box, covers, produced_box
+from mslang.ir.visit import (
+    Path,
+    all_buffers,
+    conjunction,
+    conjuncts,
+    free_vars,
+    loads_of,
+    substitute,
+    walk,
+    walk_paths,
+)
+from mslang.transform.analysis.cover import consumed_box, covers, produced_box
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.legality import why_not_affine
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
+    bindings,
     block_at,
     is_under,
     leaves,
@@ -32,6 +44,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.reducers import known_reducers
+from mslang.transform.analysis.stored import Box
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -165,8 +178,8 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
 
 
 def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
-    """Does a single block touch a buffer, each instance one element that its spatial axes tell, and are these others in
-    each iteration of `loop`, one of its own loops, as those inside it run, or some around it too?
+    """Does a single block touch a buffer, each instance one element, and are these others in each iteration of `loop`,
+    one of its own loops, as those inside it run, or some around it too?
 
     What a guard keeps apart may be told only where the loops that it is about run together.
     """
@@ -174,24 +187,22 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
         return False
     block = block_at(touching[0])
     mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
-    starts = {r.start.name for r in mine[0].ranges if isinstance(r.start, Var)}
-    spatial = [a for a in block.axes if a.kind == "spatial"]
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
-    if not same or not {a.name for a in spatial} <= starts or any(r.extent != ONE for r in mine[0].ranges):
+    if not same or any(r.extent != ONE or loads_of(r.start) for r in mine[0].ranges):
         return False
     own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
     at = next((k for k, s in enumerate(own) if s is loop), -1)
-    used = frozenset(v for a in spatial for v in free_vars(a.binding))
+    indices = [substitute(r.start, bindings(block)) for r in mine[0].ranges]
+    used = frozenset(v for e in indices for v in free_vars(e))
     if loop.var not in used:
         return False
-    bindings = [a.binding for a in spatial]
     for k in range(at + 1):
         moving = [s for s in own[k:] if s.var in used]
         still = {s.var for s in own[k:]} - used
         if any(not still.isdisjoint(free_vars(e)) for s in moving for e in (s.start, s.extent)):
             return False
         conditions = tuple(c for c in conjuncts(block.predicate) if free_vars(c).isdisjoint(still))
-        found = detect(bindings, loop_ranges(moving), conjunction(conditions))
+        found = detect(indices, loop_ranges(moving), conjunction(conditions))
         if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
             return True
     return False
@@ -259,7 +270,7 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], or
         if reason is not None:
             return reason
     reasons = (f(block_at(q), chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
-    return next(filter(None, reasons), None)
+    return next(filter(None, (*reasons, *(_why_repeated(q, chain, order) for q in blocks))), None)
 
 
 def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> str | None:
@@ -290,6 +301,26 @@ def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> st
     if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
         return None
     return f"what block `{block.name}` combines along loop `{_among(chain, reducing)[0]}` must keep its order"
+
+
+def _why_repeated(path: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """A loop in which a reduction runs the same instances again must stay outside of those that it reduces over: there
+    all of it is done again, from the init on; inside, each step would be done several times."""
+    block, loops = block_at(path), loops_above(path)
+    if block.init is None:
+        return None
+    reducing = loops_beyond_spatial(path)
+    at = next(k for k, s in enumerate(loops) if s is chain[0])
+    after = (*loops[:at], *order, *loops[at + len(chain) :])
+    before, inside = (_from_first(x, reducing) for x in (loops, after))
+    entered = [s for s in inside if all(s is not x for x in before)]
+    if not entered or runs_once(path, inside):
+        return None
+    return f"block `{block.name}` would repeat steps of its reduction in loop `{entered[0].var}`"
+
+
+def _from_first(loops: Sequence[For], names: frozenset[str]) -> Sequence[For]:
+    return loops[next((k for k, s in enumerate(loops) if s.var in names), len(loops)) :]
 
 
 def _why_init_not_first(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:

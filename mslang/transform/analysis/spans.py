@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Binary, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Range, Region
-from mslang.ir.visit import free_vars
-from mslang.transform.analysis.cover import Box
+from mslang.ir.visit import free_vars, substitute
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import axis_ranges
+from mslang.transform.analysis.stored import Box
 
 Spans = Mapping[str, Range]
 """Values of axes by name."""
@@ -28,8 +28,12 @@ def spans_touching(block: Block, region: Region, box: Box, ranges: Mapping[str, 
     `ranges` are those of the variables around the block, which the box may mention.
     """
     axes = axis_ranges(block)
+    mine = tuple(Range(arith.simplify(r.start, axes), r.extent) for r in region.ranges)
+    inverted = _inverted(mine, box, axes, ranges)
+    if inverted is not None:
+        return inverted
     found: dict[str, Range] = {}
-    for own, wanted in zip(region.ranges, box, strict=True):
+    for own, wanted in zip(mine, box, strict=True):
         for name in sorted(free_vars(own.start) & set(axes) - set(found)):
             span = _solved(name, own, wanted, axes, ranges)
             if span is not None:
@@ -41,12 +45,15 @@ def _solved(
     axis: str, own: Range, wanted: Range, axes: Mapping[str, Range], ranges: Mapping[str, Range]
 ) -> Range | None:
     match own.start:
-        case Binary("//", Var(name=n), by) if n == axis and not free_vars(by) and arith.equal(own.extent, ONE):
-            return Range(arith.mul(wanted.start, by), arith.mul(wanted.extent, by))
+        case Binary("//", inside, by) if not free_vars(by) and arith.equal(own.extent, ONE):
+            scaled = Range(arith.mul(wanted.start, by), arith.mul(wanted.extent, by))
+            return _solved(axis, Range(inside, ONE), scaled, axes, ranges)
     terms = linear_terms(own.start, frozenset(axes))
-    if terms is None or free_vars(own.extent) & set(axes):
+    if terms is None or axis not in terms or free_vars(own.extent) & set(axes):
         return None
     stride = terms[axis]
+    if arith.proved(Binary("<=", stride, Const(-1)), ranges):
+        return _mirrored(axis, own, wanted, axes, ranges)
     others = {n: r for n, r in axes.items() if n != axis}
     rest = arith.simplify(arith.sub(own.start, arith.mul(stride, Var(axis))), axes)
     limits = arith.bounds(rest, others)
@@ -65,6 +72,39 @@ def _solved(
         return Range(start, exact)
     several = arith.sub(arith.add(wanted.extent, width), ONE)
     return Range(start, arith.simplify(arith.ceildiv(several, stride), ranges))
+
+
+def _mirrored(
+    axis: str, own: Range, wanted: Range, axes: Mapping[str, Range], ranges: Mapping[str, Range]
+) -> Range | None:
+    """The values of an axis that goes down as the index goes up: those of its negative, turned round."""
+    n = axes[axis].extent
+    turned = Range(substitute(own.start, {axis: arith.sub(ZERO, Var(axis))}), own.extent)
+    span = _solved(axis, turned, wanted, {**axes, axis: Range(arith.sub(ONE, n), n)}, ranges)
+    return span and Range(arith.simplify(arith.sub(ONE, arith.add(span.start, span.extent)), ranges), span.extent)
+
+
+def _inverted(own: Box, wanted: Box, axes: Mapping[str, Range], ranges: Mapping[str, Range]) -> dict[str, Range] | None:
+    """The values of the axes that touch just a box, where the indices share axes among them, as `x // 8, x % 8` do;
+    None if that cannot be told."""
+    starts = [r.start for r in own]
+    used = frozenset[str]().union(*(free_vars(e) for e in starts)) & axes.keys()
+    if all(isinstance(e, Var | Const) for e in starts) or any(not arith.equal(r.extent, ONE) for r in own):
+        return None
+    inner = {n: axes[n] for n in axes if n in used}
+    ends = [arith.sub(arith.add(r.start, r.extent), ONE) for r in wanted]
+    low, high = (arith.invert(starts, x, inner, ranges) for x in ([r.start for r in wanted], ends))
+    if low is None or high is None:
+        return None
+    found = {
+        n: Range(arith.simplify(low[n], ranges), arith.simplify(arith.add(arith.sub(high[n], low[n]), ONE), ranges))
+        for n in inner
+    }
+    mine, its = (arith.size_product(r.extent for r in box) for box in (found.values(), wanted))
+    if free_vars(mine) or not arith.equal(mine, its):
+        return None
+    reached = arith.relax(own, found)
+    return found if arith.covers(wanted, reached, ranges) is arith.Verdict.PROVED else None
 
 
 def joined_spans(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import takewhile
 
 import msgspec
 
-from mslang.ir.expr import Expr
+from mslang.ir import arith
+from mslang.ir.expr import ONE, Expr
 from mslang.ir.program import Block, For, Program, Range
-from mslang.ir.visit import Path, path_to_block, path_to_loop
+from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
+from mslang.transform.analysis.carried import shared_storages
 from mslang.transform.analysis.cover import produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,
     consumers,
+    producers,
     readers,
     storages_read,
     storages_written,
@@ -26,6 +30,7 @@ from mslang.transform.analysis.position import (
     block_at,
     block_path,
     common_path,
+    index_of,
     is_under,
     leaves,
     loop_at,
@@ -38,6 +43,7 @@ from mslang.transform.analysis.position import (
     taken_names,
     within_scope,
 )
+from mslang.transform.analysis.sequence import why_not_in_sequence, why_not_init_first
 from mslang.transform.analysis.spans import Spans
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_joined, require_shared_apart
@@ -124,15 +130,60 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
             why="it cannot be said of the block's axes",
             help="state the condition on the axes: `where` in the block",
         )
-    reduced = [s.var for s in common_path(path, target) if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
-    if reduced:
+    _require_whole(program, path, target, primitive)
+    return Movable(path, target, kept)
+
+
+def _require_whole(program: Program, path: Path, target: Path, primitive: str) -> None:
+    """Nobody may read results of a block while a loop around it and its new place still reduces (MS346)."""
+    reduced = [s for s in common_path(path, target) if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
+    users = consumers(program, path)
+    partial = next((s for s in reduced if any(b in leaves(s) for b in users)), None)
+    if partial is not None:
         raise refuse(
             "MS346",
             primitive,
-            f"block `{block.name}` reduces over loop `{reduced[0]}`, which is around both",
+            f"block `{block_at(path).name}` reduces over loop `{partial.var}`, which is around both",
             why="what reads it there sees partial results, and would not after the move",
         )
-    return Movable(path, target, kept)
+
+
+def room(program: Program, moving: Movable, primitive: str) -> tuple[int, int]:
+    """The first and the last position among the statements of the loop that are after all that the block reads and
+    before all that reads it.
+
+    Raises:
+        ScheduleError: MS341, a producer comes after the loop; MS344, a consumer before it.
+    """
+    name, body, inside = moving.block.name, moving.loop.body, leaves(moving.loop)
+    makers, users = producers(program, moving.path), consumers(program, moving.path)
+    order = leaves(*scope_body(program, moving.path))
+    start = _leaves_before(program, moving)
+    late = [b.name for b in makers if b not in inside and index_of(order, b) >= start]
+    if late:
+        raise refuse(
+            "MS341",
+            primitive,
+            f"not all producers of block `{name}` are under loop `{moving.loop.var}`",
+            why=f"block `{late[0]}` comes after it",
+            help="move the other producers there first",
+        )
+    early = [b.name for b in users if b not in inside and index_of(order, b) < start]
+    if early:
+        raise refuse(
+            "MS344",
+            primitive,
+            f"block `{early[0]}` reads what block `{name}` would write after it",
+            why=f"it comes before loop `{moving.loop.var}`",
+        )
+    first = max((k + 1 for k, s in enumerate(body) if any(b in leaves(s) for b in makers)), default=0)
+    last = min((k for k, s in enumerate(body) if any(b in leaves(s) for b in users)), default=len(body))
+    return first, last
+
+
+def _leaves_before(program: Program, moving: Movable) -> int:
+    before = takewhile(lambda s: s is not moving.loop, walk(scope_body(program, moving.path), into_blocks=False))
+    return sum(isinstance(s, Block) for s in before)
 
 
 def require_order(program: Program, path: Path, primitive: str, predicates: bool = True) -> None:
@@ -171,7 +222,7 @@ def require_final(
     for maker in makers:
         path = path_to_block(program, maker.name) or ()
         above = {s.var for s in loops_above(path)} & loops_beyond_spatial(path)
-        unfinished = [s.var for s in around if s.var in above]
+        unfinished = [s.var for s in around if s.var in above and not arith.equal(s.extent, ONE)]
         if unfinished:
             raise refuse(
                 "MS346",
@@ -181,9 +232,9 @@ def require_final(
             )
 
 
-def require_all_run(path: Path, domains: Spans, entered: Collection[str], primitive: str) -> None:
+def require_all_run(program: Program, path: Path, domains: Spans, primitive: str) -> None:
     """A block at its new place must run for all values of its axes in `domains` (MS348), and not twice where that
-    matters: in iterations that run at the same time, or in a reduction (MS349)."""
+    matters: in iterations that run at the same time, or while its reduction goes on (MS349)."""
     block = block_at(path)
     if not runs_all(path, domains):
         raise refuse(
@@ -192,32 +243,46 @@ def require_all_run(path: Path, domains: Spans, entered: Collection[str], primit
             f"block `{block.name}` would not surely run for all values of its axes",
             why="what one iteration of the loop produces does not tell which of them it serves",
         )
-    loops = loops_above(path)
-    inner = loops[next(k for k, s in enumerate(loops) if s.var in entered) :]
-    concurrent = [s for s in loops if s.kind not in ("serial", "unrolled")]
-    reducing = [s for s in concurrent if s in inner and s.var in loops_beyond_spatial(path)]
-    if reducing:
+    loops, reducing = loops_above(path), loops_beyond_spatial(path)
+    outermost = next((k for k, s in enumerate(loops) if s.var in reducing), len(loops))
+    shared = [s for s in loops if s.kind not in ("serial", "unrolled") and _shares(program, path, s)]
+    updating = next((s for s in shared if s.var in reducing), None)
+    if updating is not None:
         raise refuse(
             "MS346",
             primitive,
-            f"block `{block.name}` would reduce over the {reducing[0].kind} loop `{reducing[0].var}`",
+            f"block `{block.name}` would reduce over the {updating.kind} loop `{updating.var}`",
             why="iterations that run at the same time would update the same elements",
         )
-    if concurrent and not runs_once(path, loops):
+    if shared and not runs_once(path, loops):
         raise refuse(
             "MS349",
             primitive,
             f"block `{block.name}` would write the same elements in several iterations of "
-            f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
+            f"the {shared[-1].kind} loop `{shared[-1].var}`",
             why="its bindings are not surely different in different iterations",
         )
-    if block.init is not None and not runs_once(path, inner):
+    if not runs_once(path, loops[outermost:]):
         raise refuse(
             "MS349",
             primitive,
             f"block `{block.name}` would run some instances of its reduction twice",
             why="its bindings are not surely different in different iterations",
         )
+
+
+def _shares(program: Program, path: Path, loop: For) -> bool:
+    """Is something that the block at the end of a path writes more than each iteration's own, in a loop above it?"""
+    written = storages_written(program, block_at(path))
+    return not written.isdisjoint(shared_storages(program, path[: index_of(path, loop) + 1]))
+
+
+def require_sequence(before: Path, after: Path, primitive: str) -> None:
+    """A reduction at its new place must begin with its init, and keep the order in which it combines what cannot be
+    combined in any (MS308)."""
+    reason = why_not_init_first(after) or why_not_in_sequence(before) or why_not_in_sequence(after)
+    if reason is not None:
+        raise refuse("MS308", primitive, f"block `{block_at(after).name}` would reduce in another order", why=reason)
 
 
 def position(index: int, first: int, last: int, moving: Movable, primitive: str) -> int:
