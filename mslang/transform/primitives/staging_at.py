@@ -137,8 +137,8 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
         - a scope that is no stage pipeline, or a block under the loop that reads the buffer after it is written there
           last
         - a buffer that is touched by another name, or outside of blocks
-        - a writer of which it is not known exactly what it writes in one iteration; several that write different parts
-        - a loop over which a writer still reduces, if another block changes the buffer in it
+        - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
+          iteration; several that write different parts
         - a block that reads what the same iteration has not surely written before
 
     Source: TVM write_at
@@ -161,7 +161,6 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     for user in users:
         require_plain(program, block_at(user), old, primitive)
     makers = [q for q in users if old.name in buffers_written(block_at(q))]
-    _require_alone(program, makers, old, target, primitive)
     box, limits = _exactly_written(makers, old, target, primitive)
     copy = copy_between(program, old, scope, box, limits, ranges_inside(target), into=False)
     done = _replaced(program, path, target, old, copy, at, 0, at)
@@ -232,30 +231,20 @@ def _users(program: Program, body: Sequence[Stmt], old: Buffer) -> list[Path]:
     ]
 
 
-def _require_alone(program: Program, makers: Sequence[Path], old: Buffer, target: Path, primitive: str) -> None:
-    """What a block combines over several iterations of a loop, no other may change in between (MS346)."""
-    storage = storage_of(program, old.name)
-    for path in makers:
-        block = block_at(path)
-        reducing = next((s for s in loops_to(target) if s.var in loops_beyond_spatial(path)), None)
-        if reducing is None:
-            continue
-        mine = [block_at(q) for q in makers]
-        for other in leaves(reducing):
-            if storage in storages_written(program, other) and all(other is not b for b in mine):
-                raise refuse(
-                    "MS346",
-                    primitive,
-                    f"loop `{reducing.var}` still reduces in block `{block.name}`",
-                    why=f"block `{other.name}` changes `{old.name}` in it, which the new buffer would not hold",
-                )
-
-
 def _exactly_written(makers: Sequence[Path], old: Buffer, target: Path, primitive: str) -> tuple[Box, Box]:
     """The box that each of some blocks surely writes in one iteration of a loop, and the least of what bounds it."""
     found: list[tuple[Box, Box]] = []
     for path in makers:
         block = block_at(path)
+        reduced = [s.var for s in loops_to(target) if s.var in loops_beyond_spatial(path)]
+        if reduced:
+            raise refuse(
+                "MS346",
+                primitive,
+                f"loop `{reduced[0]}` still reduces in block `{block.name}`",
+                why="the copy would be of partial results: one instance of it would store several values",
+                help="write_at at a loop around those that reduce",
+            )
         for region in block.writes:
             if region.buffer == old.name:
                 box = produced_box(path, region, target)
