@@ -31,7 +31,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "ours",
             (),
             r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with|"
-            r"shape\.size\(\) == indices\.size\(\)",
+            r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds",
             "TVM ends in a crash or in a failed check inside of it, not in a refusal",
         ),
         "kinds of blocks": Decision(
@@ -87,6 +87,30 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("transform_block_layout",),
             r"required to have only one child",
             "TVM takes all loops around the block for its own; here those of its axes, which must hold nothing else",
+        ),
+        "other paddings": Decision(
+            "ours",
+            ("decompose_padding",),
+            r"match padding pattern",
+            "TVM wants a condition on each axis as it is written; here it is enough that each bounds one axis",
+        ),
+        "paddings without anything to fill": Decision(
+            "TVM",
+            ("decompose_padding",),
+            r"MS374 the condition of block .* is always true",
+            "TVM fills what is overwritten at once, if it does not see that the condition is always true",
+        ),
+        "nests that others see": Decision(
+            "TVM",
+            ("pad_einsum",),
+            r"MS372 block .* (is in one nest|stands inside)",
+            "TVM copies around the whole nest, whatever else writes there or reads what is not there yet",
+        ),
+        "nests that build on each other": Decision(
+            "TVM",
+            ("merge",),
+            r"MS357",
+            "TVM does not look at dependences; here a later iteration of an earlier nest must not be built on",
         ),
         "predicates that are left out": Decision(
             "TVM",
