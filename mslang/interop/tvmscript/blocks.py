@@ -20,6 +20,7 @@ from mslang.ir.arith import Verdict, covers, simplify
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, Buffer, Range, Region
 from mslang.ir.region import Regions, infer_regions, range_between, resolved
+from mslang.transform.rewriting.rewrite import substitute_loops
 
 if TYPE_CHECKING:
     from mslang.interop.tvmscript.statements import Statements
@@ -38,6 +39,10 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
     body = made.body(inside, inner, frame)
     if frame.instruction is not None and body != frame.instruction:
         raise refuse("MS731", s, f"`{text}` does more than its instruction", help="put the instruction into a block")
+    if frame.init:
+        # It runs where all reduction axes are 0.
+        first: dict[str, Expr] = {a.name: ZERO for a in frame.axes if a.kind == "reduce"}
+        frame.init = substitute_loops(frame.init, first, None)
     whole = Block(
         name,
         tuple(frame.axes),
@@ -60,9 +65,12 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
 
 def _with_regions(b: Block, frame: Frame, made: Statements) -> Block:
     """The block with the regions that it does not say. TVM believes what a block declares; here it is completed by
-    what its body touches."""
+    what its body touches, and what a reduction only reads to update it is not among what it reads."""
     buffers = made.declared.buffers
     reads, writes = infer_regions(b, buffers)
+    if b.init:
+        read = {r.buffer for r in reads}
+        b = replace(b, reads=tuple(r for r in b.reads if r.buffer in read or r not in b.writes))
     return replace(
         b,
         reads=reads if frame.reads is None else _completed(b.reads, reads, b, buffers),

@@ -124,7 +124,7 @@ def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     function = OUR_FUNCTIONS.get(name, name)
     if function in FUNCTIONS:
         return _function(read, e, scope, function)
-    handler = _HANDLERS.get(name)
+    handler = _HANDLERS.get(name) or _quantized(name)
     if handler is None:
         raise refuse("MS731", e, f"`{text_of(e.func)}` has no counterpart here")
     return handler(read, e, scope)
@@ -347,6 +347,12 @@ def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     if not isinstance(name, str):
         raise refuse("MS733", typed[0], "the function's name is a text")
     return Number(Call(name, args, dtype), dtype)
+
+
+def _quantized(name: str) -> Handler | None:
+    from mslang.interop.tvmscript.quantized import by_constants, by_data
+
+    return {"q_multiply_shift": by_constants, "q_multiply_shift_per_axis": by_data}.get(name)
 
 
 def _vector(read: Expressions, e: ast.Call, scope: Scope) -> Value:

@@ -17,14 +17,14 @@ from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.meanings import copy, fill, multiply
 from mslang.interop.tvmscript.patterns import TVM, matched
-from mslang.interop.tvmscript.scope import Array, Scope
+from mslang.interop.tvmscript.scope import Array, Scope, plain
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import as_data, as_index
 from mslang.ir.arith import equal, simplify
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.intrin import KEY, Intrin, with_record
 from mslang.ir.program import Block, Buffer, For, Region, Stmt, Store, View
-from mslang.ir.region import whole
+from mslang.ir.region import infer_regions, whole
 from mslang.ir.visit import blocks_of, free_vars, map_expr, map_stmt_exprs, walk
 from mslang.transform.rename import renamed
 from mslang.transform.rewriting.rewrite import map_bodies
@@ -46,6 +46,11 @@ def instruction(made: Statements, e: ast.expr, scope: Scope, frame: Frame) -> tu
     for known in made.read.intrinsics:
         names = matched(dict(known.texts)[TVM], e)
         operands = None if names is None else _operands(names, scope)
+        if operands is not None and frame.function:
+            found = _own_block(made, known, operands, e, scope, frame)
+            if found is not None:
+                return found
+            continue
         views = None if operands is None else _views(made, known, operands, frame)
         if views is not None:
             return _placed(made, known, views, e, scope, frame)
@@ -154,6 +159,22 @@ def _alike(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
 
 
 # ------------------------------------------------------------------ the block
+def _own_block(
+    made: Statements, intrin: Intrin, operands: Operands, e: ast.Call, scope: Scope, frame: Frame
+) -> tuple[Stmt, ...] | None:
+    """A block for an instruction that stands in the function itself."""
+    inner = Frame()
+    inner.reads, inner.writes = frame.reads, frame.writes
+    views = _views(made, intrin, operands, inner)
+    if views is None:
+        return None
+    body = _placed(made, intrin, views, e, scope, inner)
+    name = made.names.declared(plain(intrin.name), f"{intrin.name}_block")
+    bare = Block(name, (), (), (), body, views=tuple(inner.views), annotations=inner.notes)
+    reads, writes = infer_regions(bare, made.declared.buffers)
+    return (replace(bare, reads=reads, writes=writes),)
+
+
 def _placed(
     made: Statements, intrin: Intrin, views: tuple[View, ...], e: ast.Call, scope: Scope, frame: Frame
 ) -> tuple[Stmt, ...]:

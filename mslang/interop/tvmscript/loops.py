@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.interop.tvmscript.calls import bound, dotted
+from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import LOOPS
 from mslang.interop.tvmscript.scope import Loop, Scope, Value
@@ -62,6 +62,21 @@ def loops(made: Statements, s: ast.For, scope: Scope, frame: Frame) -> tuple[Stm
     for var, h in reversed(bound_loops):
         body = (For(var, h.extent, body, h.kind, Const(0) if h.step != 1 else h.start, h.annotations),)
     return body
+
+
+def launched(made: Statements, name: str, call: ast.Call, scope: Scope) -> For:
+    """`x = T.launch_thread("threadIdx.x", 32)`: a loop of threads, without its body."""
+    found = bound(call, "thread", "extent")
+    tag = made.read.value(needed(call, found, "thread"), scope)
+    kind = {"vthread": "vthread.x"}.get(tag, tag) if isinstance(tag, str) else ""
+    if kind not in LOOP_KINDS:
+        raise refuse("MS731", call, f"there is no thread {tag!r} here", f"there are {', '.join(sorted(LOOP_KINDS))}")
+    n = made.read.number(needed(call, found, "extent"), scope)
+    extent = as_index(n, call)
+    var = made.names.loop(name, scope.outer)
+    scope.outer[var] = Loop(Const(0), scope.expanded(extent), "opaque")
+    scope.bind(name, index(Var(var), _width(n.dtype, "i32", call)))
+    return For(var, extent, (), kind)
 
 
 def _variables(target: ast.expr, number: int) -> list[str]:

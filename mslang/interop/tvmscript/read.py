@@ -21,6 +21,7 @@ from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed,
 from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
 from mslang.interop.tvmscript.statements import Statements
 from mslang.interop.tvmscript.values import index
+from mslang.ir.dtype import is_integer
 from mslang.ir.expr import Symbol
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, Param, Program
@@ -83,7 +84,8 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
         return Reading((), (_no_python(e, source),))
     except (ValueError, MemoryError) as e:
         return Reading((), (Diagnostic("MS730", "this is no Python", why=str(e), path=path),))
-    expressions = Expressions(aliases_of(tree), intrinsics)
+    aliases = aliases_of(tree)
+    expressions = Expressions(aliases, (*intrinsics, *_registered(tree, aliases, source)))
     functions: list[Function] = []
     diagnostics: list[Diagnostic] = []
     taken = Names()
@@ -110,16 +112,43 @@ def intrin(name: str, desc: str, impl: str) -> Intrin:
     Raises:
         MsError: as `parse`; MS731, the second is more than one call.
     """
-    meaning = _anywhere(parse_one(desc))
     source = Source(impl)
     functions = [f for f in ast.walk(ast.parse(impl)) if isinstance(f, ast.FunctionDef) and is_program(f)]
     if len(functions) != 1:
         raise MsError(Diagnostic("MS736", f"there are {len(functions)} programs in the text of the implementation"))
     try:
-        text = implementation(functions[0], meaning)
+        return _intrin(name, parse_one(desc), functions[0])
     except Refusal as refusal:
         raise MsError(source.placed(refusal)) from None
-    return Intrin(name, meaning, program=meaning, texts=((TVM, text),))
+
+
+def _intrin(name: str, desc: Program, impl: ast.FunctionDef) -> Intrin:
+    meaning = _anywhere(desc)
+    return Intrin(name, meaning, program=meaning, texts=((TVM, implementation(impl, meaning)),))
+
+
+def _registered(tree: ast.Module, aliases: frozenset[str], source: Source) -> Iterator[Intrin]:
+    """The intrinsics that a file registers with functions of its own, as far as they are calls."""
+    functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and is_program(f)}
+    known = collect(tree.body, {}, Expressions(aliases))
+    for s in tree.body:
+        match s:
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Attribute(attr="TensorIntrin") | ast.Name(id="TensorIntrin"), attr="register"
+                    ),
+                    args=[said, ast.Name(id=desc), ast.Name(id=impl), *_],
+                )
+            ) if desc in functions and impl in functions:
+                name = known.get(said.id) if isinstance(said, ast.Name) else getattr(said, "value", None)
+                made, _ = _function(functions[desc], known, Expressions(aliases), source)
+                if made is None or not isinstance(name, str):
+                    continue
+                try:
+                    yield _intrin(name, made.program, functions[impl])
+                except Refusal:
+                    continue
 
 
 def _anywhere(desc: Program) -> Program:
@@ -202,7 +231,7 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
             raise refuse("MS731", a, f"`{a.arg}` is a pointer that no `match_buffer` makes a buffer of")
     carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(frame.notes))
     program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*frame.notes, *carried))
-    used = {s.name for s in symbols_of(program)}
+    used = {s.name for s in symbols_of(program)} | {a.arg for a in f.args.args}
     dynamic = tuple(s for s in made.declared.symbols.values() if s.name in used)
     program = replace(program, dynamic=dynamic)
     _check_sizes(f, program, dynamic)
@@ -237,6 +266,11 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
     kind = _unquoted(a)
     dtype = size_type(kind, read.aliases)
     name = dotted(kind.func if isinstance(kind, ast.Call) else kind, read.aliases) if kind is not None else None
+    if dtype is not None and not is_integer(dtype):
+        # A number that is no size comes as an array without dimensions.
+        made_of = made.declared.add(Buffer(made.names.declared(a.arg), dtype, ()))
+        scope.bind(a.arg, Array(made_of))
+        return made_of
     if dtype is not None:
         scope.bind(a.arg, index(made.declared.symbol(a.arg, dtype, a, frame), dtype))
         return None

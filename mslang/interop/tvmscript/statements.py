@@ -6,13 +6,15 @@ import ast
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import Declared, allocation, view
 from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction
-from mslang.interop.tvmscript.loops import loops
+from mslang.interop.tvmscript.loops import launched, loops
 from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
@@ -68,9 +70,9 @@ class Statements:
                     raise
                 self.report(refusal)
                 continue
-            if isinstance(found, ir.Let):
+            if isinstance(found, ir.Let | ir.For):
                 rest = self.body(statements[k + 1 :], scope, frame)
-                return (*made, ir.Let(found.name, found.value, rest))
+                return (*made, replace(found, body=rest))
             made += found
         return tuple(made)
 
@@ -85,8 +87,8 @@ class Statements:
                 return self.body(inside, scope, frame)
         return None
 
-    def statement(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
-        """One statement; a `let` without its body, which is what follows it."""
+    def statement(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let | ir.For:
+        """One statement; a `let` or a loop of threads without its body, which is what follows it."""
         match s:
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 return (self.store(target, self.read.number(value, scope), scope),)
@@ -123,7 +125,9 @@ class Statements:
         indices = self.read.indices(target, of.buffer, scope)
         return ir.Store(of.buffer.name, indices, as_data(value, of.buffer.dtype))
 
-    def assign(self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
+    def assign(
+        self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame
+    ) -> tuple[Stmt, ...] | ir.Let | ir.For:
         """A name for a buffer, an axis, a size or a value."""
         name = dotted(value.func, self.read.aliases) if isinstance(value, ast.Call) else None
         if isinstance(value, ast.Call) and name is not None:
@@ -135,6 +139,8 @@ class Statements:
                     raise refuse("MS733", target, "a buffer has one name")
                 self.buffer(target, value, name, scope, frame)
                 return ()
+            if name == "launch_thread" and isinstance(target, ast.Name):
+                return launched(self, target.id, value, scope)
         return self.bind(target, self.read.value(value, scope), scope, frame)
 
     def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
@@ -182,7 +188,7 @@ class Statements:
 
     def annotated(
         self, target: ast.Name, kind: ast.expr, value: ast.expr | None, scope: Scope, frame: Frame
-    ) -> tuple[Stmt, ...] | ir.Let:
+    ) -> tuple[Stmt, ...] | ir.Let | ir.For:
         """`x: T.let = value`, `x: T.float32 = value`, `n: T.int32`."""
         of = kind.value if isinstance(kind, ast.Subscript) else kind
         if value is None:
@@ -230,6 +236,10 @@ class Statements:
                     inner = scope.inner()
                     found = self.let(variable, self.read.number(value, inner), inner)
                     return (ir.Let(found.name, found.value, self.body(inside, inner, frame)),)
+            case "launch_thread", ast.Call() if isinstance(target, ast.Name):
+                inner = scope.inner()
+                loop = launched(self, target.id, call, inner)
+                return (replace(loop, body=self.body(inside, inner, frame)),)
             case "decl_buffer" | "alloc_buffer" | "sblock_alloc_buffer", ast.Call() if isinstance(target, ast.Name):
                 inner = scope.inner()
                 self.buffer(target, call, name, inner, frame)

@@ -15,8 +15,8 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var, children, dtype_of
 from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_expr
-from mslang.ir.program import Block, For, Program, Stmt, Store
-from mslang.ir.visit import Path, free_vars
+from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, Store
+from mslang.ir.visit import Path, free_vars, fresh, substitute
 from mslang.transform.analysis.axes import axis_loops
 from mslang.transform.analysis.described import described
 from mslang.transform.analysis.linear import linear_terms
@@ -239,19 +239,34 @@ def _choices(
 def _candidates(loop: For, desc: Side, block: Block, pairs: Sequence[_Pair]) -> Iterator[str]:
     """The axes of the loop's kind that have its coefficient in each dimension of each operand, the last first."""
     for a in reversed(block.axes):
-        if frozenset({a.kind}) == desc.kinds.get(loop.var) and all(_alike(p, loop.var, a.name) for p in pairs):
+        if frozenset({a.kind}) == desc.kinds.get(loop.var) and all(_alike(p, loop, a) for p in pairs):
             yield a.name
 
 
-def _alike(pair: _Pair, var: str, axis: str) -> bool:
+def _alike(pair: _Pair, loop: For, axis: Axis) -> bool:
     dropped = len(pair.found) - len(pair.asked)
     if dropped < 0:
         return False
     for k, e in enumerate(pair.found):
         asked: Expr = ZERO if k < dropped else pair.asked[k - dropped]
-        if not arith.equal(_coefficient(asked, var), _coefficient(e, axis)):
+        if not arith.equal(_coefficient(asked, loop.var), _within_tiles(e, axis, loop.extent)):
             return False
     return True
+
+
+def _within_tiles(e: Expr, axis: Axis, size: Expr) -> Expr:
+    """What an axis is multiplied by in an index, or what its place in a tile is where that is linear (`i % 16`)."""
+    straight = _coefficient(e, axis.name)
+    if straight != _NOT_LINEAR:
+        return straight
+    inner, outer = (fresh(f"{axis.name}_{x}", free_vars(e)) for x in ("inner", "outer"))
+    tiles = arith.ceildiv(axis.extent, size)
+    ranges = {inner: Range(ZERO, size), outer: Range(ZERO, tiles)}
+    tiled = arith.add(arith.mul(Var(outer), size), Var(inner))
+    return _coefficient(arith.simplify(substitute(e, {axis.name: tiled}), ranges), inner)
+
+
+_NOT_LINEAR = Const(-1)
 
 
 def _coefficient(e: Expr, name: str) -> Expr:
@@ -259,7 +274,7 @@ def _coefficient(e: Expr, name: str) -> Expr:
     if name not in free_vars(e):
         return ZERO
     terms = linear_terms(e, frozenset({name}))
-    return Const(-1) if terms is None else terms.get(name, ZERO)
+    return _NOT_LINEAR if terms is None else terms.get(name, ZERO)
 
 
 def _tile(path: Path, wanted: For, axis: str, nothing: Callable[[str], Exception], exact: bool) -> Tiled:
