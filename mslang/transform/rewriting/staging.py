@@ -284,19 +284,22 @@ def require_begun(program: Program, path: Path, buffer: Buffer, primitive: str) 
     block = block_at(path)
     if buffer.name not in buffers_read(block) or reads_what_it_started(block, buffer.name):
         return
+    storage = storage_of(program, buffer.name)
     inside = [path_to_block(program, b.name) or () for b in leaves(*block.body)]
     direct = [x for s in walk(block.body, into_blocks=False) for e in stmt_exprs(s) for x in loads_of(e)]
     if (
         inside
         and all(x.buffer != buffer.name for x in direct)
         and all(
-            any(
+            # What is read through a view is not known.
+            buffer.name in buffers_read(block_at(q))
+            and any(
                 produces_for(program, m, q, buffer.name)
                 for m in inside[:k]
                 if buffer.name in buffers_written(block_at(m))
             )
             for k, q in enumerate(inside)
-            if buffer.name in buffers_read(block_at(q))
+            if storage in storages_read(program, block_at(q))
         )
     ):
         return

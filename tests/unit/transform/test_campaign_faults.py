@@ -133,3 +133,22 @@ def test_a_reduction_that_keeps_its_order_is_not_laid_out_anew():
     turned = IndexMap(("i", "k"), (Binary("%", Var("k"), Const(3)), Var("i"), Binary("//", Var("k"), Const(3))))
     with refused("MS389", "must keep its order"):
         IMPLEMENTATIONS["transform_block_layout"](p, BlockRef("find"), turned)
+
+
+def test_what_a_view_reads_must_be_started_before_it_is_staged():
+    p = parse_program("""program p(A: f32[8], out B: f32[4]) {
+        block outer[o: 1] {
+            init { for i in 4 { block clear[x: 4 = i] { B[x] = 0.0 } } }
+            for i in 4 {
+                block pair[x: 4 = i] {
+                    view b: f32[1] = B[x]
+                    view a: f32[2] = A[x * 2 .. x * 2 + 2]
+                    reads B[x], A[x * 2 .. x * 2 + 2]
+                    writes B[x]
+                    for k in 2 { block tile[| y: 2 = k] { init {} b[0] += a[y] } }
+                }
+            }
+        }
+    }""")
+    with refused("MS333", "reads and writes `B`"):
+        IMPLEMENTATIONS["cache_write"](p, BlockRef("pair"), BufferRef("B"))
