@@ -8,11 +8,12 @@ from mslang.ir.expr import Binary, Choice, Const, DynamicRange, FreeTile, Perfec
 from mslang.ir.program import Block, For
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block, path_to_loop, walk
+from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.caching import cache_read, cache_write
 from mslang.transform.primitives.compute_location import compute_at, legal_loops, reverse_compute_at
-from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.primitives.kinds import bind, parallel, vectorize
 from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
@@ -493,3 +494,199 @@ def test_beyond_an_axis_may_be_the_next_row():
         else:
             with refused("MS332"):
                 reverse_compute_at(q, block("second"), loop(where))
+
+
+# ------------------------------------------------------------------ without producers or consumers at the loop
+def two_sums(dead=False):
+    b = ProgramBuilder("sums")
+    a, t, o = b.input("A", (6, 3)), b.alloc("T", (6,)), b.output("B", (6,))
+    u = b.alloc("U", (6,)) if dead else b.output("U", (6,))
+    with b.block("first", spatial("i", 6), reduce("k", 3)) as (i, k):
+        t[i] += a[i, k]
+    with b.block("second", spatial("i", 6), reduce("k", 3)) as (i, k):
+        u[i] += a[i, k]
+    with b.block("last", spatial("i", 6)) as (i,):
+        o[i] = t[i]
+    return b.finish()
+
+
+def test_what_reads_only_inputs_is_done_again_in_each_iteration():
+    p = two_sums()
+    q = accepted(p, reverse_compute_at(p, block("second"), loop("i")))
+    assert outline(q).splitlines()[:6] == [
+        "i in 0+6",
+        "  k in 0+3",
+        "    first[i = i, k = k]",
+        "  i_3 in 0+6",
+        "    k_2 in 0+3",
+        "      second[i = i_3, k = k_2]",
+    ]
+    with refused("MS308", "the order of loops", "block `second` would repeat steps of its reduction in loop `i_3`"):
+        only = reverse_compute_at(q, block("first"), loop("k_2"), index=-2).program
+        reorder(only, loops("k_2 i_3 i"))
+
+
+def test_what_reads_only_what_was_written_before_the_loop():
+    p = diamond()
+    q = accepted(p, reverse_compute_at(p, block("right"), loop("x_1")))
+    assert [line.strip() for line in part(q, "x_1")][:4] == [
+        "x_1 in 0+8",
+        "left[x = x_1]",
+        "x_4 in 0+8",
+        "right[x = x_4]",
+    ]
+    accepted(p, reverse_compute_at(p, block("left"), loop("x_2")))
+
+
+def test_what_nobody_reads_is_done_again_in_each_iteration():
+    p = two_sums(dead=True)
+    for where, index in (("i", -1), ("k", -2), ("i_2", -1)):
+        accepted(p, compute_at(p, block("second"), loop(where), index=index))
+
+
+def test_not_past_what_reads_it_or_before_what_it_reads():
+    p = two_sums()
+    with refused("MS344", "block `last` reads what block `first` would write after it"):
+        b = ProgramBuilder("past")
+        a, t, u, o = b.input("A", (6,)), b.alloc("T", (6,)), b.output("U", (6,)), b.output("B", (6,))
+        with b.block("first", spatial("i", 6)) as (i,):
+            t[i] = a[i]
+        with b.block("last", spatial("i", 6)) as (i,):
+            o[i] = t[i]
+        with b.block("other", spatial("i", 6)) as (i,):
+            u[i] = a[i]
+        reverse_compute_at(b.finish(), block("first"), loop("i_2"))
+    with refused("MS341", "`first` comes after it"):
+        moved = replace(p, body=(p.body[1], p.body[0], p.body[2]))
+        reverse_compute_at(moved, block("last"), loop("i_1"))
+
+
+def test_not_again_in_iterations_that_run_at_once():
+    with refused("MS310", "different iterations of loop `i` may touch the same elements of `U`"):
+        reverse_compute_at(parallel(two_sums(), loop("i")).program, block("second"), loop("i"))
+    p = bind(two_sums(), loop("i"), "blockIdx.x").program
+    with refused("MS349", "the same elements in several iterations of the blockIdx.x loop `i`"):
+        reverse_compute_at(p, block("second"), loop("i"))
+
+
+def test_each_parallel_iteration_may_do_it_for_itself():
+    b = ProgramBuilder("own")
+    a, t, o = b.input("A", (6,)), b.alloc("T", (6,)), b.output("B", (6,))
+    with b.block("first", spatial("i", 6)) as (i,):
+        t[i] = a[i]
+    with b.block("last", spatial("i", 6)) as (i,):
+        o[i] = t[i]
+    p = parallel(b.finish(), loop("i_1")).program
+    accepted(p, reverse_compute_at(p, block("first"), loop("i_1")))
+
+
+# ------------------------------------------------------------------ indices that are divided, or go down
+def test_through_a_layout():
+    b = ProgramBuilder("layout")
+    a, t, o = b.input("A", (3, 5, 16)), b.alloc("T", (3, 5, 16)), b.output("B", (6, 5, 8))
+    with b.block("first", spatial("c", 3), spatial("h", 5), spatial("v", 16)) as (c, h, v):
+        t[c, h, v] = a[c, h, v] + 1.0
+    with b.block("turn", spatial("c", 6), spatial("h", 5), spatial("v", 8)) as (c, h, v):
+        o[c, h, v] = t[(c * 8 + v) // 16, h, (c * 8 + v) % 16]
+    p = b.finish()
+    q = accepted(p, reverse_compute_at(p, block("turn"), loop("c")))
+    assert [line.strip() for line in part(q, "c_2")] == [
+        "c_2 in 0+2",
+        "h_2 in 0+5",
+        "v_2 in 0+8",
+        "turn[c = (c * 2) + c_2, h = h_2, v = v_2]",
+    ]
+
+
+def test_element_by_element_through_a_reshape():
+    b = ProgramBuilder("reshape")
+    a, t, o = b.input("A", (6,)), b.alloc("T", (3, 2)), b.output("B", (6,))
+    with b.block("first", spatial("i", 3), spatial("j", 2)) as (i, j):
+        t[i, j] = a[i * 2 + j] + 1.0
+    with b.block("second", spatial("x", 6)) as (x,):
+        o[x] = t[x // 2, x % 2]
+    p = b.finish()
+    q = accepted(p, reverse_compute_at(p, block("second"), loop("j")))
+    assert [line.strip() for line in part(q, "x_1")] == ["x_1 in 0+1", "second[x = ((i * 2) + j) + x_1]"]
+
+
+def test_an_index_that_goes_down():
+    b = ProgramBuilder("down")
+    a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
+    with b.block("first", spatial("i", 8)) as (i,):
+        t[i] = a[i] + 1.0
+    with b.block("second", spatial("i", 8)) as (i,):
+        o[i] = t[7 - i]
+    p = split(b.finish(), loop("i"), sizes(None, 2)).program
+    q = accepted(p, reverse_compute_at(p, block("second"), loop("i_0")))
+    assert [line.strip() for line in part(q, "i_2")] == ["i_2 in 0+2", "second[i = (i_2 - (i_0 * 2)) + 6]"]
+
+
+# ------------------------------------------------------------------ reductions keep their order
+def summed(index, update):
+    return parse_program(f"""program p(A: f32[8], out B: f32[1]) {{
+        alloc T: f32[8]
+        for i in 8 {{ block first[x: 8 = {index}] {{ T[x] = A[x] + 1.0 }} }}
+        for j in 8 {{
+            block sum[u: 1 = 0 | k: 8 = j] {{
+                init {{ B[u] = 0.0 }}
+                B[u] = {update} + T[k]
+            }}
+        }}
+    }}""")
+
+
+def test_a_reduction_begins_with_its_init():
+    p = summed("7 - i", "B[u]")
+    with refused("MS308", "`sum` would reduce in another order", "axis `k` of block `sum` does not surely begin at 0"):
+        reverse_compute_at(p, block("sum"), loop("i"))
+
+
+def test_what_has_an_order_keeps_it():
+    p = summed("i", "B[u] * 2.0")
+    accepted(p, reverse_compute_at(p, block("sum"), loop("i")))
+    p = split(summed("i", "B[u] * 2.0"), loop("i"), sizes(None, 4)).program
+    p = reorder(p, loops("i_1 i_0")).program
+    with refused("MS308", "must keep its order"):
+        reverse_compute_at(p, block("sum"), loop("i_0"))
+
+
+def test_a_reduction_over_loops_around_both():
+    b = ProgramBuilder("around")
+    a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (4,))
+    with b.loop("i", 4) as i, b.loop("k", 6) as k:
+        with b.loop("u", 1) as u, b.block("first", spatial("x", 4, i + u), spatial("y", 6, k)) as (x, y):
+            t[x, y] = a[x, y] + 1.0
+        with b.block("sum", spatial("x", 4, i), reduce("y", 6, k)) as (x, y):
+            o[x] += t[x, y]
+    p = b.finish()
+    q = accepted(p, reverse_compute_at(p, block("sum"), loop("u")))
+    assert [line.strip() for line in part(q, "x_1")] == [
+        "x_1 in 0+1",
+        "y_1 in 0+1",
+        "sum[x = (i + u) + x_1, y = k + y_1]",
+    ]
+
+
+def test_loops_that_run_once_reduce_nothing():
+    b = ProgramBuilder("once")
+    a, t, o = b.input("A", (1, 5)), b.alloc("T", (5,)), b.output("B", (5,))
+    with b.block("sum", reduce("r", 1), spatial("x", 5)) as (r, x):
+        t[x] += a[r, x]
+    with b.block("last", spatial("x", 5)) as (x,):
+        o[x] = t[x]
+    p = b.finish()
+    accepted(p, reverse_compute_at(p, block("last"), loop("r")))
+
+
+def test_a_block_keeps_to_its_part():
+    b = ProgramBuilder("parts")
+    a, o = b.input("A", (4,)), b.output("B", (4,))
+    with b.block("part", spatial("p", 4)) as (p,):
+        t = b.alloc("T", (4,))
+        with b.loop("i", 4) as i, b.block("first", spatial("x", 4, i)) as (x,):
+            t[x] = a[x]
+        with b.block("last", spatial("x", 4, p)) as (x,):
+            o[x] = t[x]
+    with refused("MS348", "`last` would run for more values of `x` than are its own"):
+        reverse_compute_at(b.finish(), block("last"), loop("i"))
