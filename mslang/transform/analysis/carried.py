@@ -188,7 +188,7 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
     block = block_at(touching[0])
     mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
-    if not same or any(r.extent != ONE or loads_of(r.start) for r in mine[0].ranges):
+    if not same or any(r.extent != ONE or any(loads_of(r.start)) for r in mine[0].ranges):
         return False
     own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
     at = next((k for k, s in enumerate(own) if s is loop), -1)

@@ -10,6 +10,7 @@ from mslang.ir.program import Block, For
 from mslang.ir.visit import walk
 from mslang.lower.lower import lower
 from mslang.runtime.kernel import load
+from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from mslang.transform.primitives.kinds import bind, parallel, unroll, vectorize
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
@@ -311,3 +312,36 @@ def test_parallel_over_a_tile_of_a_tile_that_does_not_divide():
     p = split(matmul(60), loop("i"), sizes(None, 8)).program
     p = split(p, loop("i_1"), sizes(None, 3)).program
     assert kind_of(parallel(p, loop("i_0")).program, "i_0") == "parallel"
+
+
+@pytest.mark.parametrize("index", ["l * 2 + j", "5 - l * 2 - j", "(l * 2 + j) % 6"])
+def test_an_element_each_that_an_index_of_several_axes_tells(index):
+    p = parse_program(f"""program p(A: f32[3, 2, 3], out B: f32[3, 6]) {{
+        for i in 3, j in 2, l in 3 {{
+            block b[x: 3 = i, y: 2 = j, z: 3 = l] {{ B[x, {index.replace("j", "y").replace("l", "z")}] = A[x, y, z] }}
+        }} }}""")
+    for name in "ijl":
+        same(p, parallel(p, loop(name)).program)
+
+
+def test_elements_that_an_index_does_not_tell_apart():
+    p = parse_program("""program p(A: f32[3, 2, 3], out B: f32[3, 6]) {
+        for i in 3, j in 2, l in 3 {
+            block b[x: 3 = i, y: 2 = j, z: 3 = l] { B[x, y + z] = A[x, y, z] }
+        } }""")
+    with refused("MS310", "same elements of `B`"):
+        parallel(p, loop("j"))
+    assert kind_of(parallel(p, loop("l")).program, "l") == "parallel"
+
+
+def test_parallel_inside_of_the_loop_that_a_reduction_runs_over():
+    p = parse_program("""program p(A: f32[6, 8], out S: f32[6]) {
+        for k in 8, i in 3, j in 2 {
+            block s[z: 8 @ reduce = k, x: 3 = i, y: 2 = j] {
+                init { S[y * 3 + x] = 0.0 }
+                S[y * 3 + x] += A[y * 3 + x, z]
+            }
+        } }""")
+    for name in "ij":
+        same(p, parallel(p, loop(name)).program)
+        same(p, vectorize(p, loop(name)).program)
