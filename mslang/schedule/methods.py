@@ -504,7 +504,7 @@ class Methods:
         It copies what the readers read there, or, if some of them are outside of that loop, all that the writer has
         written there.
 
-        `consumers` are the blocks that read the new buffer; by default all that read the old one after its writer.
+        `consumers` are the blocks that read the new buffer; by default all that read the old one after its last writer.
 
         Before:
             block mm[i: 64, j: 64 | k: 64] { C[i, j] += A[i, k] * B[k, j] }
@@ -517,7 +517,7 @@ class Methods:
         Rejects:
             - a scope that there is none of
             - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
-            - a buffer with several writers in the scope, or that a reader writes too
+            - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
             - a buffer of which not all that is copied is surely written before
 
         Source: TVM cache_read
@@ -538,7 +538,7 @@ class Methods:
 
         The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
         `C_local_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the block, in
-        the innermost loop that the block shares with a reader of the buffer, else after all of its loops.
+        the innermost loop that the block shares with another that touches the buffer, else after all of its loops.
 
         Readers still read the old buffer, but for `consumers`, which read the new one.
 
@@ -552,10 +552,10 @@ class Methods:
 
         Rejects:
             - a scope that there is none of
-            - a block that does not write the buffer, is not its only writer, or reads it without having started it
-            - one of `consumers` that does not read the buffer after the block
+            - a block that does not write the buffer, or reads it without having started it
+            - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
             - a block of which it is not known exactly what it writes
-            - a reader inside a loop over which the block still reduces
+            - another block that touches the buffer inside a loop over which the block still reduces
 
         Source: TVM cache_write
         """
@@ -600,9 +600,8 @@ class Methods:
 
         Each formula of the axes that stands as an index of a load, and occurs at least `threshold` times among them, gets
         a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0` before the loops of
-        the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned;
-        there are none if nothing is worth it, or if the block holds other blocks. Loads of what the block writes stay as
-        they are, and so does what it declares to read.
+        the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned.
+        Loads of what the block writes stay as they are, and so does what it declares to read.
 
         Before:
             block up[i: 64] { B[i] = A[(i * 3 + 1) // 4] }
@@ -618,7 +617,8 @@ class Methods:
 
         Rejects:
             - a scope that there is none of
-            - a threshold below 0
+            - a threshold below 0, or that no formula in the indices of the block's loads reaches
+            - a block that holds other blocks
 
         Source: TVM cache_index
         """
@@ -653,9 +653,11 @@ class Methods:
             - a block that does not touch the buffer so, or that holds other blocks
             - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
               block, or through a view
-            - a scope that is no stage pipeline, or loops above the block that hold anything else
+            - a scope that is no stage pipeline, or another block under the loops of the block that writes the buffer, or
+              for writing reads it
             - for writing: indices that are the same for several values of their axes, instances that do not surely
-              run, or a block that reads the buffer without having started it; for reading: a block that writes it too
+              run or write, or a block that reads the buffer without having started it; for reading: a block that writes
+              it too
             - elements that are not surely written before
 
         Source: TVM reindex
@@ -724,7 +726,7 @@ class Methods:
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
             - a scope that is no stage pipeline, or a reader inside a loop over which the block still reduces
-            - instances that do not surely run
+            - instances that do not surely run, or write
 
         Source: TVM reindex_cache_write
         """
@@ -817,8 +819,8 @@ class Methods:
             - a scope that is no stage pipeline, or a block under the loop that reads the buffer after it is written there
               last
             - a buffer that is touched by another name, or outside of blocks
-            - a writer of which it is not known exactly what it writes in one iteration; several that write different parts
-            - a loop over which a writer still reduces, if another block changes the buffer in it
+            - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
+              iteration; several that write different parts
             - a block that reads what the same iteration has not surely written before
 
         Source: TVM write_at
@@ -966,8 +968,9 @@ class Methods:
 
         Rejects:
             - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
-            - a last producer that is so, though it may have an init where it reduces over nothing; that writes an output
-              of its scope, has another consumer, or a predicate that leaves out what the block needs
+            - a last producer that is not complete, or does anything but one store, in loops and blocks of its own or not
+              (it may have an init where it reduces over nothing); that writes an output of its scope, has another consumer,
+              or a predicate that leaves out what the block needs
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
             - a block that does not surely run for all values of its axes, unless it writes what only its scope needs and
@@ -1235,7 +1238,7 @@ class Methods:
 
         Rejects:
             - a map that takes another number of indices than the block has axes, or uses other names than its own
-            - a block that is not alone in a nest of loops, one for each axis and none bound to threads, or that has a predicate
+            - a block that is not alone in a nest of loops, one for each axis and none bound to threads
             - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
             - a map that is not known to be one to one, and onto a box from 0
             - a new axis of both spatial and reduction axes
@@ -1480,7 +1483,6 @@ class Methods:
             - a map of which it is not known that it keeps different elements apart
             - a map that adds elements, without `pad` (the message says which elements those are)
             - a `pad` that the buffer's elements cannot hold
-            - a block that writes a box of the buffer at a time, where the map makes no box of it
             - padding to be filled inside of a loop of threads or lanes
 
         Source: TVM transform_layout

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import Binary, Const, Expr, Load
-from mslang.ir.program import For, Program, Store
+from mslang.ir.program import For, Program, Region, Store
 from mslang.ir.reduction import identity, update_of
-from mslang.ir.region import infer_regions
+from mslang.ir.region import infer_regions, point
 from mslang.ir.visit import Path, all_buffers, loads_of, path_to_block, substitute
 from mslang.transform.analysis.dependence import consumers, producers
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all
@@ -239,7 +239,8 @@ def _require_same(path: Path, after: Path, job: _Job, differences: tuple[Expr, .
             why="its loops and its predicate do not surely cover the domains of its axes",
         )
     read = arith.relax(job.load.indices, axis_ranges(epilogue))
-    if differences or not made_for_all(path, job.update, read):
+    stored = Region(job.update.buffer, tuple(map(point, job.update.indices)))
+    if differences or not made_for_all(path, stored, read):
         raise refuse(
             "MS332",
             PRIMITIVE,

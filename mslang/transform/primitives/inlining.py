@@ -163,9 +163,7 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
     block = block_at(path)
     if block.init is not None and (not begins or any(a.kind == "reduce" for a in block.axes)):
         raise refuse("MS350", primitive, f"block `{block.name}` has an init", why="a reduction is no formula")
-    reason = why_not_complete(program, path)
-    if reason is not None:
-        raise refuse("MS345", primitive, f"block `{block.name}` cannot be inlined", why=reason)
+    require_complete(program, path, primitive)
     formula = formula_of(block)
     if formula is not None and block.init is not None:
         formula = begun(block, formula)
@@ -177,6 +175,13 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
             why="only a block whose body is one store, under `let`s or not, is a formula",
         )
     return formula
+
+
+def require_complete(program: Program, path: Path, primitive: str) -> None:
+    """The block at the end of a path must be complete (MS345)."""
+    reason = why_not_complete(program, path)
+    if reason is not None:
+        raise refuse("MS345", primitive, f"block `{block_at(path).name}` cannot be inlined", why=reason)
 
 
 def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> None:

@@ -601,3 +601,56 @@ def test_what_is_not_done_must_be_covered():
     }""")
     with refused("MS332", "`o` would read what is not surely written"):
         compute_inline(p, block("t"))
+
+
+# ------------------------------------------------------------------ a producer that holds loops and blocks
+HOLDS = """program p(A: f32[6, 4], C: f32[4], out O: f32[{n}, 4]) {{
+    alloc T: f32[6, 4]
+    for i in 3 {{
+        block t_o[i_o: 3 = i] {{
+            reads A[i_o * 2 .. i_o * 2 + 2, 0..4]
+            writes T[i_o * 2 .. i_o * 2 + 2, 0..4]
+            {inside}
+        }}
+    }}
+    block u[i: {n}, j: 4] {{ O[i, j] = T[i, j] + C[j] }}
+}}"""
+BLOCKS = """for y in 2, z in 4 {
+    block t[v: 6 = i_o * 2 + y, w: 4 = z] { T[v, w] = A[v, w] * 2.0 }
+}"""
+LOOPS = "for y in 2, z in 4 { T[i_o * 2 + y, z] = A[i_o * 2 + y, z] * 2.0 }"
+
+
+@pytest.mark.parametrize("inside", [BLOCKS, LOOPS])
+def test_a_consumer_goes_into_what_its_producer_holds(inside):
+    p = parse_program(HOLDS.format(n=6, inside=inside))
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert names(q) == [name for name in names(p) if name != "u"]
+    assert "T" not in all_buffers(q)
+    text = print_program(q)
+    assert "reads A[i_o * 2 .. i_o * 2 + 2, 0..4], C[0..4]" in text
+    assert "writes O[i_o * 2 .. i_o * 2 + 2, 0..4]" in text
+
+
+def test_a_smaller_consumer_goes_into_a_block_but_not_into_loops():
+    p = parse_program(HOLDS.format(n=5, inside=BLOCKS))
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert "where v < 5" in print_program(q)
+    p = parse_program(HOLDS.format(n=5, inside=LOOPS))
+    with refused("MS351", "`t_o` stores in loops of its own"):
+        reverse_compute_inline(p, block("u"))
+
+
+@pytest.mark.parametrize(
+    ("inside", "code", "words"),
+    [
+        ("for y in 2 @ parallel, z in 4 { T[i_o * 2 + y, z] = A[i_o * 2 + y, z] }", "MS351", "more than one store"),
+        ("for y in 2, z in 4 { T[i_o * 2 + y, z] = A[i_o * 2 + y, z] T[i_o * 2 + y, z] = 1.0 }", "MS351", "one store"),
+        (BLOCKS.replace("{ T[v, w] =", "{ where v + w < 8 T[v, w] ="), "MS347", "has a predicate"),
+        (BLOCKS.replace("i_o * 2 + y", "i_o * 2").replace("T[v, w]", "T[v + 0 * w, w]"), "MS332", "has none"),
+    ],
+)
+def test_a_producer_that_holds_something_else(inside, code, words):
+    p = parse_program(HOLDS.format(n=6, inside=inside))
+    with refused(code, words):
+        reverse_compute_inline(p, block("u"))
