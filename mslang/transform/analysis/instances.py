@@ -38,7 +38,7 @@ def conditions_of(path: Path) -> Conditions | None:
             continue
         said = _of_axes(c, path)
         if said is None:
-            return None
+            return Conditions(conjuncts(block.predicate), ()) if _reaches(path, domains_of(path)) else None
         kept.append(said)
     return Conditions(tuple(guards), tuple(kept))
 
@@ -86,13 +86,16 @@ def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
     found = conditions_of(path)
     if found is None:
         return False
-    block = block_at(path)
-    everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block.axes))
-    box = produced_box(with_predicate(path, conjunction(found.guards)), everywhere, scope_path(path))
-    if box is None:
-        return False
-    wanted = tuple(domains[a.name] for a in block.axes)
-    return arith.covers(box, wanted, ranges_above(path)) is arith.Verdict.PROVED
+    return _reaches(with_predicate(path, conjunction(found.guards)), domains)
+
+
+def _reaches(path: Path, domains: Mapping[str, Range]) -> bool:
+    """Does the block at the end of a path surely run for all values of its axes, whatever its predicate cuts off?"""
+    axes = block_at(path).axes
+    everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in axes))
+    box = produced_box(path, everywhere, scope_path(path))
+    wanted = tuple(domains[a.name] for a in axes)
+    return box is not None and arith.covers(box, wanted, ranges_above(path)) is arith.Verdict.PROVED
 
 
 def runs_once(path: Path, loops: Sequence[For]) -> bool:
