@@ -16,7 +16,7 @@ import msgspec
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import all_buffers, blocks_of, path_to_block, walk
+from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.dependence import consumers, producers
 from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
@@ -138,7 +138,17 @@ class Steps:
     def _on_loop(self, p: Program, name: str) -> Step:
         return name, (self.loop(p),), {}
 
-    _parallel = _vectorize = _on_loop
+    def _alone(self, p: Program, name: str) -> Step:
+        """Mostly a loop that stands neither around nor inside of others that run at once in lanes or on cores."""
+        marked = [s for s in loops(p) if s.kind in ("parallel", "vectorized")]
+        above = [s for m in marked for s in (path_to_loop(p, m.var) or ())[:-1]]
+        below = [s for m in marked for s in walk(m.body)]
+        free = [s for s in loops(p) if not any(s is x for x in (*above, *below))]
+        if not free or self.rng.random() < 0.1:
+            return self._on_loop(p, name)
+        return name, (LoopRef(self.rng.choice(free).var),), {}
+
+    _parallel = _vectorize = _alone
 
     def _unroll(self, p: Program, name: str) -> Step:
         return name, (self.loop(p),), {"max_steps": self.rng.choice([None, Const(4), Const(16)])}
