@@ -8,7 +8,7 @@ from mslang.ir import arith
 from mslang.ir.program import For, Program
 from mslang.ir.visit import path_to_block
 from mslang.transform.analysis.cover import why_not_covered
-from mslang.transform.analysis.dependence import buffers_read, buffers_written, readers
+from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.outside import require_in_blocks
 from mslang.transform.analysis.position import (
@@ -59,7 +59,7 @@ def cache_read(
     It copies what the readers read there, or, if some of them are outside of that loop, all that the writer has
     written there.
 
-    `consumers` are the blocks that read the new buffer; by default all that read the old one after its writer.
+    `consumers` are the blocks that read the new buffer; by default all that read the old one after its last writer.
 
     Before:
         block mm[i: 64, j: 64 | k: 64] { C[i, j] += A[i, k] * B[k, j] }
@@ -72,7 +72,7 @@ def cache_read(
     Rejects:
         - a scope that there is none of
         - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
-        - a buffer with several writers in the scope, or that a reader writes too
+        - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
         - a buffer of which not all that is copied is surely written before
 
     Source: TVM cache_read
@@ -87,8 +87,9 @@ def cache_read(
             help=f"it reads {', '.join(f'`{b}`' for b in buffers_read(block_at(path))) or 'nothing'}",
         )
     require_in_blocks(program, scope_body(program, path), primitive, written=(old.name,))
-    source = only_writer(program, path, old, primitive)
-    if source is block_at(path):
+    makers = writers(program, scope_body(program, path), old.name)
+    source = makers[-1] if makers else None
+    if any(b is block_at(path) for b in makers):
         raise refuse(
             "MS333",
             primitive,
@@ -108,6 +109,8 @@ def cache_read(
     anchor = after_writer(writing, reading) if writing else (*scope_path(path), scope_body(program, path)[0])
     above, ranges = anchor[:-1], ranges_above(anchor)
     everyone = all(len(common_path(above, q)) == len(above) for q in reading)
+    if not everyone:  # What is copied is what a writer makes, not what is read.
+        only_writer(program, path, old, primitive)
     limits = readable(path, old)
     box = read_box(reading, old, above, limits, ranges) if everyone else surely_written(writing, old, above, primitive)
     copy = copy_between(program, old, scope, box, limits, ranges, into=True)
@@ -135,7 +138,7 @@ def cache_write(
 
     The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
     `C_local_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the block, in
-    the innermost loop that the block shares with a reader of the buffer, else after all of its loops.
+    the innermost loop that the block shares with another that touches the buffer, else after all of its loops.
 
     Readers still read the old buffer, but for `consumers`, which read the new one.
 
@@ -149,10 +152,10 @@ def cache_write(
 
     Rejects:
         - a scope that there is none of
-        - a block that does not write the buffer, is not its only writer, or reads it without having started it
-        - one of `consumers` that does not read the buffer after the block
+        - a block that does not write the buffer, or reads it without having started it
+        - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
         - a block of which it is not known exactly what it writes
-        - a reader inside a loop over which the block still reduces
+        - another block that touches the buffer inside a loop over which the block still reduces
 
     Source: TVM cache_write
     """
@@ -167,15 +170,11 @@ def cache_write(
             help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}",
         )
     require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
-    only_writer(program, path, old, primitive)
     require_begun(program, path, old, primitive)
+    if consumers is not None:
+        only_writer(program, path, old, primitive)
     users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)
-    around = [
-        path_to_block(program, b.name) or ()
-        for b in readers(program, scope_body(program, path), old.name)
-        if b is not writer
-    ]
-    anchor = after_writer(path, around)
+    anchor = after_writer(path, others_touching(program, path, old.name))
     above = anchor[:-1]
     reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
     if reduced:
@@ -183,7 +182,7 @@ def cache_write(
             "MS346",
             primitive,
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
-            why=f"`{old.name}` is read in it, and the copy would be of partial results",
+            why=f"`{old.name}` is touched in it by another block, and the copy would be of partial results",
         )
     box = surely_written(path, old, above, primitive)
     region = next(r for r in writer.writes if r.buffer == old.name)

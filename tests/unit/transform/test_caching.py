@@ -1,12 +1,14 @@
 """cache_read and cache_write: where the copy stands, what it copies, what is refused."""
 
+import pytest
 from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
 from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.program import Region
 from mslang.ir.verify import verify
-from mslang.ir.visit import all_buffers, map_program_exprs, path_to_block
+from mslang.ir.visit import all_buffers, blocks_of, map_program_exprs, path_to_block
+from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef
 from mslang.transform.primitives.caching import cache_read, cache_write
@@ -14,6 +16,7 @@ from mslang.transform.primitives.compute_location import compute_at
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.reduction import decompose_reduction
 from tests.property.block_programs import same_meaning
+from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes
 from tests.unit.transform.workloads import blur, diamond, softmax
 
@@ -154,9 +157,61 @@ def test_cache_read_refuses():
         cache_read(p, block("mm"), buffer("none"))
     with refused("MS330", "`right`"):
         cache_read(diamond(), block("join"), buffer("U"), consumers=[block("right")])
-    taken_apart = decompose_reduction(softmax(), block("top"), loop("k")).program
-    with refused("MS331", "several writers", "`top_init`, `top_update`"):
-        cache_read(taken_apart, block("ex"), buffer("M"))
+
+
+HALVES = """program p(A: f32[8], out O: f32[8], out Q: f32[8]) {{
+    alloc T: f32[8]
+    for i in 5 {{ block low[x: 8 = i] {{ T[x] = A[x] * 2.0 }} }}
+    for i_1 in {} {{ block high[x: 8 = i_1 + 5] {{ T[x] = A[x] * 2.0 }} }}
+    for i_2 in 8 {{ block use[x: 8 = i_2] {{ O[x] = T[x] + 1.0 }} }}
+    for i_3 in 8 {{ block also[x: 8 = i_3] {{ Q[x] = T[x] * T[x] }} }} }}"""
+
+
+def test_cache_read_of_what_several_write():
+    p = parse_program(HALVES.format(3).replace("use[", "`use`["))
+    out = cache_read(p, block("use"), buffer("T"), "local")
+    assert [b.name for b in blocks_of(out.program.body)] == ["low", "high", "T_local", "use", "also"]
+    assert all(path_to_block(out.program, n)[-1].reads[0].buffer == "T_local_1" for n in ("use", "also"))
+    same(p, out.program)
+    p = softmax()
+    taken_apart = decompose_reduction(p, block("top"), loop("k")).program
+    same(p, cache_read(taken_apart, block("ex"), buffer("M")).program)
+
+
+def test_cache_read_of_what_several_do_not_write_together():
+    p = parse_program(HALVES.format(2).replace("use[", "`use`["))
+    with refused("MS332", "`low`, `high`"):
+        cache_read(p, block("use"), buffer("T"))
+
+
+def test_cache_read_between_writers():
+    p = parse_program(HALVES.format(3).replace("use[", "`use`[").replace("O[x] = T[x] + 1.0", "T[x] = T[x] + A[x]"))
+    with refused("MS333", "`use` reads and writes `T`"):
+        cache_read(p, block("use"), buffer("T"))
+
+
+@pytest.mark.parametrize("name", ["low", "high"])
+def test_cache_write_of_what_others_write_too(name):
+    p = parse_program(HALVES.format(3).replace("use[", "`use`["))
+    out = cache_write(p, block(name), buffer("T"), "local")
+    order = ["low", "high", "use", "also"]
+    order.insert(order.index(name) + 1, "T_local")
+    assert [b.name for b in blocks_of(out.program.body)] == order
+    same(p, out.program)
+    with refused("MS331", "`low`, `high`"):
+        cache_write(p, block(name), buffer("T"), "local", consumers=[block("use")])
+
+
+def test_cache_write_in_turn_with_another_writer():
+    p = parse_program("""program p(A: f32[8], out O: f32[8]) {
+        for i in 8 {
+            block a[x: 8 = i] { O[x] = A[x] }
+            for k in 3 { block b[x: 8 = i | k: 3 = k] { init {} O[x] += A[x] } } } }""")
+    out = cache_write(p, block("a"), buffer("O"), "local").program
+    assert [getattr(s, "name", "") or s.var for s in out.body[0].body] == ["a", "ax0", "k"]
+    same(p, out)
+    with refused("MS333", "`b` reads and writes `O`"):
+        cache_write(p, block("b"), buffer("O"), "local")
 
 
 def in_place():
@@ -182,7 +237,7 @@ def test_cache_read_refuses_what_changes():
 def half_written():
     b = ProgramBuilder("half")
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (4,))
-    with b.block("first", spatial("x", 8), where=Value(Binary("<", Var("x"), Const(5)))) as (x,):
+    with b.block("first", spatial("x", 8), where=Value(Binary("<", Binary("%", Var("x"), Const(3)), Const(2)))) as (x,):
         t[x] = a[x]
     with b.block("second", spatial("x", 4)) as (x,):
         o[x] = t[x]
@@ -245,7 +300,7 @@ def test_cache_write_refuses():
     with refused("MS334", "no scope"):
         cache_write(matmul(), block("mm"), buffer("C"), "register")
     apart = decompose_reduction(matmul(), block("mm"), loop("k")).program
-    with refused("MS331", "`mm_init`, `mm_update`", "before the reduction is decomposed"):
+    with refused("MS333", "block `mm_update` reads and writes `C`"):
         cache_write(apart, block("mm_update"), buffer("C"))
     with refused("MS333", "reads and writes `X`"):
         cache_write(in_place(), block("step"), buffer("X"))
