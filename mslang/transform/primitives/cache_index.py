@@ -36,9 +36,8 @@ def cache_index(program: Program, block: BlockRef, scope: str = "global", *, thr
 
     Each formula of the axes that stands as an index of a load, and occurs at least `threshold` times among them, gets
     a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0` before the loops of
-    the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned;
-    there are none if nothing is worth it, or if the block holds other blocks. Loads of what the block writes stay as
-    they are, and so does what it declares to read.
+    the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned.
+    Loads of what the block writes stay as they are, and so does what it declares to read.
 
     Before:
         block up[i: 64] { B[i] = A[(i * 3 + 1) // 4] }
@@ -54,7 +53,8 @@ def cache_index(program: Program, block: BlockRef, scope: str = "global", *, thr
 
     Rejects:
         - a scope that there is none of
-        - a threshold below 0
+        - a threshold below 0, or that no formula in the indices of the block's loads reaches
+        - a block that holds other blocks
 
     Source: TVM cache_index
     """
@@ -66,15 +66,36 @@ def cache_index(program: Program, block: BlockRef, scope: str = "global", *, thr
     path = block_path(program, block, primitive)
     if threshold < 0:
         raise refuse("MS363", primitive, f"the threshold is {threshold}", why="nothing occurs less than 0 times")
+    chosen = _worthwhile(block_at(path), threshold)
+    if not chosen:
+        message, why = _why_nothing(block_at(path), threshold)
+        raise refuse("MS363", primitive, message, why=why)
     done = program
     made = []
-    for e in _worthwhile(block_at(path), threshold):
+    for e in chosen:
         done, name = _staged(done, block.name, e, scope)
         made.append(BlockRef(name))
     return Outcome(done, tuple(made))
 
 
 # ------------------------------------------------------------------ which
+def _why_nothing(block: Block, threshold: int) -> tuple[str, str]:
+    """What is wrong with a block in which nothing is computed beforehand, and why."""
+    if any(isinstance(s, Block) for s in walk(block.body)):
+        return f"block `{block.name}` holds other blocks", "the indices are those of the blocks inside"
+    axes = axis_ranges(block)
+    found = Counter(e for x in _indices(block) for e in _largest(x, axes))
+    if not found:
+        return (
+            f"there is nothing to compute beforehand in block `{block.name}`",
+            "no load of what it only reads is indexed by more than an axis that can be computed for all of its values",
+        )
+    return (
+        f"no index in block `{block.name}` occurs {threshold} times",
+        f"what occurs most often does {max(found.values())} time(s)",
+    )
+
+
 def _worthwhile(block: Block, threshold: int) -> tuple[Expr, ...]:
     """The formulas to compute beforehand, larger ones first."""
     axes = axis_ranges(block)

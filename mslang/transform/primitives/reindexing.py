@@ -19,15 +19,22 @@ from mslang.ir.visit import (
     substitute,
     walk_expr,
 )
-from mslang.transform.analysis.dependence import buffers_read, buffers_written, readers
+from mslang.transform.analysis.dependence import (
+    buffers_read,
+    buffers_written,
+    readers,
+    storage_of,
+    storages_read,
+    storages_written,
+)
 from mslang.transform.analysis.legality import why_not_stage_pipeline
 from mslang.transform.analysis.outside import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
+    leaves,
     scope_body,
     scope_path,
-    within_scope,
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.rewriting.axis_stage import Stage, Used, staged
@@ -62,9 +69,11 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
         - a block that does not touch the buffer so, or that holds other blocks
         - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
           block, or through a view
-        - a scope that is no stage pipeline, or loops above the block that hold anything else
+        - a scope that is no stage pipeline, or another block under the loops of the block that writes the buffer, or
+          for writing reads it
         - for writing: indices that are the same for several values of their axes, instances that do not surely
-          run, or a block that reads the buffer without having started it; for reading: a block that writes it too
+          run or write, or a block that reads the buffer without having started it; for reading: a block that writes
+          it too
         - elements that are not surely written before
 
     Source: TVM reindex
@@ -75,15 +84,8 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
     writing = writes if access is None else access == "write"
     used = _touch(program, path, old, writing, primitive)
     _require_stages(program, path, primitive)
-    for s in within_scope(path)[:-1]:
-        if not isinstance(s, For) or len(s.body) != 1:
-            raise refuse(
-                "MS360",
-                primitive,
-                f"block `{block.name}` is not alone under its loops",
-                why="the copy stands outside of all of them",
-                help="fission the loops, or use reindex_cache_read or reindex_cache_write",
-            )
+    anchor = path[: len(scope_path(path)) + 1]
+    _require_apart_from_others(program, path, anchor, old, writing, primitive)
     layout = tuple(Var(n) for n in used.axes)
     extents = {a.name: a.extent for a in block_at(path).axes}
     stage = Stage(
@@ -91,7 +93,7 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
         old.scope,
         layout,
         tuple(extents[n] for n in used.axes),
-        path[: len(scope_path(path)) + 1],
+        anchor,
     )
     return staged(program, path, old, used, stage, writing, primitive)
 
@@ -163,7 +165,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
         - a scope that is no stage pipeline, or a reader inside a loop over which the block still reduces
-        - instances that do not surely run
+        - instances that do not surely run, or write
 
     Source: TVM reindex_cache_write
     """
@@ -231,6 +233,24 @@ def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: 
     return used
 
 
+def _require_apart_from_others(
+    program: Program, path: Path, anchor: Path, old: Buffer, writing: bool, primitive: str
+) -> None:
+    """No other block under the loops of a block may come between it and a copy outside of them all (MS360)."""
+    block, storage = block_at(path), storage_of(program, old.name)
+    for other in leaves(anchor[-1]):
+        written = storage in storages_written(program, other)
+        if other is not block and (written or (writing and storage in storages_read(program, other))):
+            raise refuse(
+                "MS360",
+                primitive,
+                f"block `{other.name}` {'writes' if written else 'reads'} `{old.name}` under loops of block "
+                f"`{block.name}`",
+                why="the copy stands outside of all of them",
+                help="fission the loops, or use reindex_cache_read or reindex_cache_write",
+            )
+
+
 def _no_single(block: Block, old: Buffer, why: str, primitive: str) -> Exception:
     return refuse(
         "MS360", primitive, f"block `{block.name}` does not touch `{old.name}` at one place told by its axes", why=why
@@ -244,7 +264,7 @@ def _simplified(e: Expr, axes: Mapping[str, Range]) -> Expr:
 
 
 def _places(body: tuple[Stmt, ...], buffer: str, lets: Mapping[str, Expr]) -> Iterator[tuple[Expr, ...] | None]:
-    """The indices at which statements touch a buffer, `let`s put in; None for a nested block."""
+    """The indices at which statements touch a buffer, `let`s and unit loops put in; None for a nested block."""
     for s in body:
         if isinstance(s, Block):
             yield None
@@ -258,6 +278,8 @@ def _places(body: tuple[Stmt, ...], buffer: str, lets: Mapping[str, Expr]) -> It
             case Store() if s.buffer == buffer:
                 yield tuple(substitute(i, lets) for i in s.indices)
             case Let(name=n, value=v):
+                inner = {**lets, n: substitute(v, lets)}
+            case For(var=n, start=v, extent=extent) if arith.equal(extent, ONE):
                 inner = {**lets, n: substitute(v, lets)}
         for part in bodies(s):
             yield from _places(part, buffer, inner)

@@ -19,7 +19,6 @@ from mslang.ir.visit import (
     fresh,
     map_expr,
     map_stmt_exprs,
-    path_to_block,
     substitute,
 )
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box
@@ -29,6 +28,7 @@ from mslang.transform.analysis.position import (
     ranges_above,
     taken_names,
 )
+from mslang.transform.analysis.stored import surely_stored
 from mslang.transform.outcome import BlockRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_shared_apart
 from mslang.transform.rewriting.nest import nest
@@ -37,7 +37,6 @@ from mslang.transform.rewriting.staging import (
     Copy,
     require_apart,
     require_filled,
-    require_users_covered,
     with_alloc,
     with_block,
 )
@@ -75,7 +74,7 @@ def staged(
     above = anchor[:-1]
     kept: tuple[Expr, ...] = ()
     if writing:
-        box, kept = _instances(path, used, above, primitive)
+        box, kept = _instances(path, old, used, above, primitive)
     else:
         everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
         box = consumed_box(path, everywhere, above)
@@ -84,19 +83,14 @@ def staged(
     done = put(program, anchor, *((anchor[-1], copy.stmt) if behind else (copy.stmt, anchor[-1])))
     done = with_block(done, block.name, lambda s: _sent(s, old.name, copy.buffer.name, stage.layout))
     done = with_alloc(done, path, copy.buffer)
-    if writing:
-        maker, user = block.name, copy.block
-    else:
-        maker, user = copy.block, block.name
+    if not writing:
         require_filled(done, copy.block, old, primitive)
-    reader = block_at(path_to_block(done, user) or ())
-    require_users_covered(done, maker, copy.buffer, [reader], primitive)
     require_apart(done, copy.block, primitive)
     require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(copy.block),))
 
 
-def _instances(path: Path, used: Used, above: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
+def _instances(path: Path, old: Buffer, used: Used, above: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
     """The values of the axes for which a block surely runs in one iteration of the loops of `above`, but for what its
     own conditions leave out."""
     block = block_at(path)
@@ -107,6 +101,13 @@ def _instances(path: Path, used: Used, above: Path, primitive: str) -> tuple[Box
             primitive,
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
             why="the copy would be of partial results",
+        )
+    if not surely_stored(path, Region(old.name, _points(used.indices)), above):
+        raise refuse(
+            "MS332",
+            primitive,
+            f"block `{block.name}` does not surely write `{old.name}` in each of its instances",
+            why="a copy must not touch what is not written",
         )
     kept = portable_predicate(path)
     if kept is None or any(not free_vars(c) <= set(used.axes) for c in kept):

@@ -29,16 +29,27 @@ def test_the_threshold_counts_occurrences():
     assert "A[index_var_0[i]] + A[index_var_0[i]] + A[index_var_0[i] + 4]" in text
 
 
-def test_there_is_nothing_to_do_for_plain_indices_and_for_what_is_updated():
+def test_plain_indices_and_those_of_what_is_updated_are_refused():
     p = program("A: f32[8, 4], out B: f32[16]", "block b[i: 8 | k: 4] { B[i * 2] += A[i, k] }")
-    made = cache_index(p, block("b"))
-    assert made.handles == ()
-    assert made.program == p
+    with refused("MS363", "nothing to compute beforehand in block `b`"):
+        cache_index(p, block("b"))
 
 
 def test_a_division_that_may_fail_stays_where_it_is_guarded():
     p = program("A: f32[8], out B: f32[8]", "block b[i: 8] { B[i] = select(i > 0, A[8 // i - 1], 0.0) }")
-    assert cache_index(p, block("b")).handles == ()
+    with refused("MS363", "nothing to compute beforehand in block `b`"):
+        cache_index(p, block("b"))
+
+
+def test_a_threshold_that_nothing_reaches_is_refused():
+    with refused("MS363", "no index in block `up` occurs 2 times", "1 time(s)"):
+        cache_index(UP, block("up"), threshold=2)
+
+
+def test_a_block_that_holds_others_is_refused():
+    p = program("A: f32[9], out B: f32[8]", "block o[v: 1] { block b[i: 8] { B[i] = A[i + 1] } }")
+    with refused("MS363", "block `o` holds other blocks"):
+        cache_index(p, block("o"))
 
 
 def test_refusals():

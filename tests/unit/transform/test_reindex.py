@@ -41,9 +41,21 @@ def test_where_the_index_may_leave_the_buffer_there_is_0():
 
 
 def test_a_condition_on_the_axes_goes_with_the_copy():
-    p = program("A: f32[8], out C: f32[8]", "block b[i: 8] { where i % 2 == 0\n C[i] = A[i] }")
-    with refused("MS332"):
+    p = program("A: f32[8], inout C: f32[8]", "block b[i: 8] { where i % 2 == 0\n C[i] = A[i] }")
+    text = accepted(p, reindex(p, block("b"), buffer("C")))
+    assert text.count("where i % 2 == 0") == 2
+
+
+def test_a_store_that_may_not_happen_is_refused():
+    p = program("A: f32[8], inout C: f32[8]", "block b[i: 8] { if A[i] > 0.0 { C[i] = A[i] } }")
+    with refused("MS332", "does not surely write `C`"):
         reindex(p, block("b"), buffer("C"))
+
+
+def test_loops_that_run_once_are_seen_through():
+    p = program("A: f32[8], out C: f32[8]", "block b[i: 8] { for u in 1 { C[i + u] = A[i + u] } }")
+    text = accepted(p, reindex(p, block("b"), buffer("A"), access="read"))
+    assert "A_reindex_1[i] = A[i]" in text
 
 
 def test_accesses_without_a_single_place_are_refused():
@@ -61,13 +73,17 @@ def test_accesses_without_a_single_place_are_refused():
         reindex(p, block("o"), buffer("A"))
 
 
-def test_a_block_that_is_not_alone_under_its_loops_is_refused():
-    p = program(
-        "A: f32[8], out C: f32[8], out D: f32[8]",
-        "for i in 0..8 { block b[i: 8 = i] { C[i] = A[i] }\n block c[i: 8 = i] { D[i] = A[i] } }",
-    )
-    with refused("MS360", "not alone"):
-        reindex(p, block("b"), buffer("A"))
+def test_others_under_the_loops_must_not_touch_what_is_staged():
+    parts = "for i in 0..8 {{ block b[i: 8 = i] {{ {} }}\n block c[i: 8 = i] {{ {} }} }}"
+    p = program("A: f32[8], out C: f32[8], out D: f32[8]", parts.format("C[i] = A[i]", "D[i] = A[i]"))
+    text = accepted(p, reindex(p, block("b"), buffer("A")))
+    assert text.index("block A_reindex") < text.index("for i in 8 {\n        block b")
+    accepted(p, reindex(p, block("b"), buffer("C")))
+    p = program("A: f32[8], out C: f32[8], out D: f32[8]", parts.format("C[i] = A[i]", "D[i] = C[i]"))
+    with refused("MS360", "block `c` reads `C` under loops of block `b`"):
+        reindex(p, block("b"), buffer("C"))
+    with refused("MS360", "block `b` writes `C` under loops of block `c`"):
+        reindex(p, block("c"), buffer("C"))
 
 
 def test_a_scope_that_is_no_stage_pipeline_is_refused():
