@@ -51,7 +51,7 @@ def random_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None =
     for p in program.params:
         if p.direction == "out":
             continue
-        shape = concrete_shape(p.buffer.shape, sizes or {})
+        shape = concrete_shape(p.given.shape, sizes or {})
         low = 0 if is_unsigned(p.buffer.dtype) else -2
         values = rng.integers(0, 2, shape) if p.buffer.dtype == "bool" else rng.integers(low, INPUT_BOUND + 1, shape)
         found[p.buffer.name] = np.asarray(values).astype(NUMPY[p.buffer.dtype])

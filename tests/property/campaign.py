@@ -238,7 +238,7 @@ def _given(schedule: Schedule, value: Any) -> Any:
 def sparse_inputs(program: Program, seed: int) -> Arrays:
     """Mostly zeros, the rest small integers, for every `in` and `inout` parameter."""
     return {
-        p.buffer.name: sparse_integers(concrete_shape(p.buffer.shape, {}), p.buffer.dtype, seed + k, density=0.5)
+        p.buffer.name: sparse_integers(concrete_shape(p.given.shape, {}), p.buffer.dtype, seed + k, density=0.5)
         for k, p in enumerate(program.params)
         if p.direction != "out"
     }

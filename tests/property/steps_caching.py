@@ -106,13 +106,13 @@ def _rolling_buffer(steps: Steps, p: Program) -> Step | None:
 
 
 def _annotate_buffer_access(steps: Steps, p: Program) -> Step | None:
-    """A region around what is declared to be read, or the one that is declared to be written."""
+    """A region around what is declared to be read or written."""
     access = "read" if steps.rng.random() < 0.7 else "write"
     found = [(b, r) for b in blocks_of(p.body) for r in (b.writes if access == "write" else b.reads)]
     if not found:
         return None
     block, region = steps.rng.choice(found)
-    before, after = (steps.rng.randint(0, 1), steps.rng.randint(0, 2)) if access == "read" else (0, 0)
+    before, after = (steps.rng.randint(0, 1), steps.rng.randint(0, 2))
     results: list[Expr] = []
     for d in region.ranges:
         low = Binary("-", d.start, Const(before)) if before else d.start

@@ -29,10 +29,12 @@ def index_map(rng: random.Random, extents: list[Expr], groups: list[str] | None 
     parts: list[tuple[Expr, Expr, str]] = []
     for p, n, kind in zip(params, extents, kinds, strict=True):
         size = int(n.value) if isinstance(n, Const) else 0
-        factors = [f for f in range(1, size + 1) if size % f == 0] if exact else [2, 3, 4, 5]
+        factors = [f for f in range(1, size + 1) if size % f == 0] if exact else [f for f in (2, 3, 4, 5) if f <= size]
         if factors and rng.random() < (0.6 if len(extents) < 4 else 0.1):
             f = rng.choice(factors)
-            parts += [(_op("//", Var(p), f), Const(-(-size // f)), kind), (_op("%", Var(p), f), Const(f), kind)]
+            left = rng.choice([0, 0, 0, 1, 2]) if not exact else 0
+            whole = _op("+", Var(p), left) if left else Var(p)
+            parts += [(_op("//", whole, f), Const(-(-(size + left) // f)), kind), (_op("%", whole, f), Const(f), kind)]
         else:
             parts.append((Var(p), n, kind))
     rng.shuffle(parts)

@@ -66,7 +66,7 @@ def compiled(program: Program, arrays: dict[str, np.ndarray], target: Target, ch
     given: dict[str, np.ndarray] = {}
     for p in program.params:
         if p.direction == "out":
-            given[p.buffer.name] = empty(tuple(int(e.value) for e in p.buffer.shape), p.buffer.dtype)
+            given[p.buffer.name] = empty(tuple(int(e.value) for e in p.given.shape), p.buffer.dtype)
             poison(given[p.buffer.name], p.buffer.dtype)
         else:
             given[p.buffer.name] = arrays[p.buffer.name].copy()

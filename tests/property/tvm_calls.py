@@ -64,10 +64,16 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
 )
 
 
+def _constant(value: float) -> Any:
+    from tvm import tirx
+
+    return tirx.IntImm("int32", int(value))
+
+
 def _value(e: Expr, env: Mapping[str, Any], params: Sequence[Any]) -> Any:
     match e:
         case Const(value=v):
-            return params[0] * 0 + int(v) if params else int(v)  # TVM wants an expression, not a number.
+            return params[0] * 0 + int(v) if params else _constant(v)  # TVM wants an expression, not a number.
         case Var(name=name):
             return env[name]
         case Binary(op=op, left=a, right=b):
@@ -100,6 +106,19 @@ def _reindex(t: Theirs, block: BlockRef, buffer: BufferRef, access: str | None) 
 
 def _hide(t: Theirs, block: BlockRef, access: str, buffers: list[BufferRef]) -> Any:
     return t.schedule.unsafe_hide_buffer_access(t.block(block), access, [t.index(block, b, access) for b in buffers])
+
+
+def _annotate(t: Theirs, block: BlockRef, buffer: BufferRef, access: str, given: IndexMap) -> Any:
+    """Past TVM's Python method, which takes a range for each axis of the block, not for each dimension."""
+    from tvm.s_tir.schedule import _ffi_api
+    from tvm.tirx import IndexMap as TheirMap
+
+    place = t.block(block)
+    axes = [x.var for x in t.schedule.get(place).iter_vars]
+    found = [x if isinstance(x, tuple) else (x, x + 1) for x in function(given)(*axes)]
+    ends = TheirMap(initial_indices=axes, final_indices=[e for pair in found for e in pair], inverse_index_map=None)
+    way = 0 if access == "read" else 1
+    return _ffi_api.ScheduleAnnotateBufferAccess(t.schedule, place, t.index(block, buffer, access), way, ends)
 
 
 def _pad(t: Theirs, buffer: BufferRef, value: Any) -> Any:
@@ -173,9 +192,7 @@ CALLS: Mapping[str, Call] = MappingProxyType(
         "set_scope": lambda t, a, n: t.schedule.set_scope(*_at(t, a, "write"), a[2]),
         "unsafe_set_dtype": lambda t, a, n: t.schedule.unsafe_set_dtype(*_at(t, a, "write"), their_type(a[2])),
         "unsafe_hide_buffer_access": lambda t, a, n: _hide(t, *a),
-        "annotate_buffer_access": lambda t, a, n: t.schedule.annotate_buffer_access(
-            t.block(a[0]), t.index(a[0], a[1], a[2]), a[2], function(a[3])
-        ),
+        "annotate_buffer_access": lambda t, a, n: _annotate(t, *a),
         "transform_layout": _layout,
         "transform_block_layout": lambda t, a, n: t.schedule.transform_block_layout(t.block(a[0]), function(a[1])),
         "pad_einsum": lambda t, a, n: t.schedule.pad_einsum(t.block(a[0]), _numbers(a[1]) if a[1] else []),

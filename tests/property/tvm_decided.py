@@ -175,6 +175,30 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS370",
             "a buffer of another type than is summed holds what is converted at each step, which is no sum any more",
         ),
+        "partial results": Decision(
+            "TVM",
+            ("compute_at", "reverse_compute_at"),
+            r"MS346",
+            "what is read there is not final: a loop around still reduces; and lanes hold a single block",
+        ),
+        "consumers before the loop": Decision(
+            "TVM",
+            ("reverse_compute_at",),
+            r"MS344 .*would write after it",
+            "TVM asks about consumers under the loop only; others would read what is not written yet",
+        ),
+        "moved where not all runs, or at once": Decision(
+            "TVM",
+            ("compute_at", "reverse_compute_at"),
+            r"MS348|MS349|MS310",
+            "TVM moves a block without asking which of its instances run there, and how often at the same time",
+        ),
+        "producers that ran before": Decision(
+            "ours",
+            ("reverse_compute_at",),
+            r"requires all the producer",
+            "what is read may have been written before the loop; it is enough that no producer comes after it",
+        ),
         "hidden accesses": Decision(
             "TVM", (), r"MS379", "what a block hides it may still touch; nothing moves over it"
         ),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import FALSE, ONE, TRUE, ZERO, Binary, Expr, Var, dtype_of
+from mslang.ir.expr import FALSE, ONE, TRUE, ZERO, Binary, Const, Expr, Var, dtype_of
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Range
-from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of
+from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of, walk_expr
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -67,8 +67,23 @@ def why_not_fitting(index_map: IndexMap, rank: int) -> str | None:
 
 def image(index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str]) -> Image | NoImage:
     """Where a map takes the indices `0 .. extents`; `names` are what to call its results, none of them a parameter."""
-    before = {p: Range(ZERO, n) for p, n in zip(index_map.params, extents, strict=True)}
-    results = tuple(arith.simplify(e, before) for e in index_map.results)
+    none = dict.fromkeys(index_map.params, 0)
+    found = _image(index_map, extents, names, none)
+    shifts = none | _shifts(index_map)
+    if isinstance(found, Image) or shifts == none:
+        return found
+    shifted = _image(index_map, extents, names, shifts)
+    return shifted if isinstance(shifted, Image) else found
+
+
+def _image(
+    index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str], shifts: Mapping[str, int]
+) -> Image | NoImage:
+    """The image, found in terms of the parameters with their shifts added, which run over a box from 0 that holds what
+    they are: `(i + 2) // 4` is of `i + 2`, from 0 on."""
+    before = {p: Range(ZERO, arith.add(n, Const(shifts[p]))) for p, n in zip(index_map.params, extents, strict=True)}
+    back = [arith.sub(Var(p), Const(shifts[p])) for p in index_map.params]
+    results = tuple(arith.simplify(e, before) for e in index_map.at(back))
     found = arith.detect(results, before)
     if isinstance(found, arith.NotAffine):
         return NoImage(found.reason)
@@ -82,15 +97,26 @@ def image(index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str]) ->
     solved = arith.invert(results, new, before, after)
     if solved is None:
         return NoImage("it cannot be inverted")
-    inverse = tuple(arith.simplify(solved[p], after) for p in index_map.params)
-    if found.level == "bijective" and all(arith.equal(a, ZERO) for a in found.starts):
+    inverse = tuple(arith.simplify(arith.sub(solved[p], Const(shifts[p])), after) for p in index_map.params)
+    fills = found.level == "bijective" and all(arith.equal(a, ZERO) for a in found.starts)
+    if fills and not any(shifts.values()):
         return Image(shape, tuple(names), inverse, TRUE)
-    wanted = [
-        *(c for x, n in zip(inverse, extents, strict=True) for c in (Binary("<=", ZERO, x), Binary("<", x, n))),
-        *(Binary("==", arith.simplify(x, after), n) for x, n in zip(index_map.at(inverse), new, strict=True)),
-    ]
+    inside = [c for x, n in zip(inverse, extents, strict=True) for c in (Binary("<=", ZERO, x), Binary("<", x, n))]
+    same = [Binary("==", arith.simplify(x, after), n) for x, n in zip(index_map.at(inverse), new, strict=True)]
+    wanted = inside if fills else [*inside, *same]
     valid = conjunction(tuple(c for c in wanted if not arith.proved(c, after)))
     return Image(shape, tuple(names), inverse, valid)
+
+
+def _shifts(index_map: IndexMap) -> dict[str, int]:
+    """What is added to parameters in a map: the most, for each."""
+    found: dict[str, int] = {}
+    for e in index_map.results:
+        for x in walk_expr(e):
+            match x:
+                case Binary(op="+", left=Var(name=p), right=Const(value=int() as c)) if c > found.get(p, 0):
+                    found[p] = c
+    return found
 
 
 def hull(index_map: IndexMap, extents: Sequence[Expr]) -> tuple[Expr, ...] | None:

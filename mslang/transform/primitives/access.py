@@ -12,8 +12,15 @@ from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Annotations, Block, Buffer, Program, Range, Region
 from mslang.ir.region import HIDDEN, infer_regions
 from mslang.ir.visit import Path, all_buffers
-from mslang.transform.analysis.cover import covers
-from mslang.transform.analysis.position import axis_ranges, block_at, block_path, buffer_named, scope_path
+from mslang.transform.analysis.cover import consumed_box, covers
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    block_at,
+    block_path,
+    buffer_named,
+    scope_block,
+    scope_path,
+)
 from mslang.transform.analysis.stored import Box
 from mslang.transform.analysis.tried import inside
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
@@ -147,7 +154,7 @@ def _range(e: Expr, block: Block, primitive: str) -> Range:
 
 
 def _require_holding(program: Program, path: Path, old: Buffer, access: str, box: Box, primitive: str) -> None:
-    block, ranges = block_at(path), axis_ranges(block_at(path))
+    block = block_at(path)
     if not _holds(block, all_buffers(program), old, access, box):
         raise refuse(
             "MS365",
@@ -156,14 +163,27 @@ def _require_holding(program: Program, path: Path, old: Buffer, access: str, box
             why="other primitives would copy or compute too little",
             help="it is proved, or tried for all values of the axes, where the body computes indices from these alone",
         )
-    before = [r.ranges for r in (block.writes if access == "write" else block.reads) if r.buffer == old.name]
-    if scope_path(path) and not any(covers(b, box, old, ranges) for b in before):
+    if not _declared_outside(path, old, access, box):
         raise refuse(
             "MS365",
             primitive,
             f"the region may hold more of `{old.name}` than block `{block.name}` has declared",
             why=f"the block around it does not declare to {access} that",
         )
+
+
+def _declared_outside(path: Path, old: Buffer, access: str, box: Box) -> bool:
+    """Does the block around the end of a path surely declare a box? It holds what was declared before."""
+    block, scope = block_at(path), scope_block(path)
+    if scope is None or any(b.name == old.name for b in scope.allocs):
+        return True
+    before, around = (
+        [r.ranges for r in (b.writes if access == "write" else b.reads) if r.buffer == old.name] for b in (block, scope)
+    )
+    if any(covers(b, box, old, axis_ranges(block)) for b in before):
+        return True
+    found = consumed_box(path, Region(old.name, box), scope_path(path), old)
+    return any(covers(b, found, old, axis_ranges(scope)) for b in around)
 
 
 def _holds(block: Block, buffers: Mapping[str, Buffer], old: Buffer, access: str, box: Box) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from mslang.ir.expr import TRUE, ZERO, Expr, Var
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, View
@@ -26,7 +27,8 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     """Give a block other axes, computed from its own by an index map, and loops over them.
 
     Axis `i // 4` is called `i_0` and `i % 4` is `i_1`, one of several axes `i_j_fused`, and one that only changes place
-    keeps its name; the loops are called after them. Their order is that of the map's results.
+    keeps its name; the loops are called after them. Their order is that of the map's results. They are serial: marks of
+    the old loops, and annotations, go with these.
 
     Before:
         for i in 0..8, j in 0..4 { block b[x: 8 = i, y: 4 = j] { B[x, y] = A[x, y] } }
@@ -39,7 +41,7 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
 
     Rejects:
         - a map that takes another number of indices than the block has axes, or uses other names than its own
-        - a block that is not alone in a nest of serial loops, one for each axis, or that has a predicate
+        - a block that is not alone in a nest of loops, one for each axis and none bound to threads
         - a scan or opaque axis, or a reduction that must keep its order: its iterations have an order
         - a map that is not known to be one to one, and onto a box from 0
         - a new axis of both spatial and reduction axes
@@ -52,19 +54,21 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
     reason = why_not_fitting(map, len(old.axes))
     if reason is not None:
         raise refuse("MS383", primitive, f"the map does not fit the axes of block `{old.name}`", why=reason)
-    loops = trivial_nest(path)
-    if loops is None or old.predicate != TRUE or not loops:
+    loops = trivial_nest(path, marked=True)
+    if not loops:
         raise refuse(
             "MS389",
             primitive,
-            f"block `{old.name}` is not alone in a nest of serial loops, one for each axis",
+            f"block `{old.name}` is not alone in a nest of loops, one for each axis",
             why="its iterations are numbered anew, all of them",
-            help="use the primitive before its loops are split, fused or marked",
+            help="use the primitive before its loops are split, fused or bound to threads",
         )
     for a in old.axes:
         if a.kind not in ("spatial", "reduce"):
             raise refuse("MS389", primitive, f"axis `{a.name}` is {a.kind}", why="its iterations have an order")
-    if any(a.kind == "reduce" for a in old.axes) and not combines_in_any_order(old, known_reducers()):
+    if any(a.kind == "reduce" and a.extent != ONE for a in old.axes) and not combines_in_any_order(
+        old, known_reducers()
+    ):
         raise refuse(
             "MS389",
             primitive,
@@ -72,7 +76,8 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
             why="no known reducer says that it may come in another",
         )
     renamed = IndexMap(tuple(a.name for a in old.axes), map.at([Var(a.name) for a in old.axes]))
-    kinds = tuple(_kind(e, old, primitive) for e in renamed.results)
+    ranges = {a.name: Range(ZERO, a.extent) for a in old.axes}
+    kinds = tuple(_kind(arith.simplify(e, ranges), old, primitive) for e in renamed.results)
     taken = taken_names(program)
     names = _names(renamed.results, old, set(taken))
     found = image(renamed, [a.extent for a in old.axes], names)
@@ -92,12 +97,19 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
         taken.add(var)
         axes.append(Axis(name, extent, kind, Var(var)))
         into.append(LoopRef(var))
-    made = _over(old, tuple(axes), dict(zip(renamed.params, found.inverse, strict=True)))
+    # Each loop of the nest is an axis: the predicate may call it by either name.
+    looped = replace(old, predicate=substitute(old.predicate, {s.var: Var(a.name) for s, a in _pairs(loops, old)}))
+    made = _over(looped, tuple(axes), dict(zip(renamed.params, found.inverse, strict=True)))
     stmt: Stmt = made
     for ref, a in zip(reversed(into), reversed(axes), strict=True):
         stmt = For(ref.name, a.extent, (stmt,))
     done = put(program, path[: len(path) - len(loops)], stmt)
     return Outcome(done, (), {LoopRef(s.var): Gone(primitive, tuple(into)) for s in loops})
+
+
+def _pairs(loops: Sequence[For], block: Block) -> list[tuple[For, Axis]]:
+    """The loops of a nest with the axes that they are."""
+    return [(s, a) for s in loops for a in block.axes if a.binding == Var(s.var)]
 
 
 def _over(block: Block, axes: tuple[Axis, ...], values: Mapping[str, Expr]) -> Block:
@@ -115,6 +127,7 @@ def _over(block: Block, axes: tuple[Axis, ...], values: Mapping[str, Expr]) -> B
         axes=axes,
         reads=tuple(map_region(r, index) for r in block.reads),
         writes=tuple(map_region(r, index) for r in block.writes),
+        predicate=index(block.predicate),
         views=tuple(View(v.buffer, map_region(v.source, index)) for v in block.views),
         init=None if block.init is None else several(block.init),
         body=several(block.body),

@@ -64,7 +64,6 @@ def transform_layout(
         - a map of which it is not known that it keeps different elements apart
         - a map that adds elements, without `pad` (the message says which elements those are)
         - a `pad` that the buffer's elements cannot hold
-        - a block that writes a box of the buffer at a time, where the map makes no box of it
         - padding to be filled inside of a loop of threads or lanes
 
     Source: TVM transform_layout
@@ -219,7 +218,7 @@ def _same_shape(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
 
 def _relaid(program: Program, old: Buffer, new: Buffer, index_map: IndexMap, padding: Padding) -> Program:
     buffers = all_buffers(program) | {new.name: new}
-    moved = Relayout(_PRIMITIVE, old.name, index_map, buffers, frozenset(taken_names(program))).program(program)
+    moved = Relayout(old.name, index_map, buffers, frozenset(taken_names(program))).program(program)
 
     def allocated(b: Buffer) -> Buffer:
         return new if b.name == old.name else b

@@ -22,6 +22,10 @@ AT_ONCE = ("threadIdx", "vthread", "vectorized")
 """How loops run that a filling block must not stand in."""
 
 
+MARKS = ("serial", "parallel", "vectorized", "unrolled")
+"""How loops run that may be taken for serial ones."""
+
+
 def literal(value: object, dtype: str, primitive: str) -> Const:
     """A number that a person gave, as a literal of an element type.
 
@@ -75,14 +79,16 @@ def own_loops(program: Program, path: Path, buffer: Buffer) -> tuple[For, ...] |
     return trivial_nest(path)
 
 
-def trivial_nest(path: Path) -> tuple[For, ...] | None:
-    """The innermost loops above the block at the end of a path, if each is one of its axes: serial, from 0, with
-    nothing else in it; None otherwise."""
+def trivial_nest(path: Path, marked: bool = False) -> tuple[For, ...] | None:
+    """The innermost loops above the block at the end of a path, if each is one of its axes: from 0, with nothing else
+    in it, and serial, or (`marked`) marked otherwise but for threads; None otherwise."""
     axes = block_at(path).axes
     loops = loops_above(path)[max(len(loops_above(path)) - len(axes), 0) :]
     if [id(s) for s in path[len(path) - 1 - len(axes) : -1]] != [id(s) for s in loops]:
         return None
-    plain = all(s.kind == "serial" and not s.annotations and len(s.body) == 1 and s.start == ZERO for s in loops)
+    kinds = MARKS if marked else ("serial",)
+    alone = all(s.kind in kinds and len(s.body) == 1 and s.start == ZERO for s in loops)
+    plain = alone and (marked or not any(s.annotations for s in loops))
     bound = {a.binding.name: a.extent for a in axes if isinstance(a.binding, Var)}
     return loops if plain and len(bound) == len(axes) and bound == {s.var: s.extent for s in loops} else None
 

@@ -14,7 +14,6 @@ from mslang.ir.program import Block, Buffer, Program, Range, Region
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import fresh
 from mslang.transform.analysis.position import axis_ranges
-from mslang.transform.outcome import refuse
 from mslang.transform.rewriting.rewrite import tidy
 from mslang.transform.rewriting.scoped import Scope, map_accesses
 
@@ -22,7 +21,6 @@ from mslang.transform.rewriting.scoped import Scope, map_accesses
 class Relayout(msgspec.Struct, frozen=True):
     """Element `x` of the buffer `buffer` becomes `index_map.at(x)`; `buffers` has its new shape."""
 
-    primitive: str
     buffer: str
     index_map: IndexMap
     buffers: Mapping[str, Buffer]
@@ -30,11 +28,7 @@ class Relayout(msgspec.Struct, frozen=True):
     """Names that stand for something in the program."""
 
     def program(self, program: Program) -> Program:
-        """The program with all accesses rewritten (not the buffer itself).
-
-        Raises:
-            ScheduleError: MS388, what a block writes would be no box.
-        """
+        """The program with all accesses rewritten (not the buffer itself)."""
         return replace(program, body=map_accesses(program.body, {}, self._access, self._declared))
 
     def _access(self, buffer: str, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
@@ -51,12 +45,12 @@ class Relayout(msgspec.Struct, frozen=True):
         reads, writes = infer_regions(block, self.buffers) if boxes else ((), ())
         return replace(
             block,
-            reads=tuple(self._read(block, r, reads) for r in block.reads),
-            writes=tuple(self._written(block, r, writes) for r in block.writes),
+            reads=tuple(self._moved(block, r, reads) for r in block.reads),
+            writes=tuple(self._moved(block, r, writes) for r in block.writes),
         )
 
-    def _read(self, block: Block, region: Region, touched: tuple[Region, ...]) -> Region:
-        """What is read: at least all that the block touches, as far as it is known."""
+    def _moved(self, block: Block, region: Region, touched: tuple[Region, ...]) -> Region:
+        """What is read or written: at least all that the block touches, as far as it is known."""
         if region.buffer != self.buffer:
             return region
         if all(r.extent == ONE for r in region.ranges):
@@ -67,23 +61,6 @@ class Relayout(msgspec.Struct, frozen=True):
             return box
         shape = self.buffers[self.buffer].shape
         return mine[0] if len(mine) == 1 else Region(self.buffer, tuple(Range(ZERO, n) for n in shape))
-
-    def _written(self, block: Block, region: Region, touched: tuple[Region, ...]) -> Region:
-        """What is written: exactly that."""
-        if region.buffer != self.buffer:
-            return region
-        if all(r.extent == ONE for r in region.ranges):
-            return self._point(block, region)
-        box = self._box(block, region)
-        if box is None or not all(_holds(box, r, block) for r in touched if r.buffer == self.buffer):
-            raise refuse(
-                "MS388",
-                self.primitive,
-                f"what block `{block.name}` writes of `{region.buffer}` at a time would be no box",
-                why="a block says what it writes as a box of the buffer",
-                help=f"use {self.primitive} before the block is made, or a map that keeps its pieces whole",
-            )
-        return box
 
     def _point(self, block: Block, region: Region) -> Region:
         starts = self._index(tuple(r.start for r in region.ranges), axis_ranges(block))

@@ -17,7 +17,7 @@ Sizes = Mapping[str, int]
 
 def arrays(program: Program, sizes: Sizes) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
-    shapes = {p.buffer.name: tuple(_number(n, sizes) for n in p.buffer.shape) for p in program.params}
+    shapes = {p.buffer.name: tuple(_number(n, sizes) for n in p.given.shape) for p in program.params}
     return {n: rng.integers(-4, 5, shape).astype("float32") for n, shape in shapes.items()}
 
 

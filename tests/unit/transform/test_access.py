@@ -64,11 +64,23 @@ def test_more_may_be_declared_than_is_written_and_is_not_taken_for_written():
 
 def test_more_than_the_block_around_declares_is_refused():
     nested = blockize(B, loop("i")).program
-    for name, access in (("A", "read"), ("B", "write")):
-        with refused("MS365", "may hold more", f"does not declare to {access}"):
-            annotate_buffer_access(
-                nested, block("b"), buffer(name), access, index_map("i", lambda i: ((i - 1, i + 3),))
-            )
+    with refused("MS365", "may hold more", "does not declare to read"):
+        annotate_buffer_access(nested, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i - 1, i + 3),)))
+    p = program(
+        "A: f32[8], out B: f32[16]",
+        "for o in 2 { block outer[x: 2 = o] { reads A[x * 4 .. x * 4 + 4]\n writes B[x * 8 .. x * 8 + 4]\n"
+        "for i in 4 { block b[z: 2 = x, y: 4 = i] { B[z * 8 + y] = A[z * 4 + y] } } } }",
+    )
+    with refused("MS365", "may hold more", "does not declare to write"):
+        annotate_buffer_access(p, block("b"), buffer("B"), "write", index_map("zy", lambda z, y: ((0, 16),)))
+
+
+def test_what_the_block_around_declares_may_be_declared_inside():
+    nested = blockize(CHAIN, loop("i")).program
+    assert "writes T[i - 1 .. i - 1 + 4]" in accepted(
+        nested,
+        annotate_buffer_access(nested, block("a"), buffer("T"), "write", index_map("i", lambda i: ((i - 1, i + 3),))),
+    )
 
 
 def resize(index: str = "i64(floor((f32(i) + 0.5) * 2.0 - 0.5 + 1e-05))"):

@@ -11,7 +11,7 @@ from mslang.ir.visit import blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone, LoopRef
 from mslang.transform.primitives.block_layout import reorder_block_iter_var, transform_block_layout
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.kinds import bind, parallel, vectorize
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.reduction import decompose_reduction
 from tests.unit.transform.layouts import fn, reads_as, same_meaning
@@ -140,17 +140,42 @@ def test_loops_that_are_no_nest_of_the_axes_are_refused() -> None:
             block c[x: 8 = i] { C[x] = A[x, 0] }
         }
     }""")
-    guarded = parse_program("""program p(A: f32[8, 4], inout B: f32[8, 4]) {
-        for i in 8, j in 4 { block b[x: 8 = i, y: 4 = j] { where i + j < 5  B[x, y] = A[x, y] } }
-    }""")
     for q in (
         split(p, loop("i"), sizes(None, 2)).program,
-        parallel(p, loop("i")).program,
+        bind(p, loop("i"), "threadIdx.x").program,
         beside,
-        guarded,
     ):
         with refused("MS389", "alone"):
             transform_block_layout(q, block("b"), flat)
+
+
+@pytest.mark.parametrize("condition", ["i + j < 5", "x * 2 >= 3 and y < 3", "k < 2 or y + i == 3"])
+def test_a_predicate_goes_with_the_axes(condition: str) -> None:
+    p = parse_program(f"""program p(A: f32[8, 4], inout B: f32[8, 4]) {{
+        for k in 3 {{
+            for i in 8, j in 4 {{ block b[x: 8 = i, y: 4 = j] {{ where {condition}  B[x, y] = A[x, y] + 1.0 }} }}
+        }}
+    }}""")
+    for f in (lambda x, y: [x * 4 + y], lambda x, y: [y % 2, x, y // 2]):
+        same_meaning(p, transform_block_layout(p, block("b"), fn(f)).program)
+
+
+def test_what_is_an_axis_of_one_kind_when_it_is_simplified() -> None:
+    p = matmul(8, 4, 6)
+    done = transform_block_layout(p, block("mm"), fn(lambda x, y, z: [x, y, z * 1 + y % 1])).program
+    same_meaning(p, done)
+
+
+def test_marks_of_the_old_loops_go_with_them() -> None:
+    p = vectorize(parallel(copied(), loop("i")).program, loop("j")).program
+    done = transform_block_layout(p, block("b"), fn(lambda x, y: [y, x])).program
+    reads_as(
+        done,
+        """program p(A: f32[8, 4], out B: f32[8, 4]) {
+        for j in 4, i in 8 { block b[y: 4 = j, x: 8 = i] { B[x, y] = A[x, y] } }
+        }""",
+    )
+    same_meaning(p, done)
 
 
 # ------------------------------------------------------------------ reorder_block_iter_var

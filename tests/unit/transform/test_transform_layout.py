@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from mslang.ir.expr import Const
 from mslang.ir.program import Program
+from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone, LoopRef
+from mslang.transform.primitives.caching import cache_write
 from mslang.transform.primitives.compute_location import compute_at
 from mslang.transform.primitives.kinds import bind, parallel
 from mslang.transform.primitives.layout import transform_layout
@@ -173,8 +176,25 @@ def test_a_block_of_blocks_declares_the_boxes_that_become_boxes() -> None:
     outer = next(b for b in blocks_of(done.body) if b.name == "o")
     assert [[str(getattr(r.extent, "value", "")) for r in g.ranges] for g in outer.writes] == [["1", "4", "4"]]
     same_meaning(p, done)
-    with refused("MS388", "no box", "`o`"):
-        transform_layout(p, block("o"), buffer("T"), fn(lambda i, j: [i // 8 + i % 8 * 2, j]))
+
+
+def test_a_block_of_blocks_whose_box_is_scattered_declares_all_that_it_may_touch() -> None:
+    p = parse_program("""program p(A: f32[16, 4], out B: f32[16, 4]) {
+        alloc T: f32[16, 4]
+        for i in 4 {
+            block o[v: 4 = i] {
+                reads A[v * 4 .. v * 4 + 4, 0 .. 4]
+                writes T[v * 4 .. v * 4 + 4, 0 .. 4]
+                for j in 4, l in 4 { block a[x: 16 = v * 4 + j, y: 4 = l] { T[x, y] = A[x, y] } }
+            }
+        }
+        for k in 16, l_1 in 4 { block b[x: 16 = k, y: 4 = l_1] { B[x, y] = T[x, y] } }
+    }""")
+    done = transform_layout(p, block("o"), buffer("T"), fn(lambda i, j: [i // 8 + i % 8 * 2, j])).program
+    assert not verify(done)
+    same_meaning(p, done)
+    with refused("MS332", "`T`"):
+        cache_write(done, block("o"), buffer("T"))
 
 
 def test_reads_of_several_elements_are_told_anew() -> None:
@@ -185,6 +205,30 @@ def test_reads_of_several_elements_are_told_anew() -> None:
     }""")
     for f in (lambda i: [i // 5, i % 5], lambda i: [i % 3, i // 3], lambda i: [9 - i]):
         same_meaning(p, transform_layout(p, block("a"), buffer("T"), fn(f), pad=0).program)
+
+
+@pytest.mark.parametrize("n", [3, 14, 16])
+@pytest.mark.parametrize(
+    ("f", "first"),
+    [
+        (fn(lambda i: [(i + 2) // 4, (i + 2) % 4]), 0),
+        (fn(lambda i: [(i + 6) // 4, (i + 6) % 4]), 1),
+        (fn(lambda i: [(i + 2) // 4, (i + 2) % 4 // 2, i % 2]), 0),
+    ],
+)
+def test_padding_on_the_left(n: int, f: Any, first: int) -> None:
+    p = total(n)
+    done = transform_layout(p, block("a"), buffer("T"), f, pad=3).program
+    same_meaning(p, done)
+    rows = all_buffers(done)["T"].shape[0]
+    assert isinstance(rows, Const) and rows.value == (n + 2 + 3) // 4 + first
+
+
+def test_padding_on_the_left_of_two_dimensions_and_of_parameters() -> None:
+    p = two(14)
+    both = fn(lambda i, j: [(i + 1) // 4, (j + 3) // 2, (j + 3) % 2, (i + 1) % 4])
+    for where, name in (("a", "T"), ("a", "A"), ("b", "B")):
+        same_meaning(p, transform_layout(p, block(where), buffer(name), both, pad=3).program)
 
 
 # ------------------------------------------------------------------ refused
