@@ -55,7 +55,7 @@ def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int =
     The block gets new loops, one an axis, over the values for which its consumers under the loop read it: the union
     of what they read, as a box, kept inside the axis by a guard unless it is proved to be inside. Axes that this
     does not narrow, reduction axes among them, run over all of their domains. What several iterations need is
-    computed in each. Its old loops go where nothing else is left under them.
+    computed in each; so is all of a block that nobody reads. Its old loops go where nothing else is left under them.
 
     `index` is the position among the statements of the loop: -1 the last legal one, -2 the first, else counted
     from 0.
@@ -92,10 +92,11 @@ def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int =
         - a loop of another scope, above the block itself, or with a vectorized loop at or above it
         - a block that is neither complete nor a reduction block, or whose predicate cannot be said of its axes
         - a block that writes an output of its scope
-        - a consumer that is not under the loop, or no consumer at all
+        - a consumer that is not under the loop, or a producer after it
         - a position that is not before the first consumer
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that its own producers have not surely written by then
+        - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
     Source: TVM compute_at
     """
@@ -107,7 +108,8 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, *, inde
 
     The block gets new loops, one an axis, over the values for which it reads what its producers under the loop write
     in one iteration, kept inside the axis by a guard unless it is proved to be inside. Axes that this does not narrow
-    run over all of their domains. Its old loops go where nothing else is left under them.
+    run over all of their domains; so do those of a block that reads nothing that is written under the loop: it is done
+    again in each iteration. Its old loops go where nothing else is left under them.
 
     `index` is the position among the statements of the loop: -1 the last legal one, -2 the first, else counted
     from 0.
@@ -134,12 +136,13 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, *, inde
     Rejects:
         - a loop of another scope, above the block itself, or with a vectorized loop at or above it
         - a block that is neither complete nor a reduction block, or whose predicate cannot be said of its axes
-        - a producer between the loop and the block, or no producer under the loop
+        - a producer after the loop, or a consumer before it
         - a loop over which a producer still reduces
         - a position that is not after the last producer
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that are not surely written by then (a halo that the next iteration computes)
         - instances that would not surely run, or that would run twice where that matters
+        - a reduction that would not begin with its init, or lose an order that matters
 
     Source: TVM reverse_compute_at
     """
