@@ -5,7 +5,8 @@
 A *pair* is a test that compares the program after some primitives with one that is written out; it is reproduced if
 every such comparison finds the same form, or the same results on the same arguments. A *rejection* is a test in which
 something must be refused; it is reproduced if each is. What asks for TVM's own objects, or for programs of which this
-project has not the parts, is not portable: the share is given of all, and of what is portable.
+project has not the parts, is not portable: the share is given of all, and of what is portable. Where TVM is installed
+it makes the programs that a test has it make (`te`, `topi`); without it those tests are not portable.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.tvm_suite.running import Finding, findings
+from benchmarks.tvm_suite.functions import programs_of
+from benchmarks.tvm_suite.running import FOLDER, Finding, findings
 
 GOOD = ("same form", "same meaning", "refused as expected")
 
@@ -68,6 +70,8 @@ def main() -> int:
         print(table(found))
     for kind in ("pair", "rejection"):
         print(summary(found, kind))
+    if not options.k:
+        print(programs_of(options.checkout / FOLDER).text)
     return 0 if found else 1
 
 
