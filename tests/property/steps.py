@@ -201,13 +201,26 @@ class Steps:
 
     def _cache_read(self, p: Program, name: str) -> Step:
         block = self.block(p)
-        chosen = None if self.rng.random() < 0.7 else [self.block(p)]
-        return name, (block, self.touched(p, block, False), self.rng.choice(self.scopes)), {"consumers": chosen}
+        buffer = self.touched(p, block, False)
+        return name, (block, buffer, self.rng.choice(self.scopes)), {"consumers": self._readers(p, buffer)}
 
     def _cache_write(self, p: Program, name: str) -> Step:
         block = self.block(p)
-        chosen = None if self.rng.random() < 0.7 else [self.block(p)]
-        return name, (block, self.touched(p, block, True), self.rng.choice(["global", "local"])), {"consumers": chosen}
+        buffer = self.touched(p, block, True)
+        return name, (block, buffer, self.rng.choice(["global", "local"])), {"consumers": self._readers(p, buffer)}
+
+    def _readers(self, p: Program, buffer: BufferRef) -> list[BlockRef] | None:
+        """Some of the blocks that read a buffer and do not write it; mostly all, and seldom any block."""
+        if self.rng.random() < 0.7:
+            return None
+        found = [
+            BlockRef(b.name)
+            for b in blocks_of(p.body)
+            if any(r.buffer == buffer.name for r in b.reads) and all(w.buffer != buffer.name for w in b.writes)
+        ]
+        if self.rng.random() < 0.05:
+            return [self.block(p)]
+        return self.rng.sample(found, self.rng.randint(1, len(found))) if found else None
 
 
 def apply(p: Program, step: Step) -> Outcome | None:

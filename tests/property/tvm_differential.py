@@ -187,6 +187,10 @@ def _asked(tvm: Any, graph: str, program: Program, step: Step) -> tuple[bool, st
         return True, str(schedule.mod["main"].script())
     except (*REFUSALS, tvm.error.InternalError) as error:
         return False, _first_line(str(error))
+    except AssertionError as error:
+        if "Invalid buffer_index" not in str(error):
+            raise
+        return False, _first_line(str(error))
 
 
 def _first_line(text: str) -> str:
@@ -272,12 +276,21 @@ def _broken(before: Program, text: str, number: int) -> bool:
     return bool(_differs(before, other, arrays, interpret.run(before, arrays, check=False), check=True))
 
 
+def _has_unknowns(error: MsError) -> bool:
+    """Is a program not read since it uses a variable that nothing gives a value? So it is where TVM puts the copies of
+    `cache_inplace` beside the block with indices by the axes of the block."""
+    return error.diagnostic.code == "MS731" and error.diagnostic.message.startswith("nothing tells")
+
+
 def _meaning(before: Program, mine: Program, text: str, case: Case, tally: Tally, rng: random.Random) -> Program:
     """Interpret what each made beside the program before; gives the one to go on from."""
     try:
         other = _packed_as(mine, tvmscript.parse_one(text))
-    except MsError:
-        tally.unread[case.op] += 1
+    except MsError as error:
+        if _has_unknowns(error):
+            tally.theirs_wrong.append(msgspec.structs.replace(case, reason=error.diagnostic.message))
+        else:
+            tally.unread[case.op] += 1
         return mine
     arrays = sparse_inputs(before, case.pair)
     want = interpret.run(before, arrays, check=False)
