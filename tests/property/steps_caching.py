@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import takewhile
 from types import MappingProxyType
 
 from mslang.ir.build import ProgramBuilder, Value, maximum, reduce, spatial
@@ -12,6 +13,7 @@ from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.transform.analysis.dependence import consumers
+from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.position import loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.primitives.loops import reorder, split
@@ -82,10 +84,19 @@ def _cache_index(steps: Steps, p: Program) -> Step | None:
 
 
 def _at(name: str, write: bool) -> Maker:
-    def maker(steps: Steps, p: Program) -> Step:
-        block = steps.block(p)
-        above = loops_above(path_to_block(p, block.name) or ())
-        loop = LoopRef(steps.rng.choice(above).var) if above else steps.loop(p)
+    """At a loop above the block, for writing mostly one in which the block is done with what it writes."""
+
+    def maker(steps: Steps, p: Program) -> Step | None:
+        found = {b.name: loops_above(path_to_block(p, b.name) or ()) for b in blocks_of(p.body)}
+        under = [block for block, above in found.items() if above]
+        if not under:
+            return None
+        block = BlockRef(steps.rng.choice(under))
+        above = found[block.name]
+        if write and steps.rng.random() < 0.9:
+            reducing = loops_beyond_spatial(path_to_block(p, block.name) or ())
+            above = tuple(takewhile(lambda s: s.var not in reducing, above)) or above
+        loop = LoopRef(steps.rng.choice(above).var)
         return name, (block, loop, steps.touched(p, block, write), steps.rng.choice(["global", "local"])), {}
 
     return maker
