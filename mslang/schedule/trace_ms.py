@@ -7,6 +7,7 @@ from mslang.ir.expr import Expr, Symbol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param
+from mslang.schedule.sampling import symbols
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
 from mslang.syntax.format import format_text
@@ -139,14 +140,9 @@ class _Writer:
     def _tile(self, value: tuple[Argument, ...]) -> str | None:
         """The name of a tile of which these are all the factors."""
         last = value[-1] if value else None
-        if not isinstance(last, Symbol) or last.position is None or getattr(last.domain, "n", 0) != len(value):
+        if not isinstance(last, Symbol) or value != symbols(last.name, last.domain):
             return None
-        whole = all(
-            isinstance(x, Symbol) and (x.name, x.position, x.domain) == (last.name, k, last.domain)
-            for k, x in enumerate(value)
-            if not (k == 0 and x is None)
-        )
-        return name_text(self._names[last.name]) if whole else None
+        return name_text(self._names[last.name])
 
     def _symbol(self, symbol: Symbol) -> str:
         name = name_text(self._names.get(symbol.name, symbol.name))

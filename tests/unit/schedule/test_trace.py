@@ -99,6 +99,13 @@ def test_a_list_of_one_loop_stays_a_list():
     assert [d for d in module(c.trace.as_ms("x")).diagnostics if d.severity is Severity.ERROR] == []
 
 
+def test_a_hole_and_the_last_factor_of_a_tile_are_not_the_tile():
+    made = body("let t ~ perfect_tile(mm.i, n = 2)\nlet a, b = mm.j.split([_, t[1]])\nlet c, d = mm.i.split(t)")
+    c = made.sample(0)
+    assert "mm.j.split([_, t[1]])" in c.trace.as_ms("x") and "mm.i.split(t)" in c.trace.as_ms("x")
+    check_round_trips(c, made.program)
+
+
 def test_forks_and_branches_are_resolved():
     text = space("tiled").sample(0).trace.as_ms("flat")
     assert "fork" not in text and " if " not in text
