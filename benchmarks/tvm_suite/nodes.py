@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.tvm_suite.reading import NotPortable, Whatever
+from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
+from mslang.interop.tvmscript.directions import directed
 from mslang.ir.expr import Const, Expr, Load
-from mslang.ir.program import Program
+from mslang.ir.program import Param, Program
+from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.schedule.size import Size
 
 
@@ -28,6 +30,33 @@ def parameters(program: Program) -> list[object]:
     return [*buffers, *(Size(s) for s in program.dynamic)]
 
 
+class Part:
+    """A function put together from the parts of another."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.params = program.params
+
+
+def function(params: Sequence[object], body: object) -> object:
+    """TVM's `PrimFunc(params, body)`, of a whole program or of a loop of one.
+
+    Raises:
+        NotPortable: the parts are others.
+    """
+    if isinstance(body, Script):
+        return body
+    names = [p.name for p in params if isinstance(p, Named)]
+    if not isinstance(body, Node) or body.program is None or len(names) != len(params):
+        raise NotPortable("a part of TVM's tree is built")
+    path = path_to_loop(body.program, body.name)
+    buffers = all_buffers(body.program)
+    if path is None:
+        raise NotPortable("a part of TVM's tree is built")
+    made = Program("main", tuple(Param(buffers[n]) for n in names), (path[-1],), dynamic=body.program.dynamic)
+    return Part(directed(made))
+
+
 def _size(n: Expr) -> object:
     return int(n.value) if isinstance(n, Const) else Size(n)
 
@@ -40,6 +69,20 @@ class Outside(Whatever):
 
     def __getitem__(self, key: object) -> Whatever:
         return Size(Load(self.name, (Const(0),), "i32"))  # type: ignore[return-value]
+
+
+class Accessed(Whatever):
+    """A region that a block touches, of which tests ask the buffer."""
+
+    def __init__(self, buffer: str) -> None:
+        self.buffer = Named(buffer)
+
+
+class Named(Whatever):
+    """A buffer of a program."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class Reference(Whatever):
@@ -57,9 +100,14 @@ class Reference(Whatever):
 class Node(Whatever):
     """What stands behind a handle; two are the same if they are of the same name."""
 
-    def __init__(self, name: str, extent: object) -> None:
+    def __init__(self, name: str, extent: object, program: Program | None = None) -> None:
         self.name = self.name_hint = name
         self.extent = extent
+        self.program = program
+        block = next((b for b in blocks_of(program.body) if b.name == name), None) if program else None
+        if block is not None:
+            self.reads = [Accessed(r.buffer) for r in block.reads]
+            self.writes = [Accessed(r.buffer) for r in block.writes]
 
     @property
     def stmt(self) -> Node:

@@ -112,6 +112,13 @@ class Script:
             raise AttributeError(name)
         return Whatever()
 
+    @property
+    def body(self) -> Script:
+        """The body, the block at its root and what that holds: the program itself."""
+        return self
+
+    block = body
+
     def with_attr(self, *given: object) -> Script:
         """The same: attributes of functions mean nothing here."""
         return self

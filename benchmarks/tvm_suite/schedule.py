@@ -127,8 +127,8 @@ class TvmSchedule:
             path = path_to_loop(self.own.program, ref.name)
             assert path is not None and isinstance(path[-1], For)
             extent = path[-1].extent
-            return Node(ref.name, extent.value if isinstance(extent, Const) else None)
-        return Node(ref.name, None)
+            return Node(ref.name, extent.value if isinstance(extent, Const) else None, self.own.program)
+        return Node(ref.name, None, self.own.program)
 
     def get_sref(self, handle: Handle) -> Reference:
         """TVM's reference to the statement behind a handle."""
@@ -235,7 +235,7 @@ class TvmSchedule:
         ref = self.own.session.handles.resolve(buffer)
         return len(all_buffers(self.own.parametric)[ref.name].shape)
 
-    def _do(self, op: str, *args: object, **named: object) -> Any:
+    def _do(self, op: str, *args: object, **named: Any) -> Any:
         made = self.own.apply(op, *args, **named)
         return None if not made else made[0] if len(made) == 1 else list(made)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from benchmarks.tvm_suite.comparing import Verdicts
 from benchmarks.tvm_suite.intrinsics import Intrinsics
-from benchmarks.tvm_suite.nodes import Node, Outside
+from benchmarks.tvm_suite.nodes import Node, Outside, Part, function
+from benchmarks.tvm_suite.nodes import Parameter as Given
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from benchmarks.tvm_suite.schedule import DTYPES, Result, TvmSchedule
 from benchmarks.tvm_suite.traces import Instruction, InstructionKind, LoopRV, SBlockRV, Trace
@@ -71,7 +72,14 @@ class StandIns:
         schedule = partial(TvmSchedule, intrinsics=self.intrinsics, made=self.made)
         inner = Names(ScheduleError=MsError, Schedule=schedule, schedule=Names(ScheduleError=MsError))
         s_tir = Names(Schedule=schedule, ScheduleError=MsError, schedule=inner)
-        tirx = Names(IntImm=_number, FloatImm=_number, TensorIntrin=self.intrinsics, decl_buffer=Outside)
+        tirx = Names(
+            IntImm=_number,
+            FloatImm=_number,
+            TensorIntrin=self.intrinsics,
+            decl_buffer=Outside,
+            PrimFunc=function,
+            is_buffer_var=_is_buffer,
+        )
         there: dict[str, Any] = {
             "tvm": Names(
                 s_tir=s_tir,
@@ -111,11 +119,11 @@ class StandIns:
             self.verdicts.same_form += left == right
             self.verdicts.different += left != right
             return
-        sides = [x.program if isinstance(x, Script | Result) else x for x in (left, right)]
+        sides = [x.program if isinstance(x, Script | Result | Part) else x for x in (left, right)]
         if any(isinstance(x, Whatever) or not hasattr(x, "params") for x in sides):
             raise NotPortable("a part of TVM's tree is compared")
-        ours = sides[0] if isinstance(left, Result) else sides[1]
-        theirs = sides[1] if isinstance(left, Result) else sides[0]
+        ours = sides[0] if isinstance(left, Result | Part) else sides[1]
+        theirs = sides[1] if isinstance(left, Result | Part) else sides[0]
         self.verdicts.compare(theirs, ours)
 
     @contextmanager
@@ -134,6 +142,10 @@ class StandIns:
 
 def _tiled(sch: TvmSchedule, block: Any, intrin_name: str, allow_padding: bool = False) -> Any:
     return sch.tiled(block, intrin_name)
+
+
+def _is_buffer(param: object) -> bool:
+    return isinstance(param, Given)
 
 
 def _number(dtype: str, value: Any) -> Const:
