@@ -143,6 +143,19 @@ def test_a_block_that_is_no_tile_is_tiled_first():
     same(matmul(8, 8, 8), direct)
 
 
+def test_an_operand_that_is_packed_by_the_tile():
+    """Where a tile of the axis lies in a dimension of its own (`j % 4`), the axis has the place of the tile's loop."""
+    text = """program packed(A: f32[8, 8], B: f32[2, 8, 4], out C: f32[8, 8]) {
+        block mm[i: 8, j: 8 | k: 8] { C[i, j] += A[i, k] * B[j // 4, k, j % 4] }
+    }"""
+    p = parse_program(text)
+    direct = tensorize(p, block("mm"), PRODUCT).program
+    assert intrin_of(block_of(direct, "mm_o")) == "product"
+    same(p, direct)
+    other = parse_program(text.replace("[2, 8, 4]", "[3, 8, 3]").replace("j // 4", "j // 3").replace("j % 4", "j % 3"))
+    refuses("MS382", lambda: tensorize(other, block("mm"), PRODUCT), "no axis has the place")
+
+
 def test_commuted_operands():
     swapped = parse_intrin(PRODUCT.text.replace("a[i, k] * b[k, j]", "b[k, j] * a[i, k]"))
     same(tiled(), tensorize(tiled(), loop("i_1"), swapped).program)
