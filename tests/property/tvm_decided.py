@@ -31,7 +31,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "ours",
             (),
             r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with|"
-            r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds",
+            r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds|key is not in Map|An empty SeqStmt",
             "TVM ends in a crash or in a failed check inside of it, not in a refusal",
         ),
         "kinds of blocks": Decision(
@@ -151,8 +151,9 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "reductions that are not done": Decision(
             "TVM",
             ("write_at", "cache_write"),
-            r"MS346",
-            "the copy back would stand inside of a loop that still reduces, or of lanes",
+            r"MS346 loop `_` still reduces",
+            "the copy back would stand inside of a loop that still reduces: one instance of it would store one value, "
+            "then another",
         ),
         "epilogues that change the result": Decision(
             "TVM",
