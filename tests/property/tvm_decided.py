@@ -151,7 +151,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "reductions that are not done": Decision(
             "TVM",
             ("write_at", "cache_write"),
-            r"MS346 loop `_` still reduces",
+            r"MS346 loop `[^`]*` still reduces",
             "the copy back would stand inside of a loop that still reduces: one instance of it would store one value, "
             "then another",
         ),
