@@ -1044,7 +1044,8 @@ class Methods:
             }
 
         Rejects:
-            - a block that is not a reduction block (the condition that fails is named)
+            - a block that is not a reduction block (the condition that fails is named); others may write its buffers, too,
+              if none of these stands under the loop, and no reader
             - a loop that is not above the block in its scope
             - a loop inside another that a reduction axis depends on: the initialisation would be repeated
             - loops at or under it that run the same instance of the block again
@@ -1105,7 +1106,7 @@ class Methods:
             - what no known reducer does
             - an axis beyond the dimensions of the buffer
             - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces, or has one
-              iteration
+              iteration, or the positions of the elements rise with the reduction: then they decide between equals
 
         Source: TVM rfactor
         """
@@ -1452,15 +1453,15 @@ class Methods:
         buffer: Handle,
         map: IndexMap,
         *,
-        pad: object | None = None,
+        pad: float | IndexMap | None = None,
         assume_injective: bool = False,
     ) -> None:
         """Give a buffer another layout: element `[i, j]` becomes `map(i, j)`.
 
         The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
-        map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
-        buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
-        new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
+        map. Where that holds more elements than before, `pad` is what they are to be, a number or a map from a new index
+        to one: the only writer of the buffer writes them too, if it writes each element once by a formula of its index in
+        a nest of its own (which gets new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
 
         A parameter keeps, after `= packed`, the shape that its caller's array has, and the map: the array is packed before
         the program runs and unpacked after it, outside of what is timed; padding of an input then holds `pad`.
@@ -1485,7 +1486,7 @@ class Methods:
             - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
             - a map of which it is not known that it keeps different elements apart
             - a map that adds elements, without `pad` (the message says which elements those are)
-            - a `pad` that the buffer's elements cannot hold
+            - a `pad` that the buffer's elements cannot hold, or a map as that of a parameter that is read
             - padding to be filled inside of a loop of threads or lanes
 
         Source: TVM transform_layout
@@ -1547,7 +1548,8 @@ class Methods:
 
         Rejects:
             - a loop that is not above the block in its scope, or that stands above something else than loops
-            - a block that is not complete
+            - a block that is not complete; others may write its buffer, too, if none of these stands under the loop, and no
+              reader
             - a body that is not one store of a `select` with a number as its last part (`let`s apart)
             - a condition that is always true
             - a condition that does not bound one axis, alone and with step 1, by a size

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Block, For, Program, Range, Stmt
+from mslang.ir.program import Block, Buffer, For, Program, Range, Stmt
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import (
     Path,
@@ -24,7 +24,7 @@ from mslang.ir.visit import (
     walk,
     walk_paths,
 )
-from mslang.transform.analysis.cover import consumed_box, covers, produced_box
+from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.guarded import detect
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
@@ -44,7 +44,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.reducers import known_reducers
-from mslang.transform.analysis.stored import Box
+from mslang.transform.analysis.stored import Box, paved
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -72,14 +72,16 @@ def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatia
     return None
 
 
-def why_not_independent(program: Program, path: Path) -> str | None:
-    """None if the iterations of the loop at the end of a path may run at once."""
+def why_not_independent(program: Program, path: Path, but: frozenset[str] = frozenset()) -> str | None:
+    """None if the iterations of the loop at the end of a path may run at once, the memory in `but` apart."""
     loop = loop_at(path)
     if arith.proved(Binary("<=", loop.extent, ONE)):
         return None
     blocks = leaf_paths(path)
     local = {b.name for b in scope_buffers(program, path)}
     for storage in storages_of(program, blocks):
+        if storage in but:
+            continue
         touching = touching_paths(program, blocks, storage)
         private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
         reason = (
@@ -136,21 +138,34 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
 
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
     """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first."""
-    first, *others = touching
-    writer = block_at(first)
-    if storage in storages_read(program, writer):
-        return f"block `{writer.name}` reads `{storage}` before the same iteration writes it"
-    made = [produced_box(first, r, above) for r in writer.writes if r.buffer == storage]
     shape, ranges = all_buffers(program)[storage], _ranges(above)
-    for q in others:
+    made: list[tuple[Box, Box]] = []
+    for q in touching:
         block = block_at(q)
         boxes = _boxes(program, q, storage, above, writes=False)
-        if boxes is None or not all(any(covers(m, b, shape, ranges) for m in made) for b in boxes):
+        if boxes != [] and q is touching[0]:
+            return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
+        if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
             return (
-                f"block `{block.name}` reads of `{storage}` what block `{writer.name}` does not surely write "
-                f"in the same iteration of loop `{loop_at(above).var}`"
+                f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not surely "
+                f"write in the same iteration of loop `{loop_at(above).var}`"
             )
+        for r in block.writes:
+            box = produced_box(q, r, above) if r.buffer == storage else None
+            made += [] if box is None else [(box, image(block, r))]
     return None
+
+
+def _made(made: Sequence[tuple[Box, Box]], box: Box, shape: Buffer, ranges: dict[str, Range]) -> bool:
+    """Is a box in one of those that were made, or in all of them side by side? (Each is given with the image to which
+    it is cut.)"""
+    if any(covers(m, box, shape, ranges) for m, _ in made):
+        return True
+    if len(made) < 2:
+        return False
+    inside = arith.intersect_box(box, whole_box(shape), ranges)
+    cut = [arith.intersect_box(m, reached, ranges) for m, reached in made]
+    return any(paved(cut, inside, d, ranges) for d in range(len(box)))
 
 
 def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:

@@ -79,6 +79,17 @@ def why_not_dominant(program: Program, path: Path, among: tuple[Stmt, ...] | Non
     return None
 
 
+def why_not_alone(program: Program, path: Path, top: For) -> str | None:
+    """None if the block at the end of a path is the only writer of what it writes, or else the only block under a loop
+    of its path that touches it: within the loop, then, nobody sees in which order it writes."""
+    block = block_at(path)
+    other = why_not_dominant(program, path)
+    touched = frozenset[str]().union(
+        *(storages_read(program, b) | storages_written(program, b) for b in leaves(top) if b is not block)
+    )
+    return None if touched.isdisjoint(storages_written(program, block)) else other
+
+
 def why_not_complete(program: Program, path: Path, among: tuple[Stmt, ...] | None = None) -> str | None:
     """None if the block at the end of a path is *complete*: all axes are spatial, it alone writes its outputs, and
     it reads nothing that it writes."""

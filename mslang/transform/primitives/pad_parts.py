@@ -14,7 +14,7 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, loads_of, substitute
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import consumers
-from mslang.transform.analysis.legality import why_not_complete
+from mslang.transform.analysis.legality import why_not_alone, why_not_complete
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -57,7 +57,8 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
 
     Rejects:
         - a loop that is not above the block in its scope, or that stands above something else than loops
-        - a block that is not complete
+        - a block that is not complete; others may write its buffer, too, if none of these stands under the loop, and no
+          reader
         - a body that is not one store of a `select` with a number as its last part (`let`s apart)
         - a condition that is always true
         - a condition that does not bound one axis, alone and with step 1, by a size
@@ -76,7 +77,7 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
             f"loop `{loop.name}` is not above block `{block.name}`",
             help=f"the loops above it are: {', '.join(s.var for s in chain) or 'none'}",
         )
-    reason = why_not_complete(program, path)
+    reason = why_not_complete(program, path, (top,)) or why_not_alone(program, path, top)
     if reason is not None:
         raise refuse("MS345", PRIMITIVE, f"block `{block.name}` cannot be taken apart", why=reason)
     if any(not isinstance(s, For) for s in path[len(above) - 1 : -1]):

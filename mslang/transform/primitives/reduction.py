@@ -12,7 +12,7 @@ from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, substitute
 from mslang.transform.analysis.instances import runs_once
-from mslang.transform.analysis.legality import affine_binding, why_not_reduction
+from mslang.transform.analysis.legality import affine_binding, why_not_alone, why_not_reduction
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -55,7 +55,8 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
         }
 
     Rejects:
-        - a block that is not a reduction block (the condition that fails is named)
+        - a block that is not a reduction block (the condition that fails is named); others may write its buffers, too,
+          if none of these stands under the loop, and no reader
         - a loop that is not above the block in its scope
         - a loop inside another that a reduction axis depends on: the initialisation would be repeated
         - loops at or under it that run the same instance of the block again
@@ -75,7 +76,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
             f"loop `{loop.name}` is not above block `{block.name}`",
             help=f"the loops above it are: {names or 'none'}",
         )
-    reason = why_not_reduction(program, path)
+    reason = why_not_reduction(program, path, (top,)) or why_not_alone(program, path, top)
     if reason is not None:
         raise refuse("MS313", "decompose_reduction", f"block `{block.name}` cannot be decomposed", why=reason)
     at = next(k for k, s in enumerate(loops) if s is top)

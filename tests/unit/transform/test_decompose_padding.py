@@ -119,3 +119,22 @@ def test_other_bodies():
     p = parse_program("program p(A: f32[8], out P: f32[8]) { block pad[i: 8] { P[i] = A[i] } }")
     with refused("MS374", "is no padding"):
         decompose_padding(p, block("pad"), loop("i"))
+
+
+TWO = """program p(A: f32[8], inout P: f32[12], out O: f32[10]) {{
+    for i in 10 {{
+        block pad[i: 10 = i] {{ P[i] = select(1 <= i and i < 9, A[i - 1], 0.0) }}
+        {} }}
+    for i_1 in 3 {{ block more[i: 3 = i_1] {{ P[i + 9] = 1.0 }} }} }}"""
+
+
+def test_a_second_writer_in_another_nest():
+    p = parse_program(TWO.format("block o[i: 10 = i] { O[i] = A[i % 8] }"))
+    same(p, decompose_padding(p, block("pad"), loop("i")).program)
+
+
+@pytest.mark.parametrize("other", ["P[i + 2] = 3.0", "O[i] = P[i]"])
+def test_a_second_writer_that_would_see_the_fill(other):
+    p = parse_program(TWO.format(f"block o[i: 10 = i] {{ {other} }}"))
+    with refused("MS345", "not the only writer of `P`"):
+        decompose_padding(p, block("pad"), loop("i"))

@@ -90,3 +90,24 @@ def test_sizes_that_are_none():
 def test_a_loop_that_is_marked_already():
     with refused("MS305", "parallel"):
         loop_partition(parallel(copy(100), loop("i")).program, loop("i"), sizes(64, None))
+
+
+PRIVATE = """program p(A: f32[4, 8], out O: f32[4, 8]) {{
+    alloc T: f32[8]
+    for i in 4 {{
+        for j in {} {{ block make[y: 8 = j] {{ T[y] = A[0, y] * 2.0 }} }}
+        for k in 8 {{ block take[x: 4 = i, y: 8 = k] {{ O[x, y] = T[y] + 1.0 }} }} }} }}"""
+
+
+def test_what_the_parts_write_is_private_together():
+    p = parse_program(PRIVATE.format(8))
+    parts = loop_partition(p, loop("j"), sizes(5, None)).program
+    same(p, parallel(parts, loop("i")).program)
+    before = parallel(p, loop("i")).program
+    same(before, loop_partition(before, loop("j"), sizes(2, 3, None)).program)
+
+
+def test_what_the_parts_do_not_write_is_not_private():
+    p = loop_partition(parse_program(PRIVATE.format(7)), loop("j"), sizes(5, None)).program
+    with refused("MS310", "reads of `T` what block `make` does not surely write"):
+        parallel(p, loop("i"))

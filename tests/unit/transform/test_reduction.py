@@ -5,12 +5,15 @@ from msgspec.structs import replace
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
 from mslang.ir.program import Block
-from mslang.ir.visit import path_to_block
+from mslang.ir.visit import blocks_of, path_to_block
+from mslang.sema.program import parse_program
 from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.kinds import vectorize
 from mslang.transform.primitives.loops import fuse, reorder, split
+from mslang.transform.primitives.partition import loop_partition
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
+from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, outline, refused, sizes, text
 
 
@@ -99,15 +102,36 @@ def test_refusals():
         decompose_reduction(chain(), block("first"), loop("x"))
 
 
-def test_refuses_a_second_writer():
-    b = ProgramBuilder("two")
-    a, c = b.input("A", (4, 4)), b.output("C", (4,))
-    with b.block("s", spatial("x", 4), reduce("z", 4)) as (x, z):
-        c[x] += a[x, z]
-    with b.block("t", spatial("x", 4)) as (x,):
-        c[x] = c[x] * 2.0
-    with refused("MS313", "condition 4", "block `t`"):
-        decompose_reduction(b.finish(), block("s"), loop("x"))
+SECOND = """program p(A: f32[4, 5], out C: f32[4], inout D: f32[4]) {{
+    for i in 4 {{
+        for k in 5 {{ block s[x: 4 = i | z: 5 = k] {{ init {{ C[x] = 0.0 }} C[x] += A[x, z] }} }}
+        {} }}
+    for i_1 in 4 {{ block u[x: 4 = i_1] {{ C[x] = C[x] * 2.0 }} }} }}"""
+
+
+def test_a_second_writer_in_another_nest():
+    p = parse_program(SECOND.format("block t[x: 4 = i] { D[x] = A[x, 0] }"))
+    for name in ("i", "k"):
+        out = decompose_reduction(p, block("s"), loop(name)).program
+        assert [b.name for b in blocks_of(out.body)][-1] == "u"
+        same(p, out)
+
+
+def test_refuses_a_second_writer_under_the_loop():
+    for more in ("block t[x: 4 = i] { C[x] = C[x] * 2.0 }", "block t[x: 4 = i] { D[x] = C[x] }"):
+        p = parse_program(SECOND.format(more))
+        with refused("MS313", "block `s` is not the only writer of `C`: so is block `"):
+            decompose_reduction(p, block("s"), loop("i"))
+        same(p, decompose_reduction(p, block("s"), loop("k")).program)
+
+
+def test_the_parts_of_a_partitioned_reduction():
+    p = matmul(6, 4, 5)
+    parts = loop_partition(p, loop("i"), sizes(4, None)).program
+    for name, at in (("mm", "i_0"), ("mm_1", "i_1")):
+        parts = decompose_reduction(parts, block(name), loop(at)).program
+    assert [b.name for b in blocks_of(parts.body)] == ["mm_init", "mm_update", "mm_1_init", "mm_1_update"]
+    same(p, parts)
 
 
 def test_refuses_an_output_indexed_by_the_reduction():
