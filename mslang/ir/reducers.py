@@ -31,13 +31,15 @@ class Reducer(msgspec.Struct, frozen=True):
     """A way to combine values.
 
     `identity` gives, for each buffer, what leaves the others as they are; `combine` is over `so_far(k)` and `new(k)`.
-    An `ordered` one is associative but does not commute (the first of equals wins). Constants keep their types.
+    An `ordered` one is associative but does not commute (the first of equals wins); `rising` is what does the same in
+    any order, where `new(0)` rises in the order in which it combines. Constants keep their types.
     """
 
     name: str
     identity: tuple[int | float | Extreme, ...]
     combine: tuple[Expr, ...]
     ordered: bool = False
+    rising: tuple[Expr, ...] = ()
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -89,11 +91,12 @@ def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
     x, y, i, j = so_far(1), new(1), so_far(0), new(0)
     pick = {">": "max", "<": "min"}[better]
     same = Binary("==", x, y)
-    keeps: tuple[tuple[str, Expr, Expr | None, bool], ...] = (
-        ("first", Binary(f"{better}=", x, y), Binary(better, y, x), True),
-        ("last", Binary(better, x, y), Binary(f"{better}=", y, x), True),
-        ("least index", _or(Binary(better, x, y), _and(same, Binary("<", i, j))), None, False),
-        ("greatest index", _or(Binary(better, x, y), _and(same, Binary(">", i, j))), None, False),
+    least, greatest = (_or(Binary(better, x, y), _and(same, Binary(less, i, j))) for less in ("<", ">"))
+    keeps: tuple[tuple[str, Expr, Expr | None, Expr | None], ...] = (
+        ("first", Binary(f"{better}=", x, y), Binary(better, y, x), least),
+        ("last", Binary(better, x, y), Binary(f"{better}=", y, x), greatest),
+        ("least index", least, None, None),
+        ("greatest index", greatest, None, None),
     )
     values = (
         Select(Binary(f"{better}=", x, y), x, y),
@@ -102,10 +105,12 @@ def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
         Select(Binary(f"{better}=", y, x), y, x),
         Binary(pick, x, y),
     )
-    for (which, keep, replace, ordered), value in product(keeps, values):
+    for (which, keep, replace, rising), value in product(keeps, values):
         wheres = [Select(keep, i, j)] + ([] if replace is None else [Select(replace, j, i)])
+        anyhow = () if rising is None else (Select(rising, i, j), Select(rising, x, y))
         for where in wheres:
-            yield Reducer(f"{name}, the {which} of equals", (-1, extreme), (where, value), ordered)
+            combine = (where, value)
+            yield Reducer(f"{name}, the {which} of equals", (-1, extreme), combine, rising is not None, anyhow)
     for which, index in (("least index", "<"), ("greatest index", ">")):
         take = _or(Binary(better, y, x), _and(same, Binary(index, j, i)))
         for value in values:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, dtype_of
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import Path, free_vars, substitute
+from mslang.ir.visit import Path, free_vars, loads_of, substitute
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import why_not_reduction, why_not_stage_pipeline
-from mslang.transform.analysis.position import block_at, leaves, loop_at, ranges_above
+from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.position import bindings, block_at, leaves, loop_at, loops_above, ranges_above
 from mslang.transform.outcome import refuse
 
 PRIMITIVE = "rfactor"
@@ -140,6 +141,25 @@ def _require_touched(
                 f"no axis of block `{block.name}` depends on loop `{s.var}`, which is under a loop that reduces",
                 why="the partial results would be added several times",
             )
+
+
+def rises(path: Path, value: Expr, reducing: frozenset[str]) -> bool:
+    """Does an integer surely grow from each iteration of the loops that reduce to the next?"""
+    while isinstance(value, Cast) and value.dtype in ("i32", "i64") and dtype_of(value.operand) in ("i32", "i64"):
+        value = value.operand
+    if dtype_of(value) not in ("i32", "i64") or any(loads_of(value)):
+        return False
+    bound, ranges = substitute(value, bindings(block_at(path))), ranges_above(path)
+    steps, box = linear_terms(arith.simplify(bound, ranges), reducing), arith.bounds(bound, ranges)
+    if steps is None or box is None or not arith.proved(Binary("<", box[1], Const(1 << 31))):
+        return False
+    inside: Expr = ZERO
+    for s in reversed([s for s in loops_above(path) if s.var in reducing]):
+        step = steps.get(s.var, ZERO)
+        if not arith.equal(s.extent, ONE) and not arith.proved(Binary("<", inside, step), ranges):
+            return False
+        inside = arith.add(inside, arith.mul(step, arith.sub(s.extent, ONE)))
+    return True
 
 
 def _require_bounds(path: Path, chain: Sequence[For], reducing: frozenset[str]) -> None:

@@ -24,7 +24,7 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.reducers import Match, combined, identity_of, known_reducers
-from mslang.transform.analysis.rfactor_legality import PRIMITIVE, only_block, require_loops, require_plain
+from mslang.transform.analysis.rfactor_legality import PRIMITIVE, only_block, require_loops, require_plain, rises
 from mslang.transform.analysis.updates import Updates, own_loads, reduction_of, updates_of
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_kinds
@@ -82,7 +82,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
         - what no known reducer does
         - an axis beyond the dimensions of the buffer
         - a reducer that keeps an order (the first of equals), unless the loop is the outermost that reduces, or has one
-          iteration
+          iteration, or the positions of the elements rise with the reduction: then they decide between equals
 
     Source: TVM rfactor
     """
@@ -95,7 +95,8 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     updates = updates_of(program, old, PRIMITIVE)
     match = reduction_of(old, updates, known_reducers(), PRIMITIVE)
     first_reducing = next(s for s in chain if s.var in reducing)
-    if match.reducer.ordered and top is not first_reducing and not arith.equal(top.extent, ONE):
+    inner = match.reducer.ordered and top is not first_reducing and not arith.equal(top.extent, ONE)
+    if inner and not (match.reducer.rising and rises(path, match.values[0], reducing)):
         raise refuse(
             "MS370",
             PRIMITIVE,
@@ -115,7 +116,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     at = axis + dims + 1 if axis < 0 else axis
     taken = taken_names(program)
     buffers = _partial_buffers(program, updates, at, top, taken)
-    job = _Job(path, chain, top, reducing, updates, match, buffers, at)
+    job = _Job(path, chain, top, reducing, updates, match, buffers, at, inner)
     first = _partial_nest(program, job, taken)
     second = _strip(chain[0], job, _write_back(program, job))
     done = put(program, path[: len(path) - len(within_scope(path)) + 1], first.nest, second)
@@ -142,6 +143,8 @@ class _Job(msgspec.Struct, frozen=True):
     buffers: tuple[Buffer, ...]
     """The new ones."""
     axis: int
+    by_position: bool
+    """The partial results are not combined in the order of what they are of: their positions tell it."""
 
     @property
     def block(self) -> Block:
@@ -314,12 +317,18 @@ def _identity(job: _Job, k: int) -> Expr:
 
 
 def _stores(
-    job: _Job, buffers: Sequence[str], indices: tuple[Expr, ...], values: Sequence[Expr], axes: Sequence[Axis]
+    job: _Job,
+    buffers: Sequence[str],
+    indices: tuple[Expr, ...],
+    values: Sequence[Expr],
+    axes: Sequence[Axis],
+    by_position: bool = False,
 ) -> tuple[Stmt, ...]:
     """The update of some buffers at some indices by some values."""
     dtypes = [x.dtype for x in own_loads(job.updates)]
     before = tuple(Load(b, indices, d) for b, d in zip(buffers, dtypes, strict=True))
-    results = combined(job.match.reducer, before, values)
+    reducer = job.match.reducer
+    results = combined(replace(reducer, combine=reducer.rising) if by_position else reducer, before, values)
     if len(buffers) == 1:
         return (Store(buffers[0], indices, results[0]),)
     taken = {a.name for a in axes}
@@ -357,7 +366,7 @@ def _write_back(program: Program, job: _Job) -> Block:
         axes,
         (),
         (),
-        _stores(job, tuple(s.buffer for s in job.updates.stores), indices, values, axes),
+        _stores(job, tuple(s.buffer for s in job.updates.stores), indices, values, axes, job.by_position),
         init=init,
         predicate=conjunction(kept) if kept else TRUE,
         annotations=old.annotations,

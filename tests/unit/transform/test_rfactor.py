@@ -204,15 +204,15 @@ def test_two_sums(body):
     same(p, rfactor(tiled(p, 3, 4), loop("k_1")).program)
 
 
-def best(keep: str, value: str, worst: str = "-inf", at: str = "-1") -> Program:
-    return parse_program(best_text(keep, value, f"init {{ at[i] = i32({at}) best[i] = {worst} }}"))
+def best(keep: str, value: str, worst: str = "-inf", at: str = "-1", position: str = "i32(k)") -> Program:
+    return parse_program(best_text(keep, value, f"init {{ at[i] = i32({at}) best[i] = {worst} }}", position))
 
 
-def best_text(keep: str, value: str, init: str) -> str:
-    return f"""program p(A: f32[6, 12], out at: i32[6], out best: f32[6]) {{
+def best_text(keep: str, value: str, init: str, position: str = "i32(k)") -> str:
+    return f"""program p(A: f32[6, 12], I: i32[6, 12], out at: i32[6], out best: f32[6]) {{
         block b[i: 6 | k: 12] {{
             {init}
-            let p = select({keep}, at[i], i32(k))
+            let p = select({keep}, at[i], {position})
             let v = {value}
             at[i] = p
             best[i] = v
@@ -244,8 +244,19 @@ def test_the_place_of_the_least():
 
 
 @pytest.mark.parametrize("compare", [">=", ">"])
-def test_the_first_or_last_of_equals_along_the_outermost_loop_only(compare):
-    p = best(f"best[i] {compare} A[i, k]", GREATEST)
+def test_the_first_or_last_of_equals_along_an_inner_loop_where_positions_rise(compare):
+    for position in ("i32(k)", "i32(k * 2 + i)", "i32(k + 5)"):
+        p = best(f"best[i] {compare} A[i, k]", GREATEST, position=position)
+        for name in ("k_0", "k_1"):
+            same(p, rfactor(tiled(p, 3, 4), loop(name)).program)
+    made = print_program(rfactor(tiled(p, 3, 4), loop("k_1")).program)
+    assert f"at[i] {'<' if compare == '>=' else '>'} at_rf[" in made
+
+
+@pytest.mark.parametrize("compare", [">=", ">"])
+@pytest.mark.parametrize("position", ["-i32(k)", "i32(k % 3)", "I[i, k]", "i32(i)"])
+def test_the_first_or_last_of_equals_along_the_outermost_loop_only(compare, position):
+    p = best(f"best[i] {compare} A[i, k]", GREATEST, position=position)
     same(p, rfactor(tiled(p, 3, 4), loop("k_0")).program)
     with refused("MS370", "inner loop `k_1`", "order", "rfactor loop `k_0`"):
         rfactor(tiled(p, 3, 4), loop("k_1"))
@@ -253,6 +264,9 @@ def test_the_first_or_last_of_equals_along_the_outermost_loop_only(compare):
         rfactor(tiled(p, 4, 4), loop("k_0"))
     with refused("MS308", "must keep its order"):
         reorder(tiled(p, 3, 4), loops("k_1 k_0"))
+
+
+def test_the_first_of_equals_in_any_order():
     tied = best(FIRST, GREATEST)
     same(tied, reorder(tiled(tied, 3, 4), loops("k_1 k_0")).program)
 
