@@ -59,15 +59,15 @@ class Shadow:
     """Who last wrote and who has read each element of a buffer since, by number; -1 for nobody.
 
     `private` are the loops of which each iteration has the buffer to itself: there only a read of what
-    another iteration wrote is a race.
+    another iteration wrote is a race. `joined` are the loops that combine into it what their iterations have summed.
     """
 
-    __slots__ = ("earlier", "private", "reader", "shape", "who", "writer")
+    __slots__ = ("earlier", "joined", "private", "reader", "shape", "who", "writer")
 
-    def __init__(self, shape: tuple[int, ...], private: frozenset[str]) -> None:
+    def __init__(self, shape: tuple[int, ...], private: frozenset[str], joined: frozenset[str]) -> None:
         size = prod(shape)
         self.writer, self.reader, self.earlier, self.who = [-1] * size, [-1] * size, [-1] * size, [-1] * size
-        self.shape, self.private = shape, private
+        self.shape, self.private, self.joined = shape, private, joined
 
 
 class Checker:
@@ -78,9 +78,9 @@ class Checker:
         self.numbers = 0
 
     # -------------------------------------------------------------- concurrent loops
-    def shadow(self, shape: tuple[int, ...], private: Sequence[str]) -> Shadow:
+    def shadow(self, shape: tuple[int, ...], private: Sequence[str], joined: Sequence[str] = ()) -> Shadow:
         """Shadow memory for a buffer."""
-        return Shadow(shape, frozenset(private))
+        return Shadow(shape, frozenset(private), frozenset(joined))
 
     def execution(self, loop: str, start: int) -> Execution:
         """A loop that begins to run."""
@@ -97,6 +97,8 @@ class Checker:
         writer, last, first = s.writer[at], s.reader[at], s.earlier[at]
         kept = -1
         for begin, now, execution in levels:
+            if execution.loop in s.joined:
+                continue
             if begin <= writer < now:
                 self._race(s, at, site, s.who[at], execution, writer, number, "reads what", "writes")
             if kept < 0 and execution.loop not in s.private:
@@ -108,7 +110,7 @@ class Checker:
         """Note a write."""
         writer, last, first = s.writer[at], s.reader[at], s.earlier[at]
         for begin, now, execution in levels:
-            if execution.loop in s.private:
+            if execution.loop in s.private or execution.loop in s.joined:
                 continue
             if begin <= writer < now:
                 self._race(s, at, site, s.who[at], execution, writer, number, "writes what", "writes")

@@ -127,7 +127,9 @@ class _Generator:
             return
         self._line(f"{s.text}_o = {{}}")
         if s.raced:
-            self._line(f"{s.text}_s = _k.shadow({s.shape}, {tuple(sorted(self.sharing[s.name].private))})")
+            sharing = self.sharing[s.name]
+            private, joined = (tuple(sorted(x)) for x in (sharing.private, sharing.joined))
+            self._line(f"{s.text}_s = _k.shadow({s.shape}, {private}, {joined})")
 
     # -------------------------------------------------------------- statements
     def _body(self, body: tuple[Stmt, ...], scope: Scope) -> None:

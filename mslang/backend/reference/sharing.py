@@ -8,20 +8,15 @@ import msgspec
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
-from mslang.ir.visit import blocks_of, bodies, free_vars, loads_of, stmt_exprs
+from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
 """The kinds of loops whose iterations run at the same time."""
 
 
 def is_concurrent(loop: For) -> bool:
-    """Do the iterations of a loop run at the same time, each for itself? Threads that share out one reduction do not:
-    they combine what each has summed."""
-    if loop.kind not in CONCURRENT or not loop.kind.startswith("threadIdx"):
-        return loop.kind in CONCURRENT
-    inside = blocks_of(loop.body, into_blocks=False)
-    reduced = {v for b in inside for a in b.axes if a.kind == "reduce" for v in free_vars(a.binding)}
-    return not (len(inside) == 1 and inside[0].init is not None and loop.var in reduced)
+    """Do the iterations of a loop run at the same time?"""
+    return loop.kind in CONCURRENT
 
 
 class Sharing(msgspec.Struct, frozen=True):
@@ -30,16 +25,21 @@ class Sharing(msgspec.Struct, frozen=True):
     `private`: the concurrent loops that all accesses of an allocated buffer stand in. Each of their iterations has
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
+
+    `joined`: the loops of threads that share out a reduction into the buffer, and touch it for nothing else: they
+    combine what each has summed.
     """
 
     raced: bool
     private: frozenset[str]
+    joined: frozenset[str]
 
 
 class _Access(msgspec.Struct, frozen=True):
     buffer: str
     loops: tuple[str, ...]
     write: bool
+    joins: frozenset[str]
 
 
 def sharing_of(program: Program) -> dict[str, Sharing]:
@@ -49,39 +49,55 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
     allocated = {b.name for b in program.allocs}
     _declare((*(q.buffer for q in program.params), *program.allocs), (), homes)
 
-    def expression(e: Expr, loops: tuple[str, ...], views: Mapping[str, str]) -> None:
-        accesses.extend(_Access(views.get(x.buffer, x.buffer), loops, False) for x in loads_of(e))
+    def expression(e: Expr, loops: tuple[str, ...], views: Mapping[str, str], joins: frozenset[str]) -> None:
+        accesses.extend(_Access(views.get(x.buffer, x.buffer), loops, False, joins) for x in loads_of(e))
 
-    def visit(body: tuple[Stmt, ...], loops: tuple[str, ...], views: Mapping[str, str]) -> None:
+    def visit(
+        body: tuple[Stmt, ...],
+        loops: tuple[str, ...],
+        views: Mapping[str, str],
+        joins: frozenset[str],
+        threads: frozenset[str],
+    ) -> None:
         for s in body:
-            inner, seen = loops, views
+            inner, seen, joining, bound = loops, views, joins, threads
             match s:
                 case Block():
                     _declare(s.allocs, loops, homes)
                     allocated.update(b.name for b in s.allocs)
                     for e in (s.predicate, *(a.binding for a in s.axes)):
-                        expression(e, loops, views)
+                        expression(e, loops, views, joins)
+                    joining = joins | _joined_by(s) & threads
                     for v in s.views:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}
                 case Store(buffer=b):
-                    accesses.append(_Access(views.get(b, b), loops, True))
+                    accesses.append(_Access(views.get(b, b), loops, True, joins))
                 case For(var=v) if is_concurrent(s):
                     inner = (*loops, v)
+                    bound = threads | {v} if s.kind.startswith("threadIdx") else threads
             if not isinstance(s, Block):
                 for e in stmt_exprs(s):
-                    expression(e, loops, views)
+                    expression(e, loops, views, joins)
             for part in bodies(s):
-                visit(part, inner, seen)
+                visit(part, inner, seen, joining, bound)
 
-    visit(program.body, (), {})
+    visit(program.body, (), {}, frozenset(), frozenset())
     found: dict[str, Sharing] = {}
     for name, home in homes.items():
         mine = [a for a in accesses if a.buffer == name]
         around = [a.loops[len(home) :] for a in mine]
         raced = any(a.write and loops for a, loops in zip(mine, around, strict=True))
         private = frozenset(_common(around)) if name in allocated else frozenset[str]()
-        found[name] = Sharing(raced, private)
+        apart = {v for a in mine for v in a.loops if v not in a.joins}
+        joined = frozenset(v for a in mine for v in a.loops if v not in apart)
+        found[name] = Sharing(raced, private, joined)
     return found
+
+
+def _joined_by(block: Block) -> frozenset[str]:
+    """The loops over which a reduction block reduces."""
+    reduced = (free_vars(a.binding) for a in block.axes if a.kind == "reduce" and block.init is not None)
+    return frozenset[str]().union(*reduced)
 
 
 def _declare(buffers: tuple[Buffer, ...], loops: tuple[str, ...], homes: dict[str, tuple[str, ...]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Block, Buffer, For, Program, Range, Stmt
+from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import (
     Path,
@@ -27,7 +27,7 @@ from mslang.ir.visit import (
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.guarded import detect
-from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
+from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once, where_both_run
 from mslang.transform.analysis.legality import why_not_affine
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
@@ -139,9 +139,15 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
     """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first."""
     shape, ranges = all_buffers(program)[storage], _ranges(above)
-    made: list[tuple[Box, Box]] = []
+    written: list[tuple[Path, Region]] = []
     for q in touching:
         block = block_at(q)
+        made = [
+            (box, image(block_at(p), r))
+            for p, r in written
+            for box in (produced_box(where_both_run(p, q, above), r, above),)
+            if box is not None
+        ]
         boxes = _boxes(program, q, storage, above, writes=False)
         if boxes != [] and q is touching[0]:
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
@@ -150,9 +156,7 @@ def why_not_private(program: Program, touching: Sequence[Path], storage: str, ab
                 f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not surely "
                 f"write in the same iteration of loop `{loop_at(above).var}`"
             )
-        for r in block.writes:
-            box = produced_box(q, r, above) if r.buffer == storage else None
-            made += [] if box is None else [(box, image(block, r))]
+        written += [(q, r) for r in block.writes if r.buffer == storage]
     return None
 
 

@@ -11,9 +11,17 @@ from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
 from mslang.ir.visit import Path, free_vars, path_to_loop, walk, walk_expr, walk_paths
-from mslang.transform.analysis.carried import leaf_paths, shared_storages, why_not_data_parallel, why_not_independent
+from mslang.transform.analysis.carried import (
+    leaf_paths,
+    reaches,
+    shared_storages,
+    touching_paths,
+    why_not_data_parallel,
+    why_not_independent,
+)
+from mslang.transform.analysis.dependence import storages_written
 from mslang.transform.analysis.legality import why_not_reduction
-from mslang.transform.analysis.position import loop_at, loop_path
+from mslang.transform.analysis.position import block_at, loop_at, loop_path
 from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.rewriting.rewrite import put
@@ -241,11 +249,25 @@ def _require_launchable(path: Path, axis: str) -> None:
 
 
 def _reduces(program: Program, path: Path) -> bool:
-    """Is the one block under a loop a reduction that the loop's iterations are parts of?"""
-    inside = leaf_paths(path)
-    reduces = why_not_data_parallel(path) is not None
-    joined = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) is None
-    return len(inside) == 1 and reduces and joined and why_not_reduction(program, inside[0]) is None
+    return _why_not_joined(program, path) is None
+
+
+def _why_not_joined(program: Program, path: Path) -> str | None:
+    """None if one block under a loop is a reduction that the loop's iterations are parts of, and what else they do is
+    each one's own."""
+    loop, inside = loop_at(path), leaf_paths(path)
+    parts = [q for q in inside if any(a.kind == "reduce" and reaches(loop.var, a.binding, q) for a in block_at(q).axes)]
+    if len(parts) != 1:
+        return f"{'no' if not parts else 'more than one'} block reduces over loop `{loop.var}`"
+    stray = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) or why_not_reduction(program, parts[0])
+    if stray is not None:
+        return stray
+    block = block_at(parts[0])
+    for storage in sorted(storages_written(program, block)):
+        others = [q for q in touching_paths(program, inside, storage) if q is not parts[0]]
+        if others:
+            return f"block `{block_at(others[0]).name}` touches `{storage}`, into which block `{block.name}` reduces"
+    return why_not_independent(program, path, storages_written(program, block)) if len(inside) > 1 else None
 
 
 def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
@@ -273,17 +295,17 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
 
 
 def require_joined(program: Program, primitive: str) -> None:
-    """Check that loops of threads that share out a reduction still hold nothing else, after a primitive has moved
-    blocks.
+    """Check that what else loops of threads that share out a reduction do still hangs together in no thread, after a
+    primitive has moved blocks.
 
     Raises:
         ScheduleError: MS309, such a loop holds another block.
     """
     for path in walk_paths(program.body):
         loop = path[-1]
-        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or _reduces(program, path):
+        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or why_not_data_parallel(path) is None:
             continue
-        reason = why_not_data_parallel(path)
+        reason = _why_not_joined(program, path)
         if reason is not None:
             raise refuse(
                 "MS309",

@@ -246,7 +246,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
     loops, reducing = loops_above(path), loops_beyond_spatial(path)
     outermost = next((k for k, s in enumerate(loops) if s.var in reducing), len(loops))
     shared = [s for s in loops if s.kind not in ("serial", "unrolled") and _shares(program, path, s)]
-    updating = next((s for s in shared if s.var in reducing), None)
+    updating = next((s for s in shared if s.var in reducing and not s.kind.startswith("threadIdx")), None)
     if updating is not None:
         raise refuse(
             "MS346",

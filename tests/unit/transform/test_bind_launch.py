@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.backend.reference.interpret import run
+from mslang.diagnostics import MsError
 from mslang.ir.expr import Choice, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.visit import map_expr, map_program_exprs, walk
@@ -125,10 +128,13 @@ def test_a_sum_shared_out_to_threads_is_not_decomposed() -> None:
     same_meaning(p, bound(decompose_reduction(p, block("s"), loop("l")).program, ("k", "threadIdx.x")))
 
 
-def test_nothing_moves_in_beside_it() -> None:
+def test_what_moves_in_beside_it_is_each_threads_own() -> None:
     p = parse_program(SUM)
-    with refused("MS309", "share out a reduction", "`l`"):
-        compute_at(bound(p, ("l", "threadIdx.x")), block("t"), loop("l"))
+    same_meaning(p, compute_at(bound(p, ("l", "threadIdx.x")), block("t"), loop("l")).program)
+    more = SUM.replace("out S: f32[8]", "out S: f32[8], out R: f32[8]")
+    beside = parse_program(more[:-1] + "    for m in 8 { block r[x: 8 = m] { R[x] = A[x, 0] } } }")
+    with refused("MS309", "share out a reduction", "may touch the same elements of `R`"):
+        reverse_compute_at(bound(beside, ("l", "threadIdx.x")), block("r"), loop("l"))
     moved = compute_at(bound(p, ("l", "threadIdx.x")), block("t"), loop("k")).program
     same_meaning(p, moved)
     q = parse_program(
@@ -138,3 +144,17 @@ def test_nothing_moves_in_beside_it() -> None:
     )
     bound_first = bound(q, ("l", "threadIdx.x"))
     same_meaning(q, reverse_compute_at(bound_first, block("r"), loop("k")).program)
+
+
+def test_what_threads_do_beside_a_reduction_may_race() -> None:
+    text = """program p(A: f32[8], out S: f32[1], out R: f32[8]) {
+        for i in 8 @ threadIdx.x {
+            block s[x: 1 = 0 | y: 8 = i] { S[x] += A[y] }
+            block r[x: 8 = WHERE] { R[x] = A[x] }
+        }
+    }"""
+    arrays = {"A": np.arange(8, dtype=np.float32)}
+    assert run(parse_program(text.replace("WHERE", "i")), arrays)["S"][0] == 28.0
+    with pytest.raises(MsError) as found:
+        run(parse_program(text.replace("WHERE", "i // 2")), arrays)
+    assert found.value.diagnostic.code == "MS483"
