@@ -11,9 +11,11 @@ from mslang.interop.tvmscript.names import OUR_SCOPES
 from mslang.interop.tvmscript.scope import Handle, Names, Reads, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, constant, index
-from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
+from mslang.ir.arith import simplify
+from mslang.ir.expr import ZERO, Binary, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Buffer, Region, View
 from mslang.ir.visit import free_vars
+from mslang.lower.layout import row_major
 
 ANY_SIZE = DynamicRange(1, 2**31 - 1)
 """What is known of a size of which nothing is said."""
@@ -32,6 +34,8 @@ class Declared:
         self.buffers: dict[str, Buffer] = {}
         self.implicit: set[str] = set()
         """The names of sizes that a shape in quotes has declared, and that may be declared once more."""
+        self.views: dict[str, Region] = {}
+        """What each view is of."""
         self.matched: dict[str, Buffer] = {}
         """The buffer of each parameter that is a handle."""
 
@@ -47,6 +51,16 @@ class Declared:
                 domain = ANY_SIZE
         self.symbols[own] = Symbol(own, domain)
         return self.symbols[own]
+
+    def place(self, buffer: Buffer) -> tuple[Expr, tuple[Expr, ...]]:
+        """Where a buffer or view begins in its memory, in elements, and its strides."""
+        source = self.views.get(buffer.name)
+        if source is None:
+            return buffer.offset or ZERO, buffer.strides or row_major(buffer.shape)
+        offset, strides = self.place(self.buffers[source.buffer])
+        for r, step in zip(source.ranges, strides, strict=True):
+            offset = Binary("+", offset, Binary("*", r.start, step))
+        return simplify(offset), strides[len(strides) - len(buffer.shape) :]
 
     def add(self, buffer: Buffer) -> Buffer:
         """Remember a buffer."""
@@ -98,6 +112,7 @@ def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call
     keep: dict[str, ast.expr] = {k: found[k] for k in ("shape", "dtype", "align") if k in found}
     keep |= {k: found[k] for k in ("strides", "elem_offset") if k in found and _is_fixed(read, found[k], scope)}
     made = _buffer(read, declared, target.id, call, keep, scope, frame, default=viewed, region=source)
+    declared.views[made.name] = source
     return View(declared.add(made), source)
 
 

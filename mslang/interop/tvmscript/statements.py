@@ -50,8 +50,8 @@ class Statements:
         self.declared = Declared(names)
         self.record = ir.Program("", (), ())
         """Carries what is known of the instructions that were read."""
-        self.columns: set[str] = set()
-        """The fragments that hold their tiles column by column."""
+        self.orders: dict[str, str] = {}
+        """How fragments hold their tiles: by rows or by columns."""
         self.block_names: dict[str, str] = {}
         """What each block is called here, by what it is called there (the first of that name)."""
 
@@ -211,7 +211,18 @@ class Statements:
             found = view(self.read, self.declared, target, call, scope, frame)
             frame.views.append(found)
             made = found.buffer
+            self.placed(call, made, scope)
         scope.bind(target.id, Array(made))
+
+    def placed(self, call: ast.Call, view: ir.Buffer, scope: Scope) -> None:
+        """Names of strides and of an offset that a view is declared with stand for what it has."""
+        offset, strides = self.declared.place(view)
+        given = {k.arg: k.value for k in call.keywords}
+        named = given.get("strides")
+        pairs = list(zip(named.elts, strides, strict=False)) if isinstance(named, ast.List | ast.Tuple) else []
+        for e, value in (*pairs, (given.get("elem_offset"), offset)):
+            if isinstance(e, ast.Name) and isinstance(scope.names.get(e.id), Number):
+                scope.bind(e.id, index(value))
 
     # -------------------------------------------------------------- with
     def within(
