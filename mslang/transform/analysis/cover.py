@@ -296,22 +296,23 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
     )
 
 
-def why_not_covered(program: Program, path: Path) -> str | None:
+def why_not_covered(program: Program, path: Path, regions: tuple[Region, ...] | None = None) -> str | None:
     """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
-    them, or all of them side by side, have surely written all that is read."""
+    them, or all of them side by side, have surely written all that is read; `regions`: only these of what is read."""
     block, body = block_at(path), scope_body(program, path)
+    asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
     paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
     order = list(paths)
-    for region in block.reads:
+    for region in block_at(asked).reads:
         storage = storage_of(program, region.buffer)
         before = tuple(
             paths[b.name]
             for b in writers(program, body, storage)
             if b is not block and order.index(b.name) < order.index(block.name)
         )
-        if not before or any(produces_for(program, q, path, region.buffer) for q in before):
+        if not before or any(produces_for(program, q, asked, region.buffer) for q in before):
             continue
-        if len(before) > 1 and _together(program, before, path, region.buffer):
+        if len(before) > 1 and _together(program, before, asked, region.buffer):
             continue
         names = ", ".join(f"`{block_at(q).name}`" for q in before)
         return (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from mslang.ir.expr import Expr
 from mslang.ir.program import Block, Program, Range, Region, Store
 from mslang.ir.region import hidden
@@ -205,9 +203,7 @@ def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> 
 
 def require_covered(program: Program, path: Path, primitive: str, regions: tuple[Region, ...] | None = None) -> None:
     """What the block at the end of a path reads, or these regions of it, must surely be written before (MS332)."""
-    block = block_at(path)
-    asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
-    reason = why_not_covered(program, asked)
+    reason = why_not_covered(program, path, regions)
     if reason is not None:
         raise refuse(
             "MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written", why=reason

@@ -38,6 +38,7 @@ from mslang.transform.analysis.position import (
     block_path,
     loop_ranges,
     loops_above,
+    ranges_above,
     scope_body,
     whole_box,
 )
@@ -105,8 +106,9 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
             f"block `{block_at(maker).name}` stores, cannot be inverted",
             why="each element must come from one value of the axes, by one affine map",
         )
-    always = _unconditional(source, loads[0], axis_ranges(folded), kept)
-    if not made_for_all(always, source.region, arith.relax(loads[0], axis_ranges(folded))):
+    domains = domains_of(path)
+    always = _unconditional(source, loads[0], domains, kept)
+    if not made_for_all(always, source.region, arith.relax(loads[0], domains)):
         raise refuse(
             "MS332",
             PRIMITIVE,
@@ -280,7 +282,9 @@ def made_for_all(maker: Path, stored: Region, read: Box) -> bool:
     """Does a block surely store each element of a box, of which parts may lie outside of the buffer?"""
     written = produced_box(maker, stored, ())
     domain = arith.relax(stored.ranges, axis_ranges(block_at(maker)))
-    return written is not None and all(arith.covers(box, read) is arith.Verdict.PROVED for box in (written, domain))
+    ranges = ranges_above(maker)
+    boxes = () if written is None else (written, domain)
+    return bool(boxes) and all(arith.covers(box, read, ranges) is arith.Verdict.PROVED for box in boxes)
 
 
 def limits(

@@ -654,3 +654,22 @@ def test_a_producer_that_holds_something_else(inside, code, words):
     p = parse_program(HOLDS.format(n=6, inside=inside))
     with refused(code, words):
         reverse_compute_inline(p, block("u"))
+
+
+def test_blocks_without_loops_inside_another():
+    p = parse_program("""program p(A: f32[4], out O: f32[4]) {
+        for x in 4 {
+            block o[v: 4 = x] {
+                alloc S: f32[4]
+                alloc T: f32[4]
+                reads A[v]
+                writes O[v]
+                block s[i: 4 = v] { S[i] = A[i] * 2.0 }
+                block t[i: 4 = v] { T[i] = S[i] + 1.0 }
+                block u[i: 4 = v] { O[i] = T[i] + S[i] }
+            }
+        }
+    }""")
+    assert names(accepted(p, compute_inline(p, block("t")))) == ["o", "s", "u"]
+    assert names(accepted(p, compute_inline(p, block("s")))) == ["o", "t", "u"]
+    assert names(accepted(p, reverse_compute_inline(p, block("u")))) == ["o", "s", "t"]
