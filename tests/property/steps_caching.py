@@ -8,9 +8,9 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from mslang.ir.build import ProgramBuilder, Value, maximum, reduce, spatial
-from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
-from mslang.ir.program import Program
+from mslang.ir.program import Program, Range, Region
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.instances import loops_beyond_spatial
@@ -230,6 +230,32 @@ def _lookups(rng: random.Random) -> Program:
     return b.finish()
 
 
+def _perhaps(rng: random.Random) -> Program:
+    """A block that does not write all that it might: under a condition, for some of its axes, or less than it says."""
+    b = ProgramBuilder("perhaps")
+    n, m = rng.choice([4, 6, 8]), rng.choice([3, 4])
+    a, t, o = b.input("A", (n, m)), b.inout("T", (n, m)), b.output("O", (n, m))
+    kind = rng.choice(["condition", "either", "guard", "inside", "declared"])
+    few = rng.randint(1, n)
+    guard = Value(Binary("<", Var("i"), Const(few))) if kind == "guard" else None
+    rows = [Region("T", (Range(ZERO, Const(n)), Range(Var("j"), ONE)))] if kind == "declared" else None
+    with b.block("some", spatial("i", n), spatial("j", m), where=guard, writes=rows) as (i, j):
+        match kind:
+            case "condition" | "inside":
+                with b.when(a[i, j] > 0.0 if kind == "condition" else i < few):
+                    t[i, j] = a[i, j] * 2.0
+            case "either":
+                with b.when(a[i, j] > 0.0):
+                    t[i, j] = a[i, j]
+                with b.when(a[i, j] <= 0.0):
+                    t[i, j] = a[i, j] * 3.0
+            case _:
+                t[i, j] = a[i, j] + 1.0
+    with b.block("use", spatial("i", n), spatial("j", m)) as (i, j):
+        o[i, j] = t[i, j] - a[i, j]
+    return b.finish()
+
+
 def _stencils(rng: random.Random) -> Program:
     """A chain of windows that overlap, computed where the last one needs them; that may be larger than the others."""
     b = ProgramBuilder("stencils")
@@ -288,5 +314,5 @@ def _computed_at(rng: random.Random, p: Program, depth: int) -> Program:
 FAMILY = Family(
     steps=STEPS,
     weights=MappingProxyType(dict.fromkeys(STEPS, 2) | {"cache_inplace": 3, "rolling_buffer": 20}),
-    programs=(_updates, _updates, _lookups, *(_stencils,) * 6),
+    programs=(_updates, _updates, _lookups, _perhaps, *(_stencils,) * 6),
 )
