@@ -455,9 +455,9 @@ class TvmSchedule:
         """TVM's transform_layout."""
         b = self._block(block)
         found = self._buffer(b, buffer, "write")
-        if callable(pad_value):
-            pad_value = pad_value(*(Size(Var(n)) for n in inspect.signature(pad_value).parameters))
         given = self._map(index_map, self._rank(found))
+        if callable(pad_value):
+            pad_value = self._map(pad_value, len(given.results))
         self._do("transform_layout", b, found, given, pad=pad_value, assume_injective=assume_injective_transform)
 
     def transform_block_layout(self, block: Any, index_map: Any) -> None:

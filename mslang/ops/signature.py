@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """A loop, or what `compute_location` drew."""
     VALUE = "value"
     """Anything an annotation may hold."""
+    PADDING = "number or map"
+    """A number, or a map from an index to one."""
     LOOPS = "loops"
     BLOCKS = "blocks"
     INTRIN = "intrin"

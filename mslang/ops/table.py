@@ -185,7 +185,7 @@ PRIMITIVES = (
         _BLOCK,
         _BUFFER,
         _MAP,
-        Param("pad", Kind.VALUE, None, keyword=True),
+        Param("pad", Kind.PADDING, None, keyword=True),
         Param("assume_injective", Kind.BOOL, False, keyword=True),
     ),
     _primitive("pad_einsum", "layout", _BLOCK, Param("padding", Kind.VALUES)),

@@ -132,6 +132,10 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
         case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
             return value
+        case bool() | int() | float() | Expr() if kind is Kind.PADDING:
+            return value
+        case IndexMap() if kind is Kind.PADDING and not value.has_ranges:
+            return value
         case bool() | Expr() if kind is Kind.CONDITION:
             return lift(value)
         case bool() if kind is not Kind.BOOL:

@@ -75,6 +75,7 @@ _TYPES = {
     Kind.AXIS: "str",
     Kind.LOCATION: "Handle | Location",
     Kind.VALUE: "object",
+    Kind.PADDING: "float | IndexMap",
     Kind.LOOPS: "Sequence[Handle]",
     Kind.BLOCKS: "Sequence[Handle]",
     Kind.BUFFERS: "Sequence[Handle]",

@@ -1327,7 +1327,7 @@ class Methods:
         Rejects:
             - a scope that does not exist
             - a buffer that the block does not write
-            - a parameter of the program: its memory is the caller's
+            - a parameter of the program that is elsewhere: its memory is the caller's
 
         Source: TVM set_scope
         """

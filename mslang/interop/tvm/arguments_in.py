@@ -109,10 +109,13 @@ def _sizes(state: State) -> Mapping[str, Expr]:
 
 
 def _pad(state: State, value: MapText) -> object:
-    results = read_map(value, {}).results
-    if len(results) != 1 or not isinstance(results[0], Const):
-        raise MsError(problem("MS745", "a pad value that depends on the index is not part of mslang"))
-    return results[0].value
+    found = read_map(value, _sizes(state))
+    match found.results:
+        case (Const(value=number),):
+            return number
+        case (_,):
+            return found
+    raise misfit("a pad value is one number for each index")
 
 
 def _plain(state: State, value: Input) -> object:

@@ -241,6 +241,8 @@ class _Export:
                 return write_map(ends, self._numbers(ends))
             case Role.PAD, None:
                 return None
+            case Role.PAD, IndexMap() if self._dtype(bound) == "i32":
+                return write_map(value, self._numbers(value))
             case Role.PAD, (bool() | int() | float()):
                 return self._pad(value, bound)
             case Role.ACCESS, _:
@@ -312,8 +314,11 @@ class _Export:
             raise _lacking(f"a buffer that the block does not {'write' if written else 'read'}, `{name}`,")
         return where.index(name)
 
+    def _dtype(self, bound: Mapping[str, object]) -> str:
+        return all_buffers(self.session.program)[self._buffer(bound["buffer"])].dtype
+
     def _pad(self, value: float, bound: Mapping[str, object]) -> Input:
-        dtype = all_buffers(self.session.program)[self._buffer(bound["buffer"])].dtype
+        dtype = self._dtype(bound)
         map = bound["map"]
         assert isinstance(map, IndexMap)
         params = tuple(f"p{k}" for k in range(len(map.results)))

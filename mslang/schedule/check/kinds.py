@@ -75,6 +75,7 @@ _ACCEPTED: Mapping[Kind, frozenset[Kind]] = MappingProxyType(
         Kind.VALUES: frozenset({Kind.TILE, Kind.LOOPS, Kind.BLOCKS}),
         Kind.LOOPS: frozenset({Kind.VALUES}),
         Kind.BLOCKS: frozenset({Kind.VALUES}),
+        Kind.PADDING: frozenset({Kind.SIZE, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.INDEX_MAP}),
         Kind.REGION_MAP: frozenset({Kind.INDEX_MAP}),
         Kind.SCOPE: frozenset({Kind.STR}),
         Kind.AXIS: frozenset({Kind.STR}),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Const, Expr, Symbol, Var
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import ZERO, Cast, Const, Expr, Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, Buffer, Packing, Param, Program, Range, Stmt, Store
@@ -36,9 +39,9 @@ def transform_layout(
     """Give a buffer another layout: element `[i, j]` becomes `map(i, j)`.
 
     The buffer's shape and all accesses of it, everywhere, are rewritten. The new shape holds all values of the
-    map. Where that holds more elements than before, `pad` is what they are to be: the only writer of the
-    buffer writes them too, if it writes each element once by a formula of its index in a nest of its own (which gets
-    new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
+    map. Where that holds more elements than before, `pad` is what they are to be, a number or a map from a new index
+    to one: the only writer of the buffer writes them too, if it writes each element once by a formula of its index in
+    a nest of its own (which gets new loops `ax0`, `ax1`, …); else a block `T_pad` fills them after the last writer.
 
     A parameter keeps, after `= packed`, the shape that its caller's array has, and the map: the array is packed before
     the program runs and unpacked after it, outside of what is timed; padding of an input then holds `pad`.
@@ -63,7 +66,7 @@ def transform_layout(
         - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
         - a map of which it is not known that it keeps different elements apart
         - a map that adds elements, without `pad` (the message says which elements those are)
-        - a `pad` that the buffer's elements cannot hold
+        - a `pad` that the buffer's elements cannot hold, or a map as that of a parameter that is read
         - padding to be filled inside of a loop of threads or lanes
 
     Source: TVM transform_layout
@@ -79,7 +82,7 @@ def transform_layout(
             assert found is not None
             _refuse_padding(map, old, found)
         return Outcome(_relaid(program, old, new, map, Padding(found is None or adds, None)))
-    value = literal(pad, old.dtype, _PRIMITIVE)
+    value = _padding(pad, old, shape, None if found is None else found.names)
     if found is None:
         raise refuse(
             "MS384",
@@ -172,11 +175,24 @@ def _refuse_padding(index_map: IndexMap, buffer: Buffer, found: Image) -> None:
     )
 
 
+def _padding(pad: object, buffer: Buffer, shape: Sequence[Expr], names: Sequence[str] | None) -> Expr:
+    """What an element that is added holds, by the names of its indices."""
+    if not isinstance(pad, IndexMap):
+        return literal(pad, buffer.dtype, _PRIMITIVE)
+    reason = why_not_fitting(pad, len(shape))
+    if reason is None and len(pad.results) != 1:
+        reason = f"it gives {len(pad.results)} numbers"
+    if reason is not None:
+        raise refuse("MS387", _PRIMITIVE, "`pad` gives no number for each element that is added", why=reason)
+    (value,) = pad.at([Var(n) for n in names or pad.params])
+    return value if buffer.dtype == INDEX else Cast(buffer.dtype, value)
+
+
 class Padding(msgspec.Struct, frozen=True):
     """Whether a map may add elements, and what they hold (None: anything)."""
 
     adds: bool
-    value: Const | None
+    value: Expr | None
 
 
 def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Param:
@@ -190,7 +206,16 @@ def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Par
     found = index_map.at(own if before is None else IndexMap(before.params, before.results).at(own))
     ranges = {p: Range(ZERO, n) for p, n in zip(params, given, strict=True)}
     results = tuple(arith.simplify(e, ranges) for e in found)
-    pad: Expr | None = padding.value if padding.adds else None
+    pad = padding.value if padding.adds else None
+    if pad is not None and not isinstance(pad, Const):
+        if q.direction != "out":
+            raise refuse(
+                "MS387",
+                _PRIMITIVE,
+                f"the padding of the parameter `{new.name}` is no number",
+                why="a parameter is packed with one number",
+            )
+        pad = None
     if before is not None and not _onto(before, q.buffer):
         if before.pad is not None and pad is not None and before.pad != pad:
             both = f"{print_expr(before.pad, new.dtype)} already, and would be with {print_expr(pad, new.dtype)} too"

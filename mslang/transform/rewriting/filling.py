@@ -94,11 +94,11 @@ def trivial_nest(path: Path, marked: bool = False) -> tuple[For, ...] | None:
 
 
 def filled_by_writer(
-    program: Program, path: Path, old: Store, new: Buffer, image: Image, pad: Const, primitive: str
+    program: Program, path: Path, old: Store, new: Buffer, image: Image, pad: Expr, primitive: str
 ) -> Outcome:
     """The program whose writer, at the end of a path, also writes the padding, under new loops.
 
-    `old` is what it stored before the map.
+    `old` is what it stored before the map; `pad` is by the names of the image's indices.
     """
     block, loops = block_at(path), trivial_nest(path) or ()
     taken = taken_names(program)
@@ -109,7 +109,7 @@ def filled_by_writer(
     computed = substitute_loops((Store(new.name, old.indices, old.value),), values, ranges)[0]
     assert isinstance(computed, Store)
     index = tuple(Var(a.name) for a in axes)
-    store = Store(new.name, index, Select(substitute(image.valid, names), computed.value, pad))
+    store = Store(new.name, index, Select(substitute(image.valid, names), computed.value, substitute(pad, names)))
     drafted = replace(block, axes=axes, body=(store,), reads=(), writes=())
     reads, writes = infer_regions(drafted, all_buffers(program))
     done = put(
@@ -122,7 +122,7 @@ def filled_by_writer(
 
 
 # ------------------------------------------------------------------ by a block after the writers
-def filled_after(program: Program, buffer: Buffer, image: Image, pad: Const, primitive: str) -> Program:
+def filled_after(program: Program, buffer: Buffer, image: Image, pad: Expr, primitive: str) -> Program:
     """The program with a block `T_pad` that writes the padding of a buffer, whose accesses are rewritten already, after
     the last block that writes it, in the innermost loop around all that touch it.
 
@@ -152,7 +152,7 @@ def filled_after(program: Program, buffer: Buffer, image: Image, pad: Const, pri
         axes,
         (),
         (Region(buffer.name, tuple(Range(i, ONE) for i in index)),),
-        (Store(buffer.name, index, pad),),
+        (Store(buffer.name, index, substitute(pad, names)),),
         predicate=substitute(image.padding, names),
     )
     done = replace(program, body=replace_at(program.body, anchor, (anchor[-1], _nested(axes, block))))

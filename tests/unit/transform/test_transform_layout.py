@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from mslang.ide.findings import findings
 from mslang.ir.expr import Const
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of
-from mslang.sema.program import parse_program
+from mslang.schedule.replay import space_of_text
+from mslang.schedule.schedule import Schedule
+from mslang.sema.modules import load
+from mslang.sema.program import instantiate, parse_program
 from mslang.transform.outcome import Gone, LoopRef
 from mslang.transform.primitives.caching import cache_write
 from mslang.transform.primitives.compute_location import compute_at
@@ -205,6 +210,46 @@ def test_reads_of_several_elements_are_told_anew() -> None:
     }""")
     for f in (lambda i: [i // 5, i % 5], lambda i: [i % 3, i // 3], lambda i: [9 - i]):
         same_meaning(p, transform_layout(p, block("a"), buffer("T"), fn(f), pad=0).program)
+
+
+def test_padding_by_the_index() -> None:
+    p = two(14)
+    by_index = fn(lambda i, j, k: [i * 100 + j * 10 + k])
+    done = transform_layout(p, block("a"), buffer("T"), TILED, pad=by_index).program
+    assert "f32(v0 * 100 + v1 * 10 + v2)" in print_program(done)
+    same_meaning(p, done)
+    after = transform_layout(
+        total(), block("a"), buffer("T"), fn(lambda i: [i // 4, i % 4]), pad=fn(lambda i, j: [i - j])
+    )
+    assert "f32(v0 - v1)" in print_program(after.program)
+    same_meaning(total(), after.program)
+    for bad in (fn(lambda i, j: [i]), fn(lambda i, j, k: [i, j])):
+        with refused("MS387", "for each element"):
+            transform_layout(p, block("a"), buffer("T"), TILED, pad=bad)
+    with refused("MS387", "one number"):
+        transform_layout(p, block("a"), buffer("A"), TILED, pad=by_index)
+    same_meaning(p, transform_layout(p, block("b"), buffer("B"), TILED, pad=by_index).program)
+
+
+def test_a_pad_that_is_a_map_is_written_in_schedules() -> None:
+    module = load(
+        "pad.ms",
+        """
+        program p(A: f32[14], out B: f32[14]) {
+            alloc T: f32[14]
+            block a[i: 14] { T[i] = A[i] }
+            block b[i: 14] { B[i] = T[i] }
+        }
+        schedule s for p { a.transform_layout(T, fn (i) -> [i // 4, i % 4], pad = fn (i, j) -> [i + j]) }
+        """,
+    )
+    assert findings(module) == ()
+    made = Schedule(instantiate(module, "p"))
+    made.transform_layout(made.get("a"), made.get("T"), fn(lambda i: [i // 4, i % 4]), pad=fn(lambda i, j: [i + j]))
+    again = space_of_text(made.trace.as_ms("s"), instantiate(module, "p")).sample(0)
+    assert again.program == made.program
+    with refused("MS203"):
+        made.annotate(made.get("a"), "x", fn(lambda i: [i]))
 
 
 @pytest.mark.parametrize("n", [3, 14, 16])
