@@ -147,6 +147,10 @@ def moved(box: Box, source: Box) -> Box:
 # ------------------------------------------------------------------ does a box of indices have gaps?
 def fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     """Do indices run over a box without gaps while the variables `inner` do?"""
+    once = {v: r.start for v, r in inner.items() if arith.equal(r.extent, ONE) and not free_vars(r.start)}
+    if once:
+        box = tuple(Range(substitute(r.start, once), substitute(r.extent, once)) for r in box)
+        inner = {v: r for v, r in inner.items() if v not in once}
     moving = frozenset(v for r in box for v in free_vars(r.start)) & inner.keys()
     if any(not inner.keys().isdisjoint(free_vars(e)) for v in moving for e in (inner[v].start, inner[v].extent)):
         return False

@@ -126,6 +126,14 @@ def test_a_layout_that_is_no_box_is_filled_by_the_axes() -> None:
         reindex_cache_write(p, block("b"), buffer("B"), "local", tiled)
 
 
+def test_a_layout_is_filled_point_by_point() -> None:
+    tiles = "T[i // 3, i % 3]"
+    made = f"for u in 1 {{ block a[i: 7 = m + u] {{ {tiles} = A[i] }} }}"
+    body = f"alloc T: f32[3, 3]\n for m in 7 {{ {made}\n block b[i: 7 = m] {{ B[i] = {tiles} }} }}"
+    p = program("A: f32[7], out B: f32[7]", body)
+    accepted(p, reindex_cache_read(p, block("a"), buffer("A"), "local", index_map("i", lambda i: (i,))))
+
+
 def test_cache_read_of_a_prefix_that_is_written() -> None:
     made = "for i in 8 { block a[i: 8 = i] { where i < 5\n T[i] = A[i] } }"
     body = f"{made}\n for j in 4 {{ block b[i: 4 = j] {{ B[i] = T[i] }} }}"
