@@ -31,7 +31,8 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "ours",
             (),
             r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with|"
-            r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds|key is not in Map|An empty SeqStmt",
+            r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds|key is not in Map|An empty SeqStmt|"
+            r"block_realize == old_block_realize_",
             "TVM ends in a crash or in a failed check inside of it, not in a refusal",
         ),
         "kinds of blocks": Decision(
@@ -112,6 +113,12 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS357",
             "TVM does not look at dependences; here a later iteration of an earlier nest must not be built on",
         ),
+        "covered by a proof": Decision(
+            "ours",
+            ("cache_read", "cache_write", "cache_inplace", "reindex_cache_read", "reindex_cache_write"),
+            r"region cover is not complete|is not a single point|written by single block",
+            "TVM goes by the regions that blocks declare and takes one writer; here by what is surely stored and read",
+        ),
         "predicates that are left out": Decision(
             "TVM",
             ("split",),
@@ -120,15 +127,40 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         ),
         "loops that are vectorized, parallel, unrolled or bound": Decision(
             "TVM",
-            ("split", "fuse", "merge", "loop_partition", "reorder"),
+            ("split", "fuse", "merge", "loop_partition", "reorder", "rfactor"),
             r"MS305",
             "TVM drops or copies the kind silently; here it is said first, and kept",
         ),
         "vectors in vectors": Decision(
             "TVM",
-            ("vectorize", "parallel"),
+            ("vectorize", "parallel", "bind"),
             r"MS311",
-            "no machine has lanes in lanes; a parallel loop in a parallel one would run serially unseen",
+            "TVM runs the inner of two vectorized loops serially, with a warning, and makes no code of parallel loops "
+            "in parallel ones, or of blocks inside of threads; here it is said at once",
+        ),
+        "one loop fused": Decision(
+            "ours",
+            ("fuse",),
+            r"has annotation or thread binding",
+            "fusing one loop alone changes nothing, whatever is said of the loop; of several ours refuses it too",
+        ),
+        "loops that do not start at 0": Decision(
+            "ours",
+            ("split", "fuse"),
+            r"does not start with",
+            "TVM takes loops apart and together only where they start at 0",
+        ),
+        "sums without `let`": Decision(
+            "ours",
+            ("rfactor",),
+            r"RFactor cannot be applied to block .* violates condition",
+            "TVM asks that several buffers are updated by values of `let`s; here that none reads what another wrote",
+        ),
+        "conditions on several axes": Decision(
+            "ours",
+            ("reorder",),
+            r"partial affine binding",
+            "TVM wants the predicate to be bounds of single sums of loops; another order leaves what it says as it is",
         ),
         "what nobody wrote": Decision(
             "TVM",
