@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
-from mslang.ir.program import For, Range, Region
+from mslang.ir.program import Block, For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, substitute
 from mslang.transform.analysis.cover import cuts_only_outside, produced_box
 from mslang.transform.analysis.guarded import detect
@@ -106,6 +106,25 @@ def runs_once(path: Path, loops: Sequence[For]) -> bool:
         return False
     found = detect(bindings, loop_ranges(loops), block_at(path).predicate)
     return isinstance(found, arith.IterMap) and found.level != "affine"
+
+
+def where_both_run(writer: Path, reader: Path, above: Path) -> Path:
+    """The path of a block without the conditions that another block has too, and that do not change in one iteration of
+    the loop at the end of `above`: where they are false, neither runs."""
+    common = {told for _, told in _standing(reader, above)}
+    shared = {c for c, told in _standing(writer, above) if told in common}
+    kept = tuple(c for c in conjuncts(block_at(writer).predicate) if c not in shared)
+    return with_predicate(writer, conjunction(kept)) if shared else writer
+
+
+def _standing(path: Path, above: Path) -> list[tuple[Expr, Expr]]:
+    """The conditions of the block at the end of a path that are the same in all of an iteration, and what they say
+    outside of the block."""
+    block, between = block_at(path), path[len(above) : -1]
+    inside = {s.var for s in between if isinstance(s, For)}
+    inside |= {a.name for s in between if isinstance(s, Block) for a in s.axes}
+    told = ((c, substitute(c, bindings(block))) for c in conjuncts(block.predicate))
+    return [(c, e) for c, e in told if inside.isdisjoint(free_vars(e))]
 
 
 def loops_beyond_spatial(path: Path) -> frozenset[str]:

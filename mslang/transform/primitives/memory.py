@@ -26,7 +26,7 @@ def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) 
     Rejects:
         - a scope that does not exist
         - a buffer that the block does not write
-        - a parameter of the program: its memory is the caller's
+        - a parameter of the program that is elsewhere: its memory is the caller's
 
     Source: TVM set_scope
     """
@@ -42,6 +42,8 @@ def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) 
             f"block `{block.name}` does not write `{found.name}`",
             help=f"it writes {names or 'nothing'}",
         )
+    if found.scope == scope:
+        return Outcome(program)
     storage = storage_of(program, found.name)
     if any(q.buffer.name == storage for q in program.params):
         raise refuse(

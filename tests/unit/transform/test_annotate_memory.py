@@ -73,6 +73,7 @@ def test_set_scope_refuses():
         set_scope(p, block("first"), buffer("T"), "nowhere")
     with refused("MS315", "`B` is a parameter", "cache_write"):
         set_scope(p, block("second"), buffer("B"), "local")
+    assert set_scope(p, block("second"), buffer("B"), "global").program is p
     with refused("MS315", "does not write `T`", "`B`"):
         set_scope(p, block("second"), buffer("T"), "local")
     with refused("MS301", "no buffer `nope`"):

@@ -345,3 +345,36 @@ def test_parallel_inside_of_the_loop_that_a_reduction_runs_over():
     for name in "ij":
         same(p, parallel(p, loop(name)).program)
         same(p, vectorize(p, loop(name)).program)
+
+
+GUARDED_TILE = """program p(A: f32[7, 3], out O: f32[6, 3]) {{
+    alloc T: f32[7, 3]
+    for a in 2, b in 2, c in 2, j in 3 {{
+        for i in 2 {{
+            block s0[x: 7 = a * 4 + b * 2 + i + c, y: 3 = j] {{
+                where {first}
+                T[x, y] = A[x, y] * 2.0
+            }}
+        }}
+        for r in 2 {{
+            block s1[x: 6 = a * 4 + b * 2 + c, y: 3 = j | z: 2 = r] {{
+                reads T[x + z, y]
+                writes O[x, y]
+                where {second}
+                init {{ O[x, y] = 0.0 }}
+                O[x, y] += T[x + z, y]
+            }}
+        }}
+    }} }}"""
+
+
+def test_what_is_private_under_a_guard_that_both_blocks_have():
+    p = parse_program(GUARDED_TILE.format(first="a * 2 + b < 3", second="a * 2 + b < 3"))
+    for name in "bcj":
+        same(p, parallel(p, loop(name)).program)
+    p = parse_program(GUARDED_TILE.format(first="a * 2 + b < 3 and i < 2 - c", second="a * 2 + b < 3"))
+    with refused("MS310", "does not surely write in the same iteration"):
+        parallel(p, loop("c"))
+    p = parse_program(GUARDED_TILE.format(first="a * 2 + b < 2", second="a * 2 + b < 3"))
+    with refused("MS310", "does not surely write in the same iteration"):
+        parallel(p, loop("c"))
