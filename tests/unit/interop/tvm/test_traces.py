@@ -385,3 +385,19 @@ def test_an_unroll_with_a_limit() -> None:
         done = export_trace(program, s.trace)
         assert [i.kind for i in done.trace.insts] == kinds
         assert [n.code for n in done.notes] == ["MS744"]
+
+
+# ------------------------------------------------------------------ layouts
+@pytest.mark.parametrize("name", ["A", "T", "B"])
+def test_layouts_of_parameters_and_padding_by_the_index_come_back(name: str) -> None:
+    p = parse_program("""program p(A: i32[14], out B: i32[14]) {
+        alloc T: i32[14]
+        block a[i: 14] { T[i] = A[i] }
+        block b[i: 14] { B[i] = T[i] }
+    }""")
+    made = Schedule(p)
+    block = made.get("b" if name == "B" else "a")
+    pad = 3 if name == "A" else made.index_map(lambda i, j: [i + j])
+    made.transform_layout(block, made.get(name), made.index_map(lambda i: [i // 4, i % 4]), pad=pad)
+    found = import_trace(p, parse(to_json(export_trace(p, made.trace).trace)))
+    assert alpha_equal(found.program, made.program)
