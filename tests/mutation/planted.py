@@ -298,8 +298,8 @@ FAULTS = (
     Planted(
         "swapped operands: of two partial positions the one of the later iteration counts as the first",
         "mslang/transform/primitives/rfactor.py",
-        "results = combined(job.match.reducer, before, values)",
-        "results = combined(job.match.reducer, values, before)",
+        "results = combined(reducer, before, values)",
+        "results = combined(reducer, values, before)",
         pair=33,
         only=("rfactor",),
     ),

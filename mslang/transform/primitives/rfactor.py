@@ -328,7 +328,9 @@ def _stores(
     dtypes = [x.dtype for x in own_loads(job.updates)]
     before = tuple(Load(b, indices, d) for b, d in zip(buffers, dtypes, strict=True))
     reducer = job.match.reducer
-    results = combined(replace(reducer, combine=reducer.rising) if by_position else reducer, before, values)
+    if by_position:
+        reducer = replace(reducer, combine=reducer.rising)
+    results = combined(reducer, before, values)
     if len(buffers) == 1:
         return (Store(buffers[0], indices, results[0]),)
     taken = {a.name for a in axes}
