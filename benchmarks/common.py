@@ -1,10 +1,13 @@
-"""What the benchmarks share: medians of repeated runs, interleaved comparisons, tables."""
+"""What the benchmarks share: medians of repeated runs, interleaved comparisons, tables, and what they ran on."""
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,3 +68,23 @@ def show(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def conditions(*packages: str) -> str:
+    """What figures were made on: the machine, how busy it was, and the versions of what took part."""
+    from mslang import __version__
+    from mslang.target.detect import host
+
+    cores = f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    found = [f"Python {platform.python_version()}", f"mslang {__version__}"]
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return f"Machine: {_processor()} ({host().cpu}), {cores}. Versions: {', '.join(found)}."
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((x.partition(":")[2].strip() for x in described if x.startswith("model name")), platform.machine())

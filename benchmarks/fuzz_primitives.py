@@ -6,13 +6,11 @@ python benchmarks/fuzz_primitives.py --pairs 20000
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 from functools import partial
-from importlib.metadata import version
 from multiprocessing import get_context
 
-from common import ROOT, table
+from common import ROOT, conditions, table
 
 sys.path.insert(0, str(ROOT))
 
@@ -42,7 +40,8 @@ used again by later primitives. Of each pair
 | primitives applied | {applied}, {mean:.2f} a pair |
 | **wrong results, exceptions, failed round trips** | **{faults}** |
 | seed | {seed} |
-| versions | {versions} |
+
+{conditions}
 
 {rows}
 
@@ -72,13 +71,10 @@ def page(tally: Tally, seed: int) -> str:
         *((f"`{name}`", tally.drawn[name], tally.used[name], tally.anew[name] or "–") for name in SAMPLERS),
         (f"`{ENTER_POSTPROC}`", tally.drawn[ENTER_POSTPROC], "–", "–"),
     ]
-    versions = ", ".join(
-        (f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("mslang", "numpy", "llvmlite")))
-    )
     return PAGE.format(
         pairs=tally.pairs,
         seed=seed,
-        versions=versions,
+        conditions=conditions("numpy", "llvmlite"),
         applied=tally.applied.total(),
         faults=len(tally.faults),
         mean=tally.applied.total() / tally.pairs,

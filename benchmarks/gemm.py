@@ -24,7 +24,7 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
 
     import numpy as np
-    from common import WORKLOADS, interleaved, ratio, show, table
+    from common import WORKLOADS, conditions, interleaved, ratio, show, table
 
     import mslang as ms
     from mslang.target.detect import host
@@ -58,6 +58,7 @@ def main() -> None:
             faster = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
             rows.append((n, name, show(time), f"{2 * n**3 / time / 1e9:.0f}", faster))
     print(table(("n", "what", "time", "GFLOP/s", "mslang is faster by"), rows))
+    print(f"\n{conditions('numpy', 'torch', 'llvmlite')}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
 
     import numpy as np
-    from common import ROOT, interleaved, ratio, seconds, show, table
+    from common import ROOT, conditions, interleaved, ratio, seconds, show, table
 
     import mslang as ms
     from mslang.schedule.space import Candidate
@@ -71,6 +71,7 @@ def main() -> None:
                 faster = f"{middle:.2f} [{low:.2f}, {high:.2f}]"
                 rows.append((n, what, show(time), f"{2 * n**3 / time / 1e9:.0f}", faster))
     print(table(("n", "what", "time", "GOP/s", "mslang is faster by"), rows))
+    print(f"\n{conditions('numpy', 'torch', 'llvmlite')}")
 
 
 if __name__ == "__main__":

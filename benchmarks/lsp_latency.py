@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from common import WORKLOADS, percentile, show, table
+from common import WORKLOADS, conditions, percentile, show, table
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
@@ -153,6 +153,7 @@ async def measure(folder: Path) -> None:
             ],
         )
     )
+    print(f"\n{conditions('pygls', 'lark')}")
 
 
 def ir_at(client: Client, uri: str, place: types.Position) -> Awaitable[Any]:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import ROOT, table
+from common import ROOT, conditions, table
 
 from mslang.tune.database import Database
 
@@ -59,6 +59,7 @@ def main() -> None:
         f"time: median {middle * 1e6:.2f} µs, {'all within' if near else 'NOT all within'} what is allowed; "
         f"when tuned {(best.seconds or 0.0) * 1e6:.2f} µs"
     )
+    print(f"\n{conditions('numpy', 'llvmlite', 'xgboost')}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 
-from common import WORKLOADS, percentile, seconds, show, table
+from common import WORKLOADS, conditions, percentile, seconds, show, table
 
 import mslang as ms
 from mslang.backend.llvm.compile import compile
@@ -54,7 +54,9 @@ def main() -> None:
     head = ("sketch", "instructions", "first replay", "draws by substitution", "lower", "compile", "compile p95")
     print(table(head, rows))
 
+    print()
     print(table(("trace of 100 instructions on a gemm", "median"), long_trace()))
+    print(f"\n{conditions('llvmlite')}")
 
 
 def long_trace() -> list[tuple[str, str]]:

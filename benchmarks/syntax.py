@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 
-from common import WORKLOADS, percentile, seconds, show, table
+from common import WORKLOADS, conditions, percentile, seconds, show, table
 
 from mslang.syntax.format import format_text
 from mslang.syntax.lexer import tokenize
@@ -63,6 +63,7 @@ def main() -> None:
             ],
         )
     )
+    print(f"\n{conditions('lark')}")
 
 
 def figures(times: list[float]) -> tuple[str, str]:

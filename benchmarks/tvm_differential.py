@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from multiprocessing import get_context
 
-from common import ROOT, table
+from common import ROOT, conditions, table
 
 sys.path.insert(0, str(ROOT))
 
@@ -100,6 +100,7 @@ def section(tally: Tally, seed: int) -> str:
             f"{counts.total()} steps were taken by one alone; of these {counts.total() - counts['']} are of the"
             " classes below, which are decided.",
             table(("class", "steps", "TVM's program is wrong", "decision"), classes),
+            conditions("apache-tvm", "numpy", "llvmlite"),
         )
     )
 

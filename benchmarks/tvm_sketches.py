@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 import tvm
-from common import WORKLOADS, table
+from common import WORKLOADS, conditions, table
 from tvm.s_tir import meta_schedule
 
 from mslang.diagnostics import MsError
@@ -65,6 +65,7 @@ def main() -> None:
         told = ", ".join(f"{n} {k}" for k, n in counts.items())
         rows.append((machine, counts.total(), counts["same"], told))
     print(table(("machine", "sketches", "the same there and here", "of which"), rows))
+    print(f"\n{conditions('apache-tvm')}")
 
 
 def tries(machine: str, only: str, seed: int) -> Iterator[Tried]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks import common
 from benchmarks.tvm_suite.functions import programs_of
 from benchmarks.tvm_suite.running import FOLDER, Finding, findings
 
@@ -25,11 +26,9 @@ GOOD = ("same form", "same meaning", "refused as expected")
 
 def table(found: Sequence[Finding]) -> str:
     """The figures of each file, in Markdown."""
-    rows = ["| file | pairs | not portable | rejections | not portable |", "|---|---|---|---|---|"]
-    for file in dict.fromkeys(f.file for f in found if f.kind != "other"):
-        cells = [cell for kind in ("pair", "rejection") for cell in _cells(found, file, kind)]
-        rows.append(f"| `{file}` | {' | '.join(cells)} |")
-    return "\n".join(rows)
+    files = dict.fromkeys(f.file for f in found if f.kind != "other")
+    rows = [(f"`{file}`", *_cells(found, file, "pair"), *_cells(found, file, "rejection")) for file in files]
+    return common.table(("file", "pairs", "not portable", "rejections", "not portable"), rows)
 
 
 def _cells(found: Sequence[Finding], file: str, kind: str) -> tuple[str, str]:
@@ -72,6 +71,7 @@ def main() -> int:
         print(summary(found, kind))
     if not options.k:
         print(programs_of(options.checkout / FOLDER).text)
+    print(common.conditions("apache-tvm"))
     return 0 if found else 1
 
 
