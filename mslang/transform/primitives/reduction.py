@@ -25,7 +25,7 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_kinds
-from mslang.transform.rewriting.initial import buffers_of, init_nest
+from mslang.transform.rewriting.initial import init_nest, touched_by, with_sources
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import require_filled
 
@@ -189,19 +189,20 @@ def _update(old: Block, taken: set[str]) -> Block:
     touched, _ = infer_regions(replace(old, init=None))
     loaded, read = {r.buffer for r in touched}, {r.buffer for r in old.reads}
     own = tuple(r for r in old.writes if r.buffer in loaded and r.buffer not in read)
-    started = buffers_of(old.init or ())
+    started = touched_by(old, old.init or ()) & {b.name for b in old.allocs}
     return replace(
         old,
         name=fresh(f"{old.name}_update", taken),
         init=None,
         reads=(*own, *old.reads),
         allocs=tuple(b for b in old.allocs if b.name not in started),
+        views=tuple(v for v in old.views if not started & with_sources(old, frozenset({v.buffer.name}))),
     )
 
 
 def _require_own_buffers_apart(old: Block) -> None:
     """What the block allocates goes with its init or stays with its body."""
-    both = {b.name for b in old.allocs} & buffers_of(old.init or ()) & buffers_of(old.body)
+    both = {b.name for b in old.allocs} & touched_by(old, old.init or ()) & touched_by(old, old.body)
     if both:
         raise refuse(
             "MS314",

@@ -58,7 +58,7 @@ def init_nest(
     name = fresh(f"{old.name}_init", taken)
     taken.add(name)
     body = old.init or ()
-    used = buffers_of(body)
+    used = touched_by(old, body)
     reduced = zeros.keys()
     views = tuple(v for v in old.views if v.buffer.name in used)
     for v in views:
@@ -98,3 +98,17 @@ def buffers_of(body: tuple[Stmt, ...]) -> frozenset[str]:
     """The buffers that statements name."""
     stored = {s.buffer for s in walk(body) if isinstance(s, Store)}
     return frozenset(stored | {x.buffer for s in walk(body) for e in stmt_exprs(s) for x in loads_of(e)})
+
+
+def touched_by(block: Block, body: tuple[Stmt, ...]) -> frozenset[str]:
+    """The buffers that statements of a block name, and those that its views among them look at."""
+    return with_sources(block, buffers_of(body))
+
+
+def with_sources(block: Block, buffers: frozenset[str]) -> frozenset[str]:
+    """Some buffers, and those that the views of a block among them look at."""
+    found = set(buffers)
+    for v in reversed(block.views):
+        if v.buffer.name in found:
+            found.add(v.source.buffer)
+    return frozenset(found)

@@ -1,10 +1,12 @@
 """decompose_reduction: what it makes, and what it refuses."""
 
+import pytest
 from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, PerfectTile, Symbol
 from mslang.ir.program import Block
+from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.annotate import annotate
@@ -13,6 +15,7 @@ from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.primitives.partition import loop_partition
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
+from tests.property.block_programs import same_meaning
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, outline, refused, sizes, text
 
@@ -191,3 +194,51 @@ def test_a_free_tile_of_the_reduction():
     p = split(matmul(8, 4, 8), loop("k"), sizes(None, width)).program
     out = decompose_reduction(p, block("mm"), loop("k_0")).program
     assert block_of(out, "mm_init").predicate == Const(True, "bool")
+
+
+VIEWED = """program p(A: f32[8, 4], out O: f32[8]) {{
+    for i in 8, k in 4 {{
+        block r[x: 8 = i | y: 4 = k] {{
+            alloc X: f32[4]
+            alloc Y: f32[4]
+            view V: f32[2] = X[1..3]
+            view W: f32[1] = V[1..2]
+            reads A[x, y]
+            writes O[x]
+            init {{ {init} }}
+            {body}
+        }}
+    }}
+}}"""
+PLAIN, ADDED = "O[x] = 0.0", "O[x] = O[x] + A[x, y]"
+
+
+@pytest.mark.parametrize(
+    ("init", "body", "first", "rest"),
+    [
+        ("W[0] = 0.0 O[x] = W[0]", ADDED, ["X", "V", "W"], ["Y"]),
+        ("X[2] = 0.0 O[x] = X[2]", ADDED, ["X"], ["Y"]),
+        (PLAIN, "W[0] = A[x, y] O[x] = O[x] + W[0]", [], ["X", "Y", "V", "W"]),
+        ("W[0] = 0.0 O[x] = W[0]", "Y[0] = A[x, y] O[x] = O[x] + Y[0]", ["X", "V", "W"], ["Y"]),
+    ],
+)
+def test_what_the_block_allocates_goes_where_it_is_used(init, body, first, rest):
+    p = parse_program(VIEWED.format(init=init, body=body))
+    q = decompose_reduction(p, block("r"), loop("i")).program
+    assert verify(q) == ()
+    same_meaning(p, q, {}, 1)
+    for name, wanted in (("r_init", first), ("r_update", rest)):
+        found = block_of(q, name)
+        assert [*(b.name for b in found.allocs), *(v.buffer.name for v in found.views)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("init", "body"),
+    [
+        ("X[2] = 0.0 O[x] = X[2]", "W[0] = A[x, y] O[x] = O[x] + W[0]"),
+        ("W[0] = 0.0 O[x] = W[0]", "V[0] = A[x, y] O[x] = O[x] + V[0]"),
+    ],
+)
+def test_refuses_what_init_and_body_use_by_views(init, body):
+    with refused("MS314", "`X`, which block `r` allocates"):
+        decompose_reduction(parse_program(VIEWED.format(init=init, body=body)), block("r"), loop("i"))
