@@ -316,8 +316,8 @@ def require_joined(program: Program, primitive: str) -> None:
             )
 
 
-_APART = ("parallel", "vectorized", "vthread")
-"""Kinds of loops whose iterations run at once on one processor; those of a GPU have rules of their own."""
+_APART = ("parallel", "vectorized", "vthread", "threadIdx", "blockIdx")
+"""Kinds of loops whose iterations run at once."""
 
 
 def require_shared_apart(before: Program, after: Program, primitive: str) -> None:

@@ -562,11 +562,21 @@ def test_not_past_what_reads_it_or_before_what_it_reads():
 
 
 def test_not_again_in_iterations_that_run_at_once():
-    with refused("MS310", "different iterations of loop `i` may touch the same elements of `U`"):
-        reverse_compute_at(parallel(two_sums(), loop("i")).program, block("second"), loop("i"))
-    p = bind(two_sums(), loop("i"), "blockIdx.x").program
-    with refused("MS349", "the same elements in several iterations of the blockIdx.x loop `i`"):
-        reverse_compute_at(p, block("second"), loop("i"))
+    for p in (parallel(two_sums(), loop("i")).program, bind(two_sums(), loop("i"), "blockIdx.x").program):
+        with refused("MS310", "different iterations of loop `i` may touch the same elements of `U`"):
+            reverse_compute_at(p, block("second"), loop("i"))
+
+
+def test_threads_do_not_share_what_each_wrote_for_itself():
+    b = ProgramBuilder("drawn")
+    a, t, u, o = b.input("A", (2,)), b.alloc("T", (2,)), b.alloc("U", (2,)), b.output("B", (2,))
+    for name, x, y in (("first", a, t), ("second", t, u), ("third", u, o)):
+        with b.block(name, spatial("i", 2)) as (i,):
+            y[i] = x[i] + 1.0
+    p = reverse_compute_at(b.finish(), block("first"), loop("i_1")).program
+    p = bind(p, loop("i_1"), "threadIdx.x").program
+    with refused("MS310", "the threadIdx.x loop `i_1` would no longer be independent"):
+        compute_at(p, block("second"), loop("i_2"))
 
 
 def test_each_parallel_iteration_may_do_it_for_itself():
