@@ -121,6 +121,9 @@ def _docstring(source: Callable[[], object]) -> str:
 def build(program: Program, target: Target | None = None, *, checked: bool = False) -> LoadedKernel:
     """Compile a program (scheduled or not) and load it: a callable over NumPy arrays and whatever speaks DLPack.
 
+    It takes and gives the arrays of the unscheduled program. Parameters to which the schedule gave another layout are
+    packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once.
+
     Args:
         program: what to compile.
         target: the machine (default: this one).
