@@ -1,5 +1,7 @@
 """Calls of instructions in TVMScript: what they mean, and that they are calls again when they are printed."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -40,10 +42,12 @@ FRAGMENTS = (
                 vk, vj = T.axis.remap("SS", [k, j])
                 T.reads(B[READ])
                 T.writes(b[vk * 16:vk * 16 + 16, 0:16])
-                B0 = T.match_buffer(B[READ], (16, 16), "float16", strides=[32, 1], offset_factor=1)
+                s0 = T.int32()
+                s1 = T.int32()
+                B0 = T.match_buffer(B[READ], (16, 16), "float16", strides=[s0, s1], offset_factor=16)
                 T.evaluate(T.tvm_load_matrix_sync(b.data, 16, 16, 16, vk, T.tvm_access_ptr(
-                    T.type_annotation("float16"), B0.data, B0.elem_offset, B0.strides[0], 1, dtype="handle"),
-                    32, LAYOUT, dtype="handle"))
+                    T.type_annotation("float16"), B0.data, B0.elem_offset, B0.strides[0] * 16, 1, dtype="handle"),
+                    s0, LAYOUT, dtype="handle"))
             with T.sblock("multiply"):
                 vk = T.axis.reduce(2, k)
                 T.reads(c[0:16, 0:16], a[0:16, vk * 16:vk * 16 + 16], b[vk * 16:vk * 16 + 16, 0:16])
@@ -152,6 +156,13 @@ def test_a_fragment_is_filled_with_what_is_computed():
         ('scope="wmma.matrix_a"', 'scope="shared"', "what this product means is not known"),
         ("c.data, 0, a.data", "a.data, 0, a.data", "what this product means is not known"),
         ("c.data, 16, 16, 16, 0, T.f", "c.data, 16, 16, i, 0, T.f", "the sizes of a fragment are numbers"),
+        ("a.data, vk, b.data", "a.data, 0, b.data", "`0` is not the tile of `a` that the block declares"),
+        ("b.data, vk, c.data", "b.data, vk + 1, c.data", "`vk + 1` is not the tile of `b` that the block declares"),
+        ("B0.data, B0.elem_offset,", "B0.data, B0.elem_offset + 1,", "the pointer is not at the tile of `B0`"),
+        ("s0, LAYOUT".replace("LAYOUT", '"row_major"'), '64, "row_major"', "the pointer is not at the tile of `B0`"),
+        ('32, "row_major"', '32, "col_major"', "only the second factor of a product is loaded by columns here"),
+        ('16, 512, 2, dtype="handle"),\n                32, "row_major"',
+         '16, 512, 2, dtype="handle"),\n                32, "col_major"', "a fragment is not stored by columns here"),
         ('"row_major"', '"diagonal"', "there is no layout 'diagonal' here"),
     ],
 )  # fmt: skip
@@ -161,6 +172,54 @@ def test_what_is_not_known(old, new, says):
         tvmscript.parse(PLAIN.replace(old, new, 1))
     assert error.value.diagnostic.code == "MS731"
     assert says in error.value.diagnostic.message
+
+
+def test_a_fragment_is_loaded_in_one_order():
+    load = PLAIN[
+        PLAIN.index('            with T.sblock("load_b")') : PLAIN.index('            with T.sblock("multiply")')
+    ]
+    again = load.replace("load_b", "again").replace("row_major", "col_major")
+    multiply = PLAIN[
+        PLAIN.index('            with T.sblock("multiply")') : PLAIN.index('        with T.sblock("store")')
+    ]
+    for text in (PLAIN.replace(load, load + again), PLAIN.replace(load, "").replace(multiply, multiply + again)):
+        with pytest.raises(MsError, match="by rows here and by columns there"):
+            tvmscript.parse(text)
+
+
+def test_the_places_of_operands():
+    """A pointer says where by the offset of a view, by a shift, or by an element."""
+    call = 'T.tvm_access_ptr(T.type_annotation("float16"), A.data, vi * 512 + vk * 16, 512, 1, dtype="handle")'
+    text = re.sub(
+        r"T\.tvm_access_ptr\(\s+T\.type_annotation\(\"float16\"\), A",
+        'T.tvm_access_ptr(T.type_annotation("float16"), A',
+        PLAIN,
+    )
+    assert call in text
+    for pointer in ('A.access_ptr("r", offset=vi * 512 + vk * 16)', "T.address_of(A[vi * 16, vk * 16])"):
+        assert brought(text.replace(call, pointer)) == brought(PLAIN)
+    for pointer in ('A.access_ptr("r")', "T.address_of(A[vi, vk])", "A.data"):
+        with pytest.raises(MsError, match="the pointer is not at the tile of `A`"):
+            tvmscript.parse(text.replace(call, pointer))
+
+
+def test_a_part_of_a_buffer_is_no_operand_of_a_given_intrinsic():
+    dot = tvmscript.intrin("dot", DESC, IMPL)
+    text = (
+        HEAD
+        + """def f(A: T.Buffer((8,)), B: T.Buffer((4,)), C: T.Buffer(())):
+    with T.sblock("b"):
+        T.reads(A[4:8], B[0:4], C[()])
+        T.writes(C[()])
+        T.evaluate(T.call_extern("dot4", C.data, C.elem_offset // 4, A.data, B.data, dtype="int32"))
+    with T.sblock("c"):
+        C[()] = 1.0
+"""
+    )
+    with pytest.raises(MsError, match=r"C\.data"):
+        tvmscript.parse(text, intrinsics=[dot])
+    whole = text.replace("(8,)", "(4,)").replace("4:8", "0:4")
+    assert instructions(brought(whole, [dot])) == {"b": "dot"}
 
 
 def test_an_instruction_is_all_of_its_block():
