@@ -941,7 +941,8 @@ class Methods:
             block relu[i: 64, j: 64] { B[i, j] = max(A[i, j] + bias[j], 0.0) }
 
         Rejects:
-            - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+            - a block with an init, or that is not complete, or that does anything but one store (`let`s apart), or that
+              computes with views or buffers of its own
             - a store whose indices are not an invertible affine map of the axes
             - a block that writes an output of its scope
             - a result that is read through a view, by a block that hides it, or outside of blocks; but predicates may read
@@ -970,7 +971,8 @@ class Methods:
             }
 
         Rejects:
-            - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+            - a block with an init, or that is not complete, or that does anything but one store (`let`s apart), or that
+              computes with views or buffers of its own
             - a last producer that is not complete, or does anything but one store, in loops and blocks of its own or not
               (it may have an init where it reduces over nothing); that writes an output of its scope, has another consumer,
               or a predicate that leaves out what the block needs

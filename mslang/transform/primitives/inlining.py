@@ -67,7 +67,8 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
         block relu[i: 64, j: 64] { B[i, j] = max(A[i, j] + bias[j], 0.0) }
 
     Rejects:
-        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart), or that
+          computes with views or buffers of its own
         - a store whose indices are not an invertible affine map of the axes
         - a block that writes an output of its scope
         - a result that is read through a view, by a block that hides it, or outside of blocks; but predicates may read
@@ -171,6 +172,15 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
             primitive,
             f"block `{block.name}` does more than one store",
             why="only a block whose body is one store, under `let`s or not, is a formula",
+        )
+    own = {*(b.name for b in block.allocs), *(v.buffer.name for v in block.views)}
+    used = own & {formula.buffer, *(x.buffer for e in (formula.value, *formula.indices) for x in loads_of(e))}
+    if used and not begins:
+        raise refuse(
+            "MS352",
+            primitive,
+            f"block `{block.name}` computes with `{min(used)}`, which is its own",
+            why="views and buffers of a block go with it",
         )
     return formula
 

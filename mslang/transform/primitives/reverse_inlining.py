@@ -72,7 +72,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         }
 
     Rejects:
-        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart)
+        - a block with an init, or that is not complete, or that does anything but one store (`let`s apart), or that
+          computes with views or buffers of its own
         - a last producer that is not complete, or does anything but one store, in loops and blocks of its own or not
           (it may have an init where it reduces over nothing); that writes an output of its scope, has another consumer,
           or a predicate that leaves out what the block needs

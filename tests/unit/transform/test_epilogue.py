@@ -5,7 +5,8 @@ import pytest
 from mslang.ir.program import Program, Store
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.outcome import BufferRef, Gone
+from mslang.transform.outcome import BlockRef, BufferRef, Gone
+from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.epilogue import fuse_reduction_epilogue
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.rfactor import rfactor
@@ -152,3 +153,34 @@ def test_the_order_of_blocks():
         block e[i: 6] { D[i] = T[i] + b[i] } }""")
     with refused("MS344", "block `w` writes `b`"):
         fuse_reduction_epilogue(p, block("s"), block("e"))
+
+
+BESIDE = """program p(A: i32[8, 4], B: i32[20], inout O: i32[40], inout P: i32[8]) {{
+    alloc T: i32[8]
+    block t[i: 8 | k: 4] {{ T[i] += A[i, k] }}
+    block u[i: 8] {{ {after} }}
+    {more}
+}}"""
+OTHER = "block v[i: 8] { where T[i] < 4 P[i] = 1 }"
+
+
+@pytest.mark.parametrize(
+    ("after", "more", "code", "words"),
+    [
+        ("writes O[0..40] O[i64(T[i])] = T[i]", "", "MS371", "reads `T` 2 times"),
+        ("reads T[i], B[0..20] O[i] = T[i] + B[i64(T[i])]", "", "MS371", "reads `T` 2 times"),
+        ("O[i] = T[i] + B[i]", OTHER, "MS352", "`T` is read outside of blocks"),
+        ("view W: i32[1] = B[i .. i + 1] reads T[i], B[i] writes O[i] O[i] = T[i] + W[0]", "", "MS352", "its own"),
+    ],
+)
+def test_the_result_must_not_be_named_elsewhere(after, more, code, words):
+    p = parse_program(BESIDE.format(after=after, more=more))
+    with refused(code, words):
+        fuse_reduction_epilogue(p, BlockRef("t"), BlockRef("u"))
+
+
+def test_a_result_that_is_read_unseen():
+    p = parse_program(BESIDE.format(after="O[i] = T[i] + B[i]", more="block v[i: 8] { P[i] = T[i] }"))
+    p = unsafe_hide_buffer_access(p, BlockRef("v"), "read", [BufferRef("T")]).program
+    with refused("MS352", "block `v` hides that it touches `T`"):
+        fuse_reduction_epilogue(p, BlockRef("t"), BlockRef("u"))

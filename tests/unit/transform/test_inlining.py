@@ -673,3 +673,41 @@ def test_blocks_without_loops_inside_another():
     assert names(accepted(p, compute_inline(p, block("t")))) == ["o", "s", "u"]
     assert names(accepted(p, compute_inline(p, block("s")))) == ["o", "t", "u"]
     assert names(accepted(p, reverse_compute_inline(p, block("u")))) == ["o", "s", "t"]
+
+
+VIEWS = """program p(A: f32[8], B: f32[8], out O: f32[8]) {{
+    alloc T: f32[8]
+    for i in 8 {{
+        block t[x: 8 = i] {{
+            view V: f32[1] = A[x .. x + 1]
+            reads A[x]
+            writes T[x]
+            T[x] = {made}
+        }}
+    }}
+    for i in 8 {{
+        block u[x: 8 = i] {{
+            {views}
+            reads T[x], B[x]
+            writes O[x]
+            {used}
+        }}
+    }}
+}}"""
+
+
+def test_a_block_that_computes_with_a_view_does_not_go():
+    p = parse_program(VIEWS.format(made="V[0]", views="", used="O[x] = T[x] + B[x]"))
+    with refused("MS352", "`t` computes with `V`, which is its own"):
+        compute_inline(p, block("t"))
+    assert names(accepted(p, reverse_compute_inline(p, block("u")))) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("view", "used"), [("B[x .. x + 1]", "O[x] = T[x] + W[0]"), ("O[x .. x + 1]", "W[0] = T[x] + B[x]")]
+)
+def test_a_consumer_that_computes_with_a_view_does_not_go(view, used):
+    p = parse_program(VIEWS.format(made="A[x]", views=f"view W: f32[1] = {view}", used=used))
+    with refused("MS352", "`u` computes with `W`, which is its own"):
+        reverse_compute_inline(p, block("u"))
+    assert names(accepted(p, compute_inline(p, block("t")))) == ["u"]
