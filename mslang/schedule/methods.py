@@ -1403,11 +1403,10 @@ class Methods:
         """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
 
         The loop is the outermost one whose iterations overlap in what they need of the buffer: along one dimension
-        iteration `i` needs `i * s .. i * s + n`, with `n > s`; or `i * s // d .. i * s // d + n`, of which it gets on by `s
-        / d` or a little more. The dimension becomes `n` elements used in turn: each index
-        `x` becomes `x % n`. The block runs only for elements that are new in the iteration, all of them in the first; so it
-        does along every other dimension in which iterations of another loop overlap. The axes concerned become opaque:
-        their order means something now.
+        iteration `i` needs `i * s .. i * s + n`, with `n > s`, or begins at `i * s // d`, so that it gets on by less than
+        `n`. The dimension becomes `n` elements used in turn: each index `x` becomes `x % n`. The block runs only for
+        elements that are new in the iteration, all of them in the first; so it does along every other dimension in which
+        iterations of another loop overlap. The axes concerned become opaque: their order means something now.
 
         Before:
             alloc T: f32[18]
