@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tvm_suite.macros import expanded
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
 from mslang.interop.tvmscript.names import their_type
@@ -58,9 +59,15 @@ class Script:
     """A function (or a module of one) in TVMScript, with the names that its text may use."""
 
     def __init__(
-        self, text: str, around: Mapping[str, object] | None = None, *, known: Callable[[], Sequence[Intrin]] = tuple
+        self,
+        text: str,
+        around: Mapping[str, object] | None = None,
+        *,
+        known: Callable[[], Sequence[Intrin]] = tuple,
+        names: Mapping[str, object] | None = None,
     ) -> None:
-        self.text = _with_values(text, around or {})
+        made = expanded(ast.parse(text), {**(names or {}), **(around or {})})
+        self.text = _with_values(ast.unparse(made), around or {})
         self.known = known
         """The instructions whose calls may stand in it."""
         self.chosen = ""
@@ -203,7 +210,7 @@ def tests_of(
     """The test functions of a file, ready to run with stand-ins for what it imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names: dict[str, Any] = {n: stand_in(n) for n in imported(tree)}
-    names |= {"Script": partial(Script, known=known), "__name__": path.stem}
+    names |= {"Script": partial(Script, known=known, names=names), "__name__": path.stem}
     changed = ast.fix_missing_locations(_Scripts(tree).visit(tree))
     for statement in changed.body:
         try:

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.tvm_suite.comparing import Verdicts
 from benchmarks.tvm_suite.intrinsics import Intrinsics
+from benchmarks.tvm_suite.macros import called
 from benchmarks.tvm_suite.nodes import Node, Outside, Part, function
 from benchmarks.tvm_suite.nodes import Parameter as Given
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
@@ -77,6 +78,8 @@ class StandIns:
             FloatImm=_number,
             TensorIntrin=self.intrinsics,
             decl_buffer=Outside,
+            Cast=partial(called, "Cast"),
+            const=lambda value, dtype: _number(dtype, value),
             PrimFunc=function,
             is_buffer_var=_is_buffer,
         )
