@@ -10,11 +10,12 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, free_vars, path_to_loop, walk, walk_expr, walk_paths
+from mslang.ir.visit import Path, all_buffers, free_vars, path_to_loop, walk, walk_expr, walk_paths
 from mslang.transform.analysis.carried import (
     leaf_paths,
     reaches,
     shared_storages,
+    storages_of,
     touching_paths,
     why_not_data_parallel,
     why_not_independent,
@@ -267,7 +268,13 @@ def _why_not_joined(program: Program, path: Path) -> str | None:
         others = [q for q in touching_paths(program, inside, storage) if q is not parts[0]]
         if others:
             return f"block `{block_at(others[0]).name}` touches `{storage}`, into which block `{block.name}` reduces"
-    return why_not_independent(program, path, storages_written(program, block)) if len(inside) > 1 else None
+    if len(inside) == 1:
+        return None
+    scopes = {name: all_buffers(program)[name].scope for name in storages_of(program, inside)}
+    shared = next((name for name, scope in scopes.items() if scope.startswith(("shared", "warp"))), None)
+    if shared is not None:
+        return f"`{shared}` lies in `{scopes[shared]}`, which threads that share out a reduction do not fill together"
+    return why_not_independent(program, path, storages_written(program, block))
 
 
 def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
