@@ -20,10 +20,13 @@ from mslang.transform.primitives.loops import reorder, split
 from tests.property.steps import Family, Maker, Step, Steps, apply
 
 
-def _cache_inplace(steps: Steps, p: Program) -> Step:
+def _cache_inplace(steps: Steps, p: Program) -> Step | None:
+    """Of a block that updates a buffer; seldom of another."""
     found = [
         (b.name, r.buffer) for b in blocks_of(p.body) for r in b.reads if any(w.buffer == r.buffer for w in b.writes)
     ]
+    if not found and steps.rng.random() < 0.9:
+        return None
     block, buffer = steps.rng.choice(found) if found else (steps.block(p).name, steps.rng.choice(list(all_buffers(p))))
     return "cache_inplace", (BlockRef(block), BufferRef(buffer), steps.rng.choice(["global", "local"])), {}
 
