@@ -25,7 +25,7 @@ def {}(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
             x = T.axis.spatial(16, i)
             B[x] = A[x]
 """
-WRONG_INTRIN = "intrin i { desc(a: f32[4]) { a[0] = nothing } }"
+WRONG_INTRIN = "intrin i(inout a: f32[4]) on cpu { desc { block b[n: 4] { a[n] = nothing[n] } } impl {} }"
 
 
 def stale(s: Schedule) -> object:
@@ -83,10 +83,10 @@ def i(s: Schedule) -> object:
         (lambda s: s.annotate(i(s), "k", object()), "MS203"),
         (lambda s: s.transform_layout(s.get("mm"), s.get("D"), 3), "MS203"),
         (lambda s: s.transform_layout(s.get("mm"), s.get("D"), s.index_map(lambda a: [a])), "MS3"),
-        (lambda s: s.tensorize(i(s), "std.cpu.nothing"), "MS"),
-        (lambda s: s.tensorize(i(s), WRONG_INTRIN), "MS"),
-        (lambda s: s.tensorize(i(s), "junk"), "MS"),
-        (lambda s: s.tensorize_mapping(s.get("mm"), "std.cpu.dot.u8s8_vnni"), "MS"),
+        (lambda s: s.tensorize(i(s), "std.cpu.nothing"), "MS101"),
+        (lambda s: s.tensorize(i(s), WRONG_INTRIN), "MS101"),
+        (lambda s: s.tensorize(i(s), "junk"), "MS009"),
+        (lambda s: s.tensorize_mapping(s.get("mm"), "std.cpu.dot.u8s8_vnni"), "MS382"),
         (lambda s: s.get("nothing"), "MS201"),
         (lambda s: s.get(["mm"]), "MS201"),
         (lambda s: s.axis("mm", "q"), "MS302"),
