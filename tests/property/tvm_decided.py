@@ -196,6 +196,12 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "inlined where not all runs": Decision(
             "TVM", ("reverse_compute_inline",), r"MS348", "what the consumer would write is not all computed there"
         ),
+        "producers that do more": Decision(
+            "TVM",
+            ("reverse_compute_inline",),
+            r"MS351",
+            "TVM goes into blocks that hold several others; here a producer is taken apart only where it holds one store",
+        ),
         "rolling under loops that run at once": Decision(
             "TVM",
             ("rolling_buffer",),
