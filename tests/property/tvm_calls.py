@@ -52,6 +52,12 @@ class Theirs:
         return way, self.index(block, buffer, way)
 
 
+def _extreme(kind: str, a: Any, b: Any) -> Any:
+    from tvm import tirx
+
+    return getattr(tirx, kind)(a, b)
+
+
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "+": lambda a, b: a + b,
@@ -59,6 +65,8 @@ _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
         "*": lambda a, b: a * b,
         "//": lambda a, b: a // b,
         "%": lambda a, b: a % b,
+        "min": lambda a, b: _extreme("Min", a, b),
+        "max": lambda a, b: _extreme("Max", a, b),
         TO: lambda a, b: (a, b),
     }
 )
