@@ -16,12 +16,14 @@ from mslang.ir.arith import substitute_symbols
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Block, For, If, Param, Program, Stmt
-from mslang.ir.visit import map_program_exprs, walk
+from mslang.ir.visit import blocks_of, map_program_exprs, walk
 from mslang.lower.lower import lower
 from mslang.runtime.arrays import sparse_integers
 from mslang.runtime.kernel import load
 from mslang.runtime.linker import Linker
 from mslang.target.detect import host
+from mslang.transform.outcome import BlockRef, BufferRef, Handle
+from mslang.transform.rename import rename
 from mslang.tune.verification import make_arguments
 
 Arrays = dict[str, np.ndarray]
@@ -55,7 +57,7 @@ class Verdicts:
         """
         ours = msgspec.structs.replace(ours, params=tuple(Param(q.buffer, q.direction) for q in ours.params))
         try:
-            if alpha_equal(theirs, ours):
+            if alpha_equal(theirs, ours) or alpha_equal(_unnamed(theirs), _unnamed(ours)):
                 self.same_form += 1
                 return
         except MsError:
@@ -71,6 +73,10 @@ class Verdicts:
 def why_different(theirs: Program, ours: Program) -> str | None:
     """None if two programs compute the same of the same arguments, by position."""
     theirs, ours = _one_by_one(_sized(theirs)), _one_by_one(_sized(ours))
+    if not theirs.params and not ours.params:
+        theirs, ours = _shown(theirs, ours), _shown(ours, theirs)
+        if not ours.params:
+            return "nothing shows what they compute"
     shapes = [[(p.given.dtype, p.given.shape) for p in program.params] for program in (theirs, ours)]
     if shapes[0] != shapes[1]:
         return "the parameters differ"
@@ -82,6 +88,25 @@ def why_different(theirs: Program, ours: Program) -> str | None:
         if not np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-3, equal_nan=True):
             return f"`{q.buffer.name}` differs"
     return None
+
+
+def _unnamed(program: Program) -> Program:
+    """The program with names for its blocks and buffers that say in which order they are met."""
+    met: dict[Handle, None] = {}
+    for b in blocks_of(program.body):
+        met |= {BlockRef(b.name): None}
+        met |= {BufferRef(r.buffer): None for r in (*(v.source for v in b.views), *b.reads, *b.writes)}
+        met |= {BufferRef(x.name): None for x in (*(v.buffer for v in b.views), *b.allocs)}
+    done = rename(program, {h: f"{type(h).__name__}_{k}" for k, h in enumerate(met)}).program
+    return msgspec.structs.replace(done, allocs=tuple(sorted(done.allocs, key=lambda x: x.name)))
+
+
+def _shown(program: Program, other: Program) -> Program:
+    """A program without parameters with those of its buffers as such that the other has, too."""
+    there = {(b.name, b.dtype, b.shape) for b in other.allocs}
+    shown = sorted((b for b in program.allocs if (b.name, b.dtype, b.shape) in there), key=lambda b: b.name)
+    params = tuple(Param(msgspec.structs.replace(b, scope="global"), "inout") for b in shown)
+    return msgspec.structs.replace(program, params=params, allocs=tuple(b for b in program.allocs if b not in shown))
 
 
 def _one_by_one(program: Program) -> Program:

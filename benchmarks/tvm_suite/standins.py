@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +109,9 @@ class StandIns:
             "IntImm": _number,
             "Schedule": schedule,
         }
-        if name in MAKERS and name not in there and find_spec("tvm") is not None:
-            return import_module(f"tvm.{name}")
+        if name in MAKERS:
+            with contextlib.suppress(ModuleNotFoundError):
+                return import_module(f"tvm.{name}")
         if name.endswith("_INTRIN"):
             return self.intrinsics.constant(name)
         return there.get(name, Names() if name in ("T", "I", "R") else _missing(name))
@@ -129,7 +129,7 @@ class StandIns:
         theirs = sides[1] if isinstance(left, Result | Part) else sides[0]
         self.verdicts.compare(theirs, ours)
 
-    @contextmanager
+    @contextlib.contextmanager
     def raises(self, *errors: Any, **options: object) -> Iterator[Whatever]:
         """Something must be refused."""
         try:

@@ -8,7 +8,7 @@ from benchmarks.tvm_suite.running import FOLDER, PREFIX, findings
 TEXT = """
 import pytest
 import tvm
-from tvm import te
+from tvm import relax
 from tvm.s_tir.schedule.testing import verify_trace_roundtrip
 from tvm.script import tirx as T
 
@@ -63,8 +63,7 @@ def test_does_not_refuse():
 
 
 def test_made_by_tvm():
-    x = te.placeholder((8,), name="x")
-    s = tvm.s_tir.Schedule(te.create_prim_func([x]))
+    s = tvm.s_tir.Schedule(relax.BlockBuilder().get())
     tvm.ir.assert_structural_equal(s.mod["main"], tiled)
 """
 
