@@ -200,7 +200,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "TVM",
             ("reverse_compute_inline",),
             r"MS351",
-            "TVM goes into blocks that hold several others; here a producer is taken apart only where it holds one store",
+            "TVM goes into blocks that hold several others; here only into those that hold one store",
         ),
         "rolling under loops that run at once": Decision(
             "TVM",
