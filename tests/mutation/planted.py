@@ -169,8 +169,8 @@ FAULTS = (
         "mslang/transform/rewriting/cloning.py",
         'return arith.proved(Binary("<=", ONE, binding), ranges)',
         'return arith.proved(Binary("<=", ONE, binding), ranges) or bool(ranges)',
-        pair=138,
         only=("loop_partition", "split"),
+        pair=107,
     ),
     Planted(
         "a legality check that says yes: any nests may be merged",
