@@ -9,8 +9,23 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.dtype import INDEX
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Symbol, Unary, Var, children, dtype_of
+from mslang.ir.expr import (
+    FUNCTIONS,
+    ONE,
+    ZERO,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Select,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
+)
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import (
     Path,
@@ -34,10 +49,10 @@ from mslang.transform.rewriting.staging import with_alloc
 def cache_index(program: Program, block: BlockRef, scope: str = "global", *, threshold: int = 0) -> Outcome:
     """Compute what a block's loads are indexed by beforehand, into buffers of indices.
 
-    Each formula of the axes that stands as an index of a load, and occurs at least `threshold` times among them, gets
-    a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0` before the loops of
-    the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned.
-    Loads of what the block writes stay as they are, and so does what it declares to read.
+    Each whole-number formula of the axes that stands as an index of a load, and occurs at least `threshold` times
+    among them, gets a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0`
+    before the loops of the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks
+    are returned. Loads of what the block writes stay as they are, and so does what it declares to read.
 
     Before:
         block up[i: 64] { B[i] = A[(i * 3 + 1) // 4] }
@@ -102,7 +117,7 @@ def _worthwhile(block: Block, threshold: int) -> tuple[Expr, ...]:
     found: Counter[Expr] = Counter(e for x in _indices(block) for e in _largest(x, axes))
     chosen: dict[Expr, None] = {}
     while found:
-        e = next(iter(found))
+        e = max(found, key=_size)  # What holds a part is looked at before it, so that all places of the part count.
         n = found.pop(e)
         if n >= threshold:
             chosen[e] = None
@@ -110,7 +125,11 @@ def _worthwhile(block: Block, threshold: int) -> tuple[Expr, ...]:
         for part in children(e):
             for inner in _largest(part, axes):
                 found[inner] += n
-    return tuple(sorted(chosen, key=lambda e: -sum(1 for _ in walk_expr(e))))
+    return tuple(sorted(chosen, key=lambda e: -_size(e)))
+
+
+def _size(e: Expr) -> int:
+    return sum(1 for _ in walk_expr(e))
 
 
 def _indices(block: Block) -> Iterator[Expr]:
@@ -141,7 +160,7 @@ def _is_formula(e: Expr, axes: Mapping[str, Range]) -> bool:
         bool(children(e))
         and bool(used)
         and used <= axes.keys()
-        and dtype_of(e) == INDEX
+        and dtype_of(e).startswith(("i", "u"))
         and all(_is_safe(x, axes) for x in walk_expr(e))
     )
 
@@ -151,10 +170,14 @@ def _is_safe(e: Expr, axes: Mapping[str, Range]) -> bool:
     match e:
         case Binary("//" | "%", _, by):
             return arith.proved(Binary("!=", by, ZERO), axes) or arith.proved(Binary("<", ZERO, by), axes)
-        case Var() | Const() | Symbol() | Unary() | Select():
+        case Var() | Const() | Symbol() | Unary() | Select() | Cast():
             return True
+        case Call(name=name):
+            return name in FUNCTIONS
+        case Binary(op="/"):
+            return dtype_of(e).startswith(("f", "bf"))
         case Binary(op=op):
-            return op not in ("<<", ">>", "/")
+            return op not in ("<<", ">>")
     return False
 
 
@@ -179,7 +202,8 @@ def _staged(program: Program, name: str, formula: Expr, scope: str) -> tuple[Pro
     taken |= {names.block, names.buffer}
     extents = {a.name: a.extent for a in block.axes}
     used = tuple(dict.fromkeys(x.name for x in walk_expr(formula) if isinstance(x, Var)))
-    buffer = Buffer(names.buffer, INDEX, tuple(extents[n] for n in used), scope)
+    dtype = dtype_of(formula)
+    buffer = Buffer(names.buffer, dtype, tuple(extents[n] for n in used), scope)
     index = tuple(Var(n) for n in used)
     points = tuple(Range(i, ONE) for i in index)
     anchor: Path = path[: len(scope_path(path)) + 1]
@@ -193,7 +217,7 @@ def _staged(program: Program, name: str, formula: Expr, scope: str) -> tuple[Pro
     )
     spans = dict(zip(used, box, strict=True))
     stmt = nest(fill, spans, (), ranges_above(anchor), taken).stmt
-    changed = _indexed(block, formula, Load(buffer.name, index, INDEX))
+    changed = _indexed(block, formula, Load(buffer.name, index, dtype))
     changed = replace(changed, reads=(*changed.reads, Region(buffer.name, points)))
     done = put(program, path, changed)
     above = (path_to_block(done, name) or ())[: len(anchor)]

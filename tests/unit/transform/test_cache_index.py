@@ -41,6 +41,17 @@ def test_a_division_that_may_fail_stays_where_it_is_guarded():
         cache_index(p, block("b"))
 
 
+def test_conversions_and_functions_are_computed_beforehand_in_their_own_type():
+    place = "i64(min(i32(floor(f32(i) * 0.5)){}, 7))"
+    p = program(
+        "A: f32[8], out B: f32[8]", f"block b[i: 8] {{ B[i] = A[{place.format('')}] + A[{place.format(' + 1')}] }}"
+    )
+    text = accepted(p, cache_index(p, block("b"), threshold=2))
+    assert "alloc index_var_0: i32[8]" in text
+    assert "A[i64(min(index_var_0[i] + 1, 7))]" in text
+    assert len(cache_index(p, block("b")).handles) == 2
+
+
 def test_a_threshold_that_nothing_reaches_is_refused():
     with refused("MS363", "no index in block `up` occurs 2 times", "1 time(s)"):
         cache_index(UP, block("up"), threshold=2)
