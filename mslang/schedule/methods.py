@@ -598,10 +598,10 @@ class Methods:
     ) -> tuple[Handle, ...]:
         """Compute what a block's loads are indexed by beforehand, into buffers of indices.
 
-        Each formula of the axes that stands as an index of a load, and occurs at least `threshold` times among them, gets
-        a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0` before the loops of
-        the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks are returned.
-        Loads of what the block writes stay as they are, and so does what it declares to read.
+        Each whole-number formula of the axes that stands as an index of a load, and occurs at least `threshold` times
+        among them, gets a buffer `index_var_0` with one dimension for each axis that it mentions, and a block `index_0`
+        before the loops of the block that fills it. Of a formula that occurs less often the parts are looked at. The blocks
+        are returned. Loads of what the block writes stay as they are, and so does what it declares to read.
 
         Before:
             block up[i: 64] { B[i] = A[(i * 3 + 1) // 4] }
