@@ -15,7 +15,8 @@ from tests.property.steps import Step, Steps
 
 SAMPLERS = ("perfect_tile", "tile", "partitioned_tile", "choose", "uniform", "permute", "compute_location")
 
-KINDS_OF_FACTORS = ("number", "perfect", "perfect", "free", "partitioned", "partitioned", "size", "earlier")
+KINDS_OF_FACTORS = ("number", "number", "perfect", "free", "free", "partitioned", "size", "size", "earlier")
+"""Seldom those that surely divide: what becomes of the tail is where the faults are."""
 
 
 class SampledSteps(Steps):
