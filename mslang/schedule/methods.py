@@ -381,9 +381,10 @@ class Methods:
         """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
         `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
-        reduction block may reduce over the loop: the threads combine what each of them has summed. Loops of one `threadIdx`
-        axis inside each other are one thread index: each thread does its share of what is inside the inner one, as when
-        all of them copy together what they all need. Another kind that the loop had is forgotten: what is said last counts.
+        reduction block may reduce over the loop, beside blocks that do what is each thread's own: the threads combine what
+        each of them has summed. Loops of one `threadIdx` axis inside each other are one thread index: each thread does its
+        share of what is inside the inner one, as when all of them copy together what they all need. Another kind that the
+        loop had is forgotten: what is said last counts.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
