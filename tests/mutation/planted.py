@@ -309,8 +309,8 @@ FAULTS = (
         "mslang/transform/primitives/rfactor.py",
         "return Select(conjunction(guards), value, _identity(job, k)) if guards else value",
         "return value",
-        pair=162,
         only=("rfactor", "split"),
+        pair=87,
     ),
     Planted(
         "a lost initialisation: of partial results",
