@@ -153,8 +153,8 @@ FAULTS = (
         "mslang/transform/primitives/tails.py",
         "reason = why_not_repeatable(program, path)",
         "reason = None",
-        pair=85,
         only=("split",),
+        pair=226,
     ),
     Planted(
         "a wrong start: parts of a partitioned loop",
