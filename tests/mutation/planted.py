@@ -301,8 +301,7 @@ FAULTS = (
         "mslang/transform/primitives/rfactor.py",
         "results = combined(reducer, before, values)",
         "results = combined(reducer, values, before)",
-        pair=33,
-        only=("rfactor",),
+        caught_by="tests/unit/transform/test_rfactor.py",
     ),
     Planted(
         "a dropped predicate: of partial results",
