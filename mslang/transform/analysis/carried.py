@@ -33,6 +33,7 @@ from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     bindings,
     block_at,
+    common_path,
     is_under,
     leaves,
     loop_at,
@@ -137,7 +138,22 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
 
 
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
-    """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first."""
+    """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first.
+
+    So it does if already each iteration of the innermost loop around all that touches the buffer does.
+    """
+    why = _why_not_written(program, touching, storage, above)
+    if why is None:
+        return None
+    inner = above
+    for s in common_path(*touching)[len(above) :]:
+        if not isinstance(s, For):
+            break
+        inner = (*inner, s)
+    return why if inner is above or _why_not_written(program, touching, storage, inner) is not None else None
+
+
+def _why_not_written(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
     shape, ranges = all_buffers(program)[storage], _ranges(above)
     written: list[tuple[Path, Region]] = []
     for q in touching:
