@@ -138,3 +138,26 @@ def test_a_second_writer_that_would_see_the_fill(other):
     p = parse_program(TWO.format(f"block o[i: 10 = i] {{ {other} }}"))
     with refused("MS345", "not the only writer of `P`"):
         decompose_padding(p, block("pad"), loop("i"))
+
+
+def test_something_else_than_loops_around_the_block():
+    p = parse_program("""program p(A: f32[8], inout P: f32[10]) {
+        for i in 0..10 {
+            if A[0] > 0.0 {
+                block pad[x: 10 = i] { P[x] = select(1 <= x and x < 9, A[x - 1], 0.0) }
+            }
+        }
+    }""")
+    with refused("MS374", "something else than loops stands above block `pad`", "one after the other"):
+        decompose_padding(p, block("pad"), loop("i"))
+
+
+def test_a_reader_of_what_other_iterations_write():
+    p = parse_program("""program p(A: f32[8], inout P: f32[10], out O: f32[10]) {
+        for i in 0..10 {
+            block pad[x: 10 = i] { P[x] = select(1 <= x and x < 9, A[x - 1], 0.0) }
+            block o[x: 10 = i] { O[x] = P[9 - x] }
+        }
+    }""")
+    with refused("MS374", "`o` may read of `P` what block `pad` writes in other iterations", "find the constant"):
+        decompose_padding(p, block("pad"), loop("i"))

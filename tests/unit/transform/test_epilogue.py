@@ -184,3 +184,26 @@ def test_a_result_that_is_read_unseen():
     p = unsafe_hide_buffer_access(p, BlockRef("v"), "read", [BufferRef("T")]).program
     with refused("MS352", "block `v` hides that it touches `T`"):
         fuse_reduction_epilogue(p, BlockRef("t"), BlockRef("u"))
+
+
+def test_another_scope():
+    p = parse_program("""program p(A: f32[6, 10], out D: f32[6]) {
+        alloc T: f32[6]
+        for o in 6 {
+            block outer[x: 6 = o] {
+                for k in 10 { block s[i: 6 = x | r: 10 = k] { init { T[i] = 0.0 } T[i] = T[i] + A[i, r] } }
+            }
+        }
+        block e[i: 6] { D[i] = T[i] + 1.0 } }""")
+    with refused("MS340", "`s` and `e` are in different scopes", "in the same block, or in none"):
+        fuse_reduction_epilogue(p, block("s"), block("e"))
+
+
+@pytest.mark.parametrize(("extent", "condition"), [(3, ""), (6, "where x < 3")])
+def test_an_epilogue_of_some_elements(extent, condition):
+    p = parse_program(f"""program p(A: f32[6, 10], inout D: f32[6]) {{
+        alloc T: f32[6]
+        block s[i: 6 | k: 10] {{ T[i] += A[i, k] }}
+        for j in {extent} {{ block e[x: 6 = j] {{ {condition} D[x] = T[x] + 1.0 }} }} }}""")
+    with refused("MS348", "`e` does not surely run for all values", "do not surely cover the domains"):
+        fuse_reduction_epilogue(p, block("s"), block("e"))

@@ -126,3 +126,19 @@ def test_statements_that_no_block_holds():
 def test_a_loop_that_is_marked_already():
     with refused("MS305", "parallel"):
         fission(parallel(merged(), loop("x_m")).program, loop("x_m"), block("first"))
+
+
+def test_a_buffer_that_a_condition_reads():
+    program = parse_program(
+        """program p(A: f32[8], inout T: f32[8], out B: f32[8]) {
+            for i in 0..8 {
+                block a[x: 8 = i] { T[x] = A[x] }
+                block b[x: 8 = i] {
+                    where T[i] > 0.0
+                    B[x] = A[x]
+                }
+            }
+        }"""
+    )
+    with refused("MS352", "`T` is read outside of blocks", "it is not known when they run"):
+        fission(program, loop("i"), block("a"))

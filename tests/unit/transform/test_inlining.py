@@ -711,3 +711,14 @@ def test_a_consumer_that_computes_with_a_view_does_not_go(view, used):
     with refused("MS352", "`u` computes with `W`, which is its own"):
         reverse_compute_inline(p, block("u"))
     assert names(accepted(p, compute_inline(p, block("t")))) == ["u"]
+
+
+def test_a_buffer_that_two_blocks_write_is_not_inlined():
+    p = parse_program("""program p(A: f32[8], out B: f32[8]) {
+        alloc T: f32[8]
+        for i in 0..8 { block t[x: 8 = i] { T[x] = A[x] } }
+        for j in 0..4 { block more[x: 4 = j] { T[x] = 0.0 } }
+        for k in 0..8 { block u[x: 8 = k] { B[x] = T[x] } }
+    }""")
+    with refused("MS345", "block `t` cannot be inlined", "condition 2", "so is block `more`"):
+        compute_inline(p, block("t"))

@@ -267,3 +267,36 @@ def test_what_stands_between_comes_before_where_it_must():
 def test_what_stands_between_can_come_neither_before_nor_after():
     with refused("MS357", "loop `j`", "would come before", "nor can it come before all"):
         merge(parse_program(BETWEEN.format("S[k]")), loops("k k_1"))
+
+
+NESTED = """program p(A: f32[8], out B: f32[8], out C: f32[8]) {{
+    {}
+}}"""
+FIRST = "for j in 0..8 { block a[x: 8 = j] { B[x] = A[x] } }"
+SECOND = "for k in 0..8 { block b[x: 8 = k] { C[x] = A[x] } }"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            f"{FIRST} block o[z: 1 = 0] {{ {SECOND} }}",
+            ("loop `j` and loop `k` are in several scopes", "within one block, or outside of all"),
+        ),
+        (
+            f"if A[0] > 0.0 {{ {FIRST} }} if A[1] > 0.0 {{ {SECOND} }}",
+            ("an `if` stands around loop `j`", "only loops may stand around"),
+        ),
+        (
+            f"for i in 0..1 {{ {FIRST} block c[z: 1 = i] {{ C[z] = 0.0 }} }} for i_1 in 0..1 {{ {SECOND} }}",
+            ("loop `i` holds more than loop `j`", "run in another order"),
+        ),
+        (
+            f"if A[0] > 0.0 {{ {FIRST} }} else {{ {SECOND} }}",
+            ("do not stand side by side", "around them are not the same"),
+        ),
+    ],
+)
+def test_nests_that_do_not_stand_side_by_side(body, words):
+    with refused("MS304", *words):
+        merge(parse_program(NESTED.format(body)), loops("j k"))

@@ -242,3 +242,18 @@ def test_what_the_block_allocates_goes_where_it_is_used(init, body, first, rest)
 def test_refuses_what_init_and_body_use_by_views(init, body):
     with refused("MS314", "`X`, which block `r` allocates"):
         decompose_reduction(parse_program(VIEWED.format(init=init, body=body)), block("r"), loop("i"))
+
+
+def test_refuses_a_loop_of_both_kinds_of_axes_that_others_repeat():
+    p = parse_program("""program p(A: f32[4, 8], out O: f32[4]) {
+        for t in 0..2 {
+            for f in 0..32 {
+                block r[x: 4 = f // 8 | y: 8 = f % 8] {
+                    init { O[x] = 0.0 }
+                    O[x] = O[x] + A[x, y]
+                }
+            }
+        }
+    }""")
+    with refused("MS314", "loop `f` serves spatial and reduction axes of block `r`", "cannot be told apart"):
+        decompose_reduction(p, block("r"), loop("f"))

@@ -535,3 +535,21 @@ def test_several_buffers_start_from_the_identity():
         rfactor(moments(f"{LETS} s[i] = a q[i] = c", "s[i] = 1.0 q[i] = 0.0"), loop("k"))
     with refused("MS370", "does not start", "`at`"):
         rfactor(best(FIRST, GREATEST, at="0"), loop("k"))
+
+
+def test_a_condition_on_loops_that_reduce_inside_a_block():
+    p = parse_program("""program p(A: f32[6, 12], out S: f32[6]) {
+        for o in 0..6 {
+            block outer[x: 6 = o] {
+                for k in 0..12 {
+                    block s[i: 6 = x | r: 12 = k] {
+                        where k < 10
+                        init { S[i] = 0.0 }
+                        S[i] = S[i] + A[i, r]
+                    }
+                }
+            }
+        }
+    }""")
+    with refused("MS368", "`s` stands inside block `outer`", "has a condition on loops that reduce", "beyond what"):
+        rfactor(p, loop("k"))

@@ -1,7 +1,7 @@
 """split, fuse, add_unit_loop: what they make, and what they refuse."""
 
 from mslang.ir.build import ProgramBuilder, spatial
-from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
+from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol, Var
 from mslang.ir.program import For
 from mslang.ir.visit import walk
 from mslang.transform.outcome import Gone
@@ -138,6 +138,11 @@ def test_split_refuses():
         split(parallel(p, loop("i")).program, loop("i"), sizes(None, 8))
     with refused("MS305", "'note'"):
         split(annotate(p, loop("i"), "note", 1).program, loop("i"), sizes(None, 8))
+
+
+def test_split_refuses_a_factor_that_changes_with_a_loop():
+    with refused("MS306", "a factor depends on `i`", "one number in all iterations"):
+        split(matmul(8, 8, 8), loop("j"), [None, Var("i")])
 
 
 def test_any_tail_is_fine_where_nothing_remains():
