@@ -167,6 +167,24 @@ HALVES = """program p(A: f32[8], out O: f32[8], out Q: f32[8]) {{
     for i_3 in 8 {{ block also[x: 8 = i_3] {{ Q[x] = T[x] * T[x] }} }} }}"""
 
 
+def test_a_consumer_that_writes_the_buffer_is_refused():
+    p = parse_program("""program p(A: f32[8], out B: f32[8]) {
+        alloc T: f32[8]
+        block a[x: 8] { T[x] = A[x] }
+        block w[x: 8] { T[x] = T[x] + A[x] }
+        block b[x: 8] { B[x] = T[x] } }""")
+    with refused("MS333", "block `w` reads and writes `T`", "changes while it runs"):
+        cache_read(p, block("b"), buffer("T"), consumers=[block("w")])
+
+
+def test_a_consumer_of_more_than_the_block_writes_is_refused():
+    p = parse_program("""program p(A: f32[8], inout C: f32[8], out B: f32[8]) {
+        block w[x: 4] { C[x] = A[x] }
+        block r[x: 8] { B[x] = C[x] } }""")
+    with refused("MS332", "`r` would read what is not surely written", "block `w` does not surely write all"):
+        cache_write(p, block("w"), buffer("C"), consumers=[block("r")])
+
+
 def test_cache_read_of_what_several_write():
     p = parse_program(HALVES.format(3).replace("use[", "`use`["))
     out = cache_read(p, block("use"), buffer("T"), "local")

@@ -257,3 +257,17 @@ def test_refuses_a_loop_of_both_kinds_of_axes_that_others_repeat():
     }""")
     with refused("MS314", "loop `f` serves spatial and reduction axes of block `r`", "cannot be told apart"):
         decompose_reduction(p, block("r"), loop("f"))
+
+
+def test_refuses_an_init_that_uses_a_view_of_one_step():
+    p = parse_program("""program p(A: f32[8, 4], out S: f32[8]) {
+        for i in 0..8, k in 0..4 {
+            block s[x: 8 = i | y: 4 = k] {
+                view V: f32[1] = A[x, y .. y + 1]
+                init { S[x] = V[0] }
+                S[x] = S[x] + A[x, y]
+            }
+        }
+    }""")
+    with refused("MS314", "the view `V`, which a reduction axis moves", "another part in each iteration"):
+        decompose_reduction(p, block("s"), loop("k"))

@@ -115,3 +115,9 @@ def test_instances_that_do_not_surely_run_are_refused():
     p = program("A: f32[8], out C: f32[8]", "for i in 0..4 { block b[i: 8 = i * 2] { C[i] = A[i] } }")
     with refused("MS348"):
         reindex(p, block("b"), buffer("C"))
+
+
+def test_a_condition_on_an_axis_that_the_copy_has_not_is_refused():
+    p = program("A: f32[8, 4], out C: f32[8]", "block b[i: 8 | k: 4] { where k < 3\n C[i] += A[i, k] }")
+    with refused("MS347", "cannot be said of the axes by which it writes", "no more"):
+        reindex(p, block("b"), buffer("C"))

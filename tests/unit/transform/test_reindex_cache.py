@@ -99,3 +99,18 @@ def test_unknown_scopes_and_buffers_are_refused():
         reindex_cache_read(COPY, block("b"), buffer("A"), "attic", TURNED)
     with refused("MS330", "does not write `A`"):
         reindex_cache_write(COPY, block("b"), buffer("A"), "local", TURNED)
+
+
+def test_iterations_that_run_at_once_stay_apart():
+    # Each iteration uses the one element that it wrote; told by `x` and `y` apart, the copy would read others, too.
+    p = program(
+        "A: f32[8], inout C: f32[32], out B: f32[32]",
+        """
+        for p in 0..8 @ parallel {
+            block w[x: 8 = p] { C[x * 4] = A[x] }
+            for j in 0..4 { block b[x: 32 = p * 4 + j, y: 4 = j] { B[x] = C[x - y] } }
+        }
+        """,
+    )
+    with refused("MS346", "iterations of the parallel loop `p` would touch the same elements", "`C`", "gets its kind"):
+        reindex_cache_read(p, block("b"), buffer("C"), "local", index_map("xy", lambda x, y: (x, y)))

@@ -208,3 +208,52 @@ def test_what_a_block_hides_is_refused():
     p = unsafe_hide_buffer_access(rows(), block("b"), "read", [buffer("T")]).program
     with refused("MS352", "`b` hides that it touches `T`"):
         rolling_buffer(p, block("a"), buffer("T"))
+
+
+WINDOWS = """
+    alloc T: f32[18]{place}
+    for i in 0..16 {{
+        for x in 0..{made} {{ block a[v: 18 = i + x] {{ T[v] = A[v] }} }}
+        block b[v: 16 = i] {{ {body} }}
+    }}
+"""
+
+
+def windows(*, made=3, body="B[v] = T[v] + T[v + 2]", place=""):
+    return program("A: f32[18], out B: f32[16]", WINDOWS.format(made=made, body=body, place=place))
+
+
+def test_what_an_earlier_iteration_left_is_refused():
+    p = windows(made=2)
+    with refused("MS332", "`b` reads of `T` what the same iteration has not surely written", "left to earlier"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+def test_a_loop_around_that_still_reduces_is_refused():
+    p = program(
+        "A: f32[18, 2], out B: f32[16]",
+        """
+        alloc T: f32[18]
+        for k in 0..2, i in 0..16 {
+            for x in 0..3 { block a[v: 18 = i + x | r: 2 = k] { T[v] += A[v, r] } }
+            block b[v: 16 = i] { B[v] = T[v] + T[v + 2] }
+        }
+        """,
+    )
+    with refused("MS346", "loop `k` still reduces in block `a`", "what a later iteration would compute"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+def test_views_and_strides_are_refused():
+    p = windows(body="view V: f32[3] = T[v .. v + 3] reads T[v .. v + 3] writes B[v] B[v] = V[0] + V[2]")
+    with refused("MS352", "`T` is touched through a view", "used in turn"):
+        rolling_buffer(p, block("a"), buffer("T"))
+    p = windows(place=" @ global(strides = [2])")
+    with refused("MS352", "`T` has strides of its own", "its shape changes"):
+        rolling_buffer(p, block("a"), buffer("T"))
+
+
+def test_what_nobody_reads_is_refused():
+    p = windows(body="B[v] = A[v]")
+    with refused("MS341", "nobody reads what block `a` writes", "for those who read it"):
+        rolling_buffer(p, block("a"), buffer("T"))

@@ -91,3 +91,27 @@ def test_unknown_scopes_and_buffers_are_refused():
         read_at(MM, block("mm"), loop("i0"), buffer("A"), "attic")
     with refused("MS330", "does not write `A`"):
         write_at(MM, block("mm"), loop("i0"), buffer("A"))
+
+
+def test_a_writer_in_the_same_part_of_the_loop_is_refused():
+    p = program(
+        "A: f32[8], out B: f32[8]", PAIR.replace("i in 0..8", "o in 0..2, i in 0..4").replace("= i]", "= o * 4 + i]")
+    )
+    assert accepted(p, read_at(p, block("b"), loop("i"), buffer("T"), "local"))
+    with refused("MS362", "`T` is written under loop `o` after it is read there first", "what was there before"):
+        read_at(p, block("b"), loop("o"), buffer("T"))
+
+
+def test_writers_of_different_parts_are_refused():
+    parts = "for i in 0..8 {{ block a[x: 8 = i] {{ B[x] = A[x] }}\n block b[x: 8 = i] {{ B[{at}] = A[x] }} }}"
+    p = program("A: f32[8], inout B: f32[16]", parts.format(at="x"))
+    assert accepted(p, write_at(p, block("a"), loop("i"), buffer("B"), "local"))
+    p = program("A: f32[8], inout B: f32[16]", parts.format(at="x + 8"))
+    with refused("MS332", "blocks under the loop write different parts of `B`", "must not touch"):
+        write_at(p, block("a"), loop("i"), buffer("B"))
+
+
+def test_what_was_there_before_the_loop_is_refused():
+    p = program("A: f32[8], inout B: f32[8]", "for i in 0..8 { block a[x: 8 = i] { B[x] = B[x] + A[x] } }")
+    with refused("MS332", "block `a` would read what the same iteration has not surely written"):
+        write_at(p, block("a"), loop("i"), buffer("B"))
