@@ -19,6 +19,7 @@ from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, chain, loop, loops, matmul, outline, refused, sizes
+from tests.unit.transform.staged import program
 from tests.unit.transform.workloads import blur, conv2d, diamond, softmax
 
 
@@ -302,6 +303,19 @@ def test_a_reduction_over_a_shared_loop_does_not_move():
         compute_at(partial_sums(), block("sum"), loop("j"))
 
 
+def test_a_predicate_about_loops_does_not_move():
+    p = program(
+        "A: f32[8], out B: f32[8]",
+        """
+        alloc T: f32[8]
+        for i in 0..16 { block a[x: 8 = i // 2] { where i % 2 == 0 T[x] = A[x] } }
+        for j in 0..8 { block b[x: 8 = j] { B[x] = T[x] } }
+        """,
+    )
+    with refused("MS347", "the predicate of block `a` is about loops that it would leave", "of the block's axes"):
+        compute_at(p, block("a"), loop("j"))
+
+
 # ------------------------------------------------------------------ reverse_compute_at
 def test_a_consumer_follows_the_tile():
     p = split(chain(), loop("x"), sizes(None, 3)).program
@@ -579,6 +593,35 @@ def test_threads_do_not_share_what_each_wrote_for_itself():
         compute_at(p, block("second"), loop("i_2"))
 
 
+def test_not_for_all_in_iterations_that_run_at_once():
+    # What block `c` writes is shared by the iterations of `p` before, and each would write all of it after.
+    p = program(
+        "A: f32[8], out B: f32[8], out C: f32[8]",
+        """
+        for p in 0..2 @ parallel {
+            for i in 0..4 { block a[x: 8 = p * 4 + i] { B[x] = A[x] } }
+            for j in 0..4 { block c[x: 8 = p * 4 + j] { C[x] = A[x] } }
+        }
+        """,
+    )
+    with refused("MS349", "`c` would write the same elements in several iterations of the parallel loop `p`"):
+        reverse_compute_at(p, block("c"), loop("i"))
+
+
+def test_not_past_what_reads_what_it_overwrites():
+    p = program(
+        "A: f32[8], inout C: f32[8], out B: f32[8]",
+        """
+        alloc T: f32[8]
+        for h in 0..8 { block r[x: 8 = h] { B[x] = C[x] } }
+        for i in 0..8 { block a[x: 8 = i] { T[x] = A[x] } }
+        for j in 0..8 { block c[x: 8 = j] { C[x] = T[x] } }
+        """,
+    )
+    with refused("MS344", "block `r` reads `C` before block `c` writes it", "what is still to be read"):
+        reverse_compute_at(p, block("c"), loop("i"))
+
+
 def test_each_parallel_iteration_may_do_it_for_itself():
     b = ProgramBuilder("own")
     a, t, o = b.input("A", (6,)), b.alloc("T", (6,)), b.output("B", (6,))
@@ -676,6 +719,23 @@ def test_a_reduction_over_loops_around_both():
         "y_1 in 0+1",
         "sum[x = (i + u) + x_1, y = k + y_1]",
     ]
+
+
+SUM = """
+    alloc T: f32[8]
+    for i in 0..8{kind}, u in 0..2 {{ block a[x: 8 = i] {{ T[x] = A[x] }} }}
+    for j in 0..8 {{ block s[z: 1 = 0 | x: 8 = j] {{ S[z] += T[x] }} }}
+"""
+
+
+def test_not_in_iterations_that_run_at_once_or_twice():
+    p = program("A: f32[8], out S: f32[1]", SUM.format(kind=""))
+    with refused("MS349", "block `s` would run some instances of its reduction twice", "can be placed: `i`"):
+        reverse_compute_at(p, block("s"), loop("u"))
+    accepted(p, reverse_compute_at(p, block("s"), loop("i")))
+    p = program("A: f32[8], out S: f32[1]", SUM.format(kind=" @ parallel"))
+    with refused("MS346", "block `s` would reduce over the parallel loop `i`", "update the same elements"):
+        reverse_compute_at(p, block("s"), loop("i"))
 
 
 def test_loops_that_run_once_reduce_nothing():
