@@ -266,6 +266,65 @@ def test_a_choice_of_sizes_stays_a_size():
     assert not verify(out)
 
 
+def rows(binding: str, around: str):
+    """Sums of rows, by axes bound as given."""
+    return parse_program(
+        f"program p(A: f32[4, 8], out S: f32[4]) {{ for {around} {{\n"
+        f"    block s[{binding}] {{ init {{ S[x] = 0.0 }} S[x] += A[x, y] }} }} }}"
+    )
+
+
+def test_a_reduction_with_a_buffer_of_its_own():
+    p = parse_program("""program p(A: f32[4, 8], out S: f32[4]) {
+        block s[i: 4 | k: 8] { alloc t: f32[1] init { S[i] = 0.0 } t[0] = A[i, k] S[i] += t[0] } }""")
+    refuses(
+        "MS378", lambda: blockize(p, loop("k")), "init of block `s` cannot be lifted", "the block allocates buffers"
+    )
+
+
+def test_a_reduction_that_runs_instances_twice():
+    p = rows("x: 4 = i | y: 4 = k // 2", "i in 4, k in 8")
+    refuses("MS378", lambda: blockize(p, loop("k")), "cannot be lifted", "from `k` on may run an instance of the block")
+
+
+def test_a_reduction_with_a_loop_of_both_kinds():
+    p = rows("x: 4 = f // 2 | y: 2 = f % 2", "f in 8")
+    refuses("MS378", lambda: blockize(p, loop("f")), "cannot be lifted", "loop `f` serves spatial and reduction axes")
+
+
+@pytest.mark.parametrize("condition", ["i * 8 < 30 - j", "i * 8 + j + 2 < 32"])
+def test_a_guard_in_other_words_than_the_binding(condition):
+    p = parse_program(f"""program p(A: f32[30], out B: f32[30]) {{
+        for i in 4, j in 8 {{ block b[x: 30 = i * 8 + j] {{ where {condition} B[x] = A[x] }} }} }}""")
+    says = "the predicate of block `b` mixes loops outside (`i`) with loops inside"
+    refuses("MS377", lambda: blockize(p, loop("j")), says, "do not tell it")
+
+
+@pytest.mark.parametrize("first", ["a[x: 10 = I[i]] { S[x] = A[x] }", "a[x: 8 = i - 2] { where i >= 2 S[x] = A[x] }"])
+def test_blocks_around_which_an_axis_has_no_extent(first):
+    p = parse_program(f"""program p(A: f32[10], I: i64[10], out S: f32[10], out T: f32[10]) {{
+        for i in 10 {{ block {first} block b[x: 10 = i] {{ T[x] = A[x] }} }} }}""")
+    says = "not known how far the loops around all blocks run over axis `x` of block `a`"
+    refuses("MS377", lambda: blockize(p, (block("a"), block("b"))), says, "would have no extent")
+
+
+def test_blocks_of_different_scopes():
+    p = parse_program("""program p(A: f32[8], out S: f32[8], out T: f32[8]) {
+        for i in 2 { block o[z: 2 = i] { for j in 4 { block a[x: 8 = z * 4 + j] { S[x] = A[x] } } } }
+        for k in 8 { block b[x: 8 = k] { T[x] = A[x] } } }""")
+    says = "block `b` is in another scope than block `a`"
+    refuses("MS379", lambda: blockize(p, (block("a"), block("b"))), says, "one block holds them all")
+    assert blockize(p, (block("o"), block("b"))).handles == (block("o_b_o"),)
+
+
+def test_blocks_under_a_condition():
+    p = parse_program("""program p(A: f32[8], inout S: f32[8], out T: f32[8]) {
+        for i in 8 { if A[i] > 0.0 { block a[x: 8 = i] { S[x] = A[x] } } }
+        for k in 8 { block b[x: 8 = k] { T[x] = A[x] } } }""")
+    says = "`if` stands above one of the blocks"
+    refuses("MS379", lambda: blockize(p, (block("a"), block("b"))), says, "among loops alone")
+
+
 # ------------------------------------------------------------------ hidden accesses
 def hiding(name: str, access: str):
     p = tiled() if name == "mm" else chain()

@@ -231,3 +231,18 @@ def test_iterations_left_out():
     with refused("MS348", "does not surely run"):
         pad_einsum(p, block("s"), (1, 4, 4))
     same(p, pad_einsum(p, block("s"), (1, 1, 4)).program)
+
+
+def test_a_condition_above_the_block():
+    p = parse_program("""program p(A: f32[6], inout C: f32[6]) {
+        for i in 6 { if A[i] > 0.0 { block a[x: 6 = i] { C[x] = A[x] } } } }""")
+    with refused("MS372", "block `a` does not stand among loops and blocks alone", "`if` under the loops of block `a`"):
+        pad_einsum(p, block("a"), (4,))
+
+
+def test_what_a_condition_reads_of_the_result():
+    p = parse_program("""program p(A: f32[6], out C: f32[6], inout D: f32[6]) {
+        block a[i: 6] { C[i] = A[i] }
+        block d[i: 6] { where C[i] > 0.0 D[i] = A[i] } }""")
+    with refused("MS352", "`C` is read outside of blocks", "not known when they run"):
+        pad_einsum(p, block("a"), (4,))

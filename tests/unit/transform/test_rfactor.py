@@ -424,6 +424,31 @@ def test_a_block_beside_it_under_the_reduction_loop():
         rfactor(p, loop("l"))
 
 
+def test_a_condition_above_the_block():
+    p = parse_program("""program p(A: f32[4, 8], inout S: f32[4]) {
+        for i in 4, k in 8 {
+            if A[i, 0] > 0.0 { block s[x: 4 = i | y: 8 = k] { init { S[x] = 0.0 } S[x] += A[x, y] } } } }""")
+    with refused("MS368", "something else than loops stands above block `s`", "only loops may"):
+        rfactor(p, loop("k"))
+
+
+def test_instances_that_run_twice():
+    p = parse_program("""program p(A: f32[4, 4], out S: f32[4]) {
+        for i in 4, k in 8 { block s[x: 4 = i | y: 4 = k // 2] { init { S[x] = 0.0 } S[x] += A[x, y] } } }""")
+    with refused("MS368", "the loops from `k` on may run an instance of block `s` twice", "not surely different"):
+        rfactor(p, loop("k"))
+
+
+def test_a_reduction_that_goes_on_outside():
+    p = parse_program("""program p(A: f32[8], out S: f32[1]) {
+        for j in 2 {
+            block o[z: 1 = 0 | w: 2 = j] {
+                for k in 4 {
+                    block s[x: 1 = z | y: 8 = w * 4 + k] { init { S[x] = 0.0 } S[x] += A[y] } } } } }""")
+    with refused("MS368", "axis `y` depends on an axis of the block around block `s`", "is not over where"):
+        rfactor(p, loop("k"))
+
+
 def test_a_scope_in_which_the_order_matters():
     p = parse_program("""program p(A: f32[4, 8], out D: f32[8]) {
         alloc S: f32[8]

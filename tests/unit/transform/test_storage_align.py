@@ -13,6 +13,7 @@ from mslang.ir.program import Buffer, Program
 from mslang.ir.visit import blocks_of
 from mslang.lower.kernel import Allocate, Body, bodies
 from mslang.lower.lower import lower
+from mslang.sema.intrin import parse_intrin
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from mslang.transform.primitives.alignment import ALIGNMENT, storage_align
@@ -22,6 +23,7 @@ from mslang.transform.primitives.compute_location import compute_at
 from mslang.transform.primitives.kinds import parallel
 from mslang.transform.primitives.layout import transform_layout
 from mslang.transform.primitives.loops import reorder, split
+from mslang.transform.primitives.tensorize import tensorize
 from tests.unit.transform.layouts import fn, same_meaning
 from tests.unit.transform.programs import block, buffer, loop, loops, matmul, refused, sizes
 
@@ -180,3 +182,18 @@ def test_strides_that_a_view_gives_stay() -> None:
     }""")
     with refused("MS394", "`V` is a view of `T`"):
         storage_align(p, block("a"), 0, 32)
+
+
+def test_the_rows_of_an_operand_lie_side_by_side() -> None:
+    def row(impl: str) -> Program:
+        said = f"desc {{ block c[x: 8] {{ dst[x] = src[x] + 1.0 }} }}  impl {impl}"
+        return tensorize(
+            two(), loop("l"), parse_intrin(f"intrin row(src: f32[8], out dst: f32[8]) {{ {said} }}")
+        ).program
+
+    p = row('llvm "; nothing"')
+    with refused("MS394", "`T` is an operand of an instruction (block `b_o`)", "side by side"):
+        storage_align(p, block("a"), -1, 2)
+    assert noted(storage_align(p, block("a"), 0, 16).program) == ((0, 0, 16, 0),)
+    p = row("{ block c[x: 8] { dst[x] = src[x] + 1.0 } }")
+    same_meaning(p, storage_align(p, block("a"), -1, 2).program)

@@ -16,7 +16,7 @@ from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.caching import cache_read
 from mslang.transform.primitives.element_types import unsafe_set_dtype
 from mslang.transform.primitives.kinds import parallel
-from mslang.transform.primitives.loops import reorder, split
+from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.primitives.memory import set_scope
 from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.primitives.tensorize import as_instruction, tensorize
@@ -309,3 +309,28 @@ def test_no_counterpart_of_a_loop():
     refuses("MS382", lambda: tensorize(matmul(8, 8, 8), block("mm"), COPY), "others than the description's")
     swapped = parse_intrin(PRODUCT.text.replace("a[i, k] * b[k, j]", "a[i, k] * b[j, k]"))
     refuses("MS382", lambda: tensorize(matmul(8, 8, 8), block("mm"), swapped), "no axis has the place")
+
+
+def test_a_description_that_starts_its_reduction_beside_another_block():
+    two = parse_intrin(
+        "intrin two(a: f32[4], inout c: f32[4], out d: f32[4]) {\n"
+        "    desc {\n"
+        "        block s[i: 4 | k: 4] { init { c[i] = 0.0 } c[i] += a[k] }\n"
+        "        block t[i: 4] { d[i] = a[i] }\n    }\n"
+        '    impl llvm "; no"\n}\n'
+    )
+    refuses("MS382", lambda: tensorize(matmul(8, 8, 8), block("mm"), two), "with an init is one block under its loops")
+
+
+def test_an_axis_without_a_loop_of_its_own():
+    p = fuse(matmul(8, 8, 8), loops("i j")).program
+    says = "no loop runs over axis `x` alone, which has the place of the description's `i`"
+    refuses("MS382", lambda: tensorize(p, block("mm"), PRODUCT), says)
+
+
+def test_an_innermost_loop_that_does_not_step_by_1():
+    p = split(matmul(8, 8, 8), loop("i"), sizes(None, 4)).program
+    same(p, tensorize(p, block("mm"), PRODUCT).program)
+    turned = reorder(p, loops("i_1 i_0")).program
+    says = "loop `i_0`, the innermost of axis `x`, does not step by 1"
+    refuses("MS382", lambda: tensorize(turned, block("mm"), PRODUCT), says)
