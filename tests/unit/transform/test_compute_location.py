@@ -229,6 +229,20 @@ def test_compute_at_refuses():
         compute_at(apart, block("top_update"), loop("i_1"))
 
 
+def test_compute_at_refuses_what_does_not_all_run_in_a_block():
+    def rows(n: int):
+        return parse_program(f"""program p(A: f32[8, 8], out B: f32[8, 8]) {{
+            for h in 8 {{
+                block row[z: 8 = h] {{
+                    alloc T: f32[8]
+                    for i in {n} {{ block first[w: 8 = z, x: 8 = i] {{ T[x] = A[w, x] }} }}
+                    for j in {n} {{ block last[w: 8 = z, x: 8 = j] {{ B[w, x] = T[x] }} }} }} }} }}""")
+
+    with refused("MS348", "`first` does not surely run for all values of its axes", "more than the block around it"):
+        compute_at(rows(4), block("first"), loop("j"))
+    accepted(rows(8), compute_at(rows(8), block("first"), loop("j")))
+
+
 def test_compute_at_refuses_another_scope():
     b = ProgramBuilder("nested")
     a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (4, 6))
@@ -423,6 +437,19 @@ def test_reverse_compute_at_refuses_what_would_not_all_run():
         o[x] = select((x >= 1) & (x < 9), t[x - 1], 0.0)
     with refused("MS348", "`pad` would not surely run for all values"):
         reverse_compute_at(b.finish(), block("pad"), loop("x"))
+
+
+def test_reverse_compute_at_refuses_to_read_what_a_producer_may_leave_out():
+    def twice(condition: str):
+        return parse_program(f"""program p(A: f32[8], out B: f32[8]) {{
+            alloc T: f32[8]
+            for h in 8 {{ block first[x: 8 = h] {{ T[x] = A[x] }} }}
+            for i in 8 {{ block second[x: 8 = i] {{ where {condition} T[x] = 2.0 }} }}
+            for j in 8 {{ block last[x: 8 = j] {{ B[x] = T[x] }} }} }}""")
+
+    with refused("MS332", "`last` would read what is not surely written", "`second` does not surely write all", "`T`"):
+        reverse_compute_at(twice("A[x] > 0.0"), block("last"), loop("i"))
+    accepted(twice("i < 8"), reverse_compute_at(twice("i < 8"), block("last"), loop("i")))
 
 
 def test_reverse_compute_at_refuses_to_sum_a_halo_twice():
