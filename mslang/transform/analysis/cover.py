@@ -33,7 +33,7 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.stored import Box as Box
-from mslang.transform.analysis.stored import fills, moved, paved, surely_stored, viewed
+from mslang.transform.analysis.stored import fills, moved, paved, spread, surely_stored, viewed
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -109,12 +109,12 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
             for a, pair in zip(block.axes, found.axes, strict=True)
             if any(_guards(c, *pair, ranges) for c in loose)
         ]
-        return arith.relax(found.box, found.inner) if _leave_image(cut, block, region) else None
+        return spread(found.box, found.inner) if _leave_image(cut, block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
         axes = axis_ranges(block)
         if fills(region.ranges, axes, {}):
-            return arith.relax(region.ranges, axes)
+            return spread(region.ranges, axes)
     return None
 
 

@@ -101,7 +101,7 @@ def _stored(
                 where, source = viewed(block, name)
                 box = moved(tuple(Range(substitute(i, lets), ONE) for i in xs), source)
                 if fills(box, loops, axes):
-                    found.append((where, arith.relax(box, loops)))
+                    found.append((where, spread(box, loops)))
             case Let(name=name, value=value, body=inner):
                 found += _stored(block, inner, {**lets, name: substitute(value, lets)}, loops, axes)
             case For(var=var, start=start, extent=n, body=inner):
@@ -147,10 +147,7 @@ def moved(box: Box, source: Box) -> Box:
 # ------------------------------------------------------------------ does a box of indices have gaps?
 def fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     """Do indices run over a box without gaps while the variables `inner` do?"""
-    once = {v: r.start for v, r in inner.items() if arith.equal(r.extent, ONE) and not free_vars(r.start)}
-    if once:
-        box = tuple(Range(substitute(r.start, once), substitute(r.extent, once)) for r in box)
-        inner = {v: r for v, r in inner.items() if v not in once}
+    box, inner = _without_unit_loops(box, inner)
     moving = frozenset(v for r in box for v in free_vars(r.start)) & inner.keys()
     if any(not inner.keys().isdisjoint(free_vars(e)) for v in moving for e in (inner[v].start, inner[v].extent)):
         return False
@@ -164,6 +161,19 @@ def fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> b
             tangled.append(r.start)
         seen |= used
     return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
+
+
+def spread(box: Box, inner: Mapping[str, Range]) -> Box:
+    """The box that indices run over while the variables `inner` do, if it `fills` it: what runs once stands still."""
+    return arith.relax(*_without_unit_loops(box, inner))
+
+
+def _without_unit_loops(box: Box, inner: Mapping[str, Range]) -> tuple[Box, Mapping[str, Range]]:
+    once = {v: r.start for v, r in inner.items() if arith.equal(r.extent, ONE) and not free_vars(r.start)}
+    if not once:
+        return box, inner
+    still = tuple(Range(substitute(r.start, once), substitute(r.extent, once)) for r in box)
+    return still, {v: r for v, r in inner.items() if v not in once}
 
 
 def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
@@ -189,12 +199,19 @@ def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]
 
 
 def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
-    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box."""
+    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box, which has as many elements as the
+    loops have iterations (a run that wraps around, as `(i + j) % 8` of a few `j`, does not fill the box around it)."""
     if any(not arith.equal(r.extent, ONE) for r in box):
         return False
     used = {v for r in box for v in free_vars(r.start)}
-    found = arith.detect([r.start for r in box], {v: r for v, r in inner.items() if v in used})
-    return isinstance(found, arith.IterMap) and found.level == "bijective"
+    loops = {v: r for v, r in inner.items() if v in used}
+    found = arith.detect([r.start for r in box], loops)
+    if not isinstance(found, arith.IterMap) or found.level != "bijective":
+        return False
+    reached = arith.relax(tuple(box), loops)
+    return arith.equal(
+        arith.size_product(r.extent for r in reached), arith.size_product(r.extent for r in loops.values())
+    )
 
 
-__all__ = ["Box", "covered_by", "fills", "moved", "paved", "reads_what_it_started", "surely_stored", "viewed"]
+__all__ = ["Box", "covered_by", "fills", "moved", "paved", "reads_what_it_started", "spread", "surely_stored", "viewed"]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mslang.ir import arith
 from mslang.ir.program import For, Program
 from mslang.ir.visit import path_to_block
-from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.outside import require_in_blocks
@@ -118,9 +117,7 @@ def cache_read(
     for user in users:
         done = with_block(done, user.name, lambda s: read_from(s, old.name, copy.buffer.name))
     done = with_alloc(done, path, copy.buffer)
-    reason = why_not_covered(done, path_to_block(done, copy.block) or ())
-    if reason is not None:
-        raise refuse("MS332", primitive, f"not all that would be copied of `{old.name}` is surely written", why=reason)
+    require_filled(done, copy.block, old, primitive)
     require_users_covered(done, copy.block, copy.buffer, users, primitive)
     require_shared_apart(program, done, primitive)
     return Outcome(done, (BlockRef(copy.block),))

@@ -55,6 +55,20 @@ PAIRS = """program pairs(A: f32[4, 3], out B: f32[4, 4]) {
     block last[i: 4, j: 4 | k: 3] { B[i, j] += T[i, k] * T[j, k] }
 }"""
 
+ROLLED = """program rolled(A: f32[7, 4], out O: f32[6, 4]) {
+    alloc T: f32[7, 4]
+    for i in 6, j in 4 {
+        for t in 2 { block s0[x: 7 = i + t, y: 4 = j] { T[x, y] = A[x, y] * 2.0 } }
+        block s1[x: 6 = i, y: 4 = j] { O[x, y] = T[x, y] + T[x + 1, y] }
+    }
+}"""
+
+BENT = """program bent(A: f32[4], out B: f32[4]) {
+    alloc T: f32[2, 3]
+    block first[i: 4] { T[i // 3, i % 3] = A[i] }
+    block last[i: 4] { B[i] = T[i // 3, i % 3] }
+}"""
+
 RIGHT = [
     # the update reads what the block around it did not declare to read
     (TWO_SUMS, "let t = blockize([first, second]) let p = first.decompose_reduction(first.k)"),
@@ -74,6 +88,14 @@ REFUSED = [
     (STENCIL, "s0.loops()[1].parallel() s1.compute_inline()", "MS310"),
     # copies of partial results
     (ONE_SUM, "let x, y = sum.k.loop_partition([1]) let a, b = sum_1.cache_inplace(S, local)", "MS346"),
+    # a loop that surely runs once, whatever is drawn, fills no more than one place of a buffer that is used in turn
+    (
+        ROLLED,
+        "s0.rolling_buffer(T) let d ~ choose([1]) let x, y = s0.loops()[2].loop_partition([d]) let c = s1.cache_read(T)",
+        "MS332",
+    ),
+    # what a block around reads may be more than was written
+    (BENT, "let b = last.i.blockize() let c = last.cache_read(T, local)", "MS332"),
 ]
 
 
