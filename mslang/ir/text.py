@@ -36,7 +36,7 @@ from mslang.ir.expr import (
     Var,
     dtype_of,
 )
-from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, View
+from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View
 from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
 
@@ -271,6 +271,12 @@ def param_text(q: Param) -> str:
     pad = "" if q.packing.pad is None else f", pad = {print_expr(q.packing.pad, q.buffer.dtype)}"
     shape, results = expr_list(q.packing.shape, INDEX), expr_list(q.packing.results, INDEX)
     return f"{text} = {PACKED}([{shape}], fn ({names}) -> [{results}]{pad})"
+
+
+def kind_text(s: Stmt) -> str:
+    """The kind of a statement, with its article: ``an `if```, ``a `store```."""
+    name = type(s).__name__.lower()
+    return f"{'an' if name[0] in 'aeiou' else 'a'} `{name}`"
 
 
 def view_text(v: View, buffers: Mapping[str, Buffer]) -> str:

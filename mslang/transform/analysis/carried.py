@@ -13,6 +13,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.reducers import combines_in_any_order
+from mslang.ir.text import kind_text
 from mslang.ir.visit import (
     Path,
     all_buffers,
@@ -399,5 +400,5 @@ def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
     """None if there are only loops and blocks among some statements; `around` says where they are."""
     for s in walk(body, into_blocks=False):
         if not isinstance(s, For | Block):
-            return f"a `{type(s).__name__.lower()}` under {around} stands in no block, so nothing is known of it"
+            return f"{kind_text(s)} under {around} stands in no block, so nothing is known of it"
     return None

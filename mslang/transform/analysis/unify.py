@@ -14,6 +14,7 @@ from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
+from mslang.ir.text import kind_text
 from mslang.ir.visit import free_vars, substitute, walk_expr
 
 FRAGMENTS = frozenset({"wmma.a", "wmma.b", "wmma.acc", "mma.a", "mma.b", "mma.acc"})
@@ -108,7 +109,7 @@ def _flat(
             case Evaluate(value=v):
                 yield Evaluate(change(v))
             case _:
-                raise Mismatch(f"the {what} has a `{type(s).__name__.lower()}`")
+                raise Mismatch(f"the {what} has {kind_text(s)}")
 
 
 # ------------------------------------------------------------------ the whole
@@ -373,7 +374,7 @@ def _said(s: Stmt) -> str:
             return f"a loop of {print_expr(n)} (`{v}`)"
         case Store(buffer=b):
             return f"a store to `{b}`"
-    return f"a `{type(s).__name__.lower()}`"
+    return kind_text(s)
 
 
 def parameters(desc: Program) -> dict[str, Buffer]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
+from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh
 from mslang.transform.analysis.position import (
     block_at,
@@ -99,7 +100,7 @@ def _require_one_scope(program: Program, blocks: Sequence[BlockRef], paths: Sequ
         raise refuse(
             "MS379",
             PRIMITIVE,
-            f"a `{type(between[0]).__name__.lower()}` stands above one of the blocks",
+            f"{kind_text(between[0])} stands above one of the blocks",
             why="blocks are put together that stand among loops alone",
         )
 

@@ -251,10 +251,6 @@ def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
                     why="what stands beside would run in another order",
                 )
     chains = [tuple(p[: k + 1] for k in range(shared, len(p))) for p in paths]
-    if len({id(c[0][-1]) for c in chains}) < len(chains):
-        raise refuse(
-            "MS304", "merge", "two of the loops are in one nest already", why="loops are merged that stand side by side"
-        )
     order = {id(s): k for k, s in enumerate(_list_of(program, chains[0][0]))}
     if any(id(c[0][-1]) not in order for c in chains):
         raise refuse(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import Expr, Var
 from mslang.ir.program import Block, For, Stmt
+from mslang.ir.text import kind_text
 from mslang.transform.analysis.position import shown
 from mslang.transform.outcome import Handle, refuse
 
@@ -64,4 +65,4 @@ def called(s: Stmt) -> str:
             return f"loop `{n}`"
         case Block(name=n):
             return f"block `{n}`"
-    return f"an `{type(s).__name__.lower()}`"
+    return kind_text(s)

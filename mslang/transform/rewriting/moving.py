@@ -10,6 +10,7 @@ import msgspec
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Expr
 from mslang.ir.program import Block, For, Program, Range
+from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.carried import shared_storages
 from mslang.transform.analysis.cover import produces_for, why_not_covered
@@ -106,7 +107,7 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
             raise refuse(
                 "MS340",
                 primitive,
-                f"a `{type(s).__name__.lower()}` stands above block `{block.name}` or loop `{loop.name}`",
+                f"{kind_text(s)} stands above block `{block.name}` or loop `{loop.name}`",
                 why="only loops may stand between them and the block around both",
             )
     vector = next((s.var for s in loops_to(target) if s.kind == "vectorized"), None)

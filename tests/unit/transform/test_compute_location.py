@@ -282,7 +282,7 @@ def test_compute_at_refuses_under_control_flow():
         t[x] = a[x]
     with b.loop("i", 8) as i, b.when(i < 4), b.loop("j", 1) as j, b.block("second", spatial("x", 8, i + j)) as (x,):
         o[x] = t[x]
-    with refused("MS340", "a `if` stands above"):
+    with refused("MS340", "an `if` stands above"):
         compute_at(b.finish(), block("first"), loop("j"))
 
 

@@ -119,7 +119,7 @@ def test_statements_that_no_block_holds():
             }
         }"""
     )
-    with refused("MS357", "a `if` under"):
+    with refused("MS357", "an `if` under"):
         fission(program, loop("i"), block("a"))
 
 
