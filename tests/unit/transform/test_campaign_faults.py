@@ -91,7 +91,8 @@ REFUSED = [
     # a loop that surely runs once, whatever is drawn, fills no more than one place of a buffer that is used in turn
     (
         ROLLED,
-        "s0.rolling_buffer(T) let d ~ choose([1]) let x, y = s0.loops()[2].loop_partition([d]) let c = s1.cache_read(T)",
+        "s0.rolling_buffer(T) let d ~ choose([1]) let x, y = s0.loops()[2].loop_partition([d]) "
+        "let c = s1.cache_read(T)",
         "MS332",
     ),
     # what a block around reads may be more than was written
