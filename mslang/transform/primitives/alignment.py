@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import AttrValue, Block, Program
 from mslang.ir.visit import blocks_of
-from mslang.transform.analysis.dependence import buffers_written
+from mslang.transform.analysis.dependence import buffers_written, storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.rewriting.rewrite import put
@@ -86,7 +86,9 @@ def storage_align(
         )
     if own[name].strides is not None:
         raise refuse("MS394", primitive, f"the strides of `{name}` are given", why="they say where its rows lie")
-    viewed = next((v for s in blocks_of(program.body) for v in s.views if v.source.buffer == name), None)
+    viewed = next(
+        (v for s in blocks_of(program.body) for v in s.views if storage_of(program, v.source.buffer) == name), None
+    )
     if viewed is not None and viewed.buffer.strides is not None:
         raise refuse(
             "MS394",
@@ -97,7 +99,7 @@ def storage_align(
     rank = len(buffer_named(program, BufferRef(name), primitive).shape)
     if not -rank <= axis < rank:
         raise refuse("MS394", primitive, f"`{name}` has no dimension {axis}", help=f"it has {rank}, from 0")
-    operand = next((s for s in blocks_of(program.body) if intrin_of(s) and _views(s, name)), None)
+    operand = next((s for s in blocks_of(program.body) if intrin_of(s) and _views(program, s, name)), None)
     if operand is not None and axis % rank == rank - 1:
         raise refuse(
             "MS394",
@@ -118,8 +120,8 @@ def storage_align(
     return Outcome(put(program, path, _noted(found, (*kept, entry))))
 
 
-def _views(block: Block, name: str) -> bool:
-    return any(v.source.buffer == name for v in block.views)
+def _views(program: Program, block: Block, name: str) -> bool:
+    return any(storage_of(program, v.source.buffer) == name for v in block.views)
 
 
 def _number(block: Block, buffer: BufferRef | None) -> int:

@@ -185,15 +185,18 @@ def test_strides_that_a_view_gives_stay() -> None:
 
 
 def test_the_rows_of_an_operand_lie_side_by_side() -> None:
-    def row(impl: str) -> Program:
+    def row(impl: str, before: Program, at: str) -> Program:
         said = f"desc {{ block c[x: 8] {{ dst[x] = src[x] + 1.0 }} }}  impl {impl}"
         return tensorize(
-            two(), loop("l"), parse_intrin(f"intrin row(src: f32[8], out dst: f32[8]) {{ {said} }}")
+            before, loop(at), parse_intrin(f"intrin row(src: f32[8], out dst: f32[8]) {{ {said} }}")
         ).program
 
-    p = row('llvm "; nothing"')
+    p = row('llvm "; nothing"', two(), "l")
     with refused("MS394", "`T` is an operand of an instruction (block `b_o`)", "side by side"):
         storage_align(p, block("a"), -1, 2)
+    emulated = row("{ block c[x: 8] { dst[x] = src[x] + 1.0 } }", two(), "l")
+    of_a_view = row('llvm "; nothing"', emulated, "x_1")
+    with refused("MS394", "`T` is an operand of an instruction (block `c_o`)", "side by side"):
+        storage_align(of_a_view, block("a"), -1, 2)
     assert noted(storage_align(p, block("a"), 0, 16).program) == ((0, 0, 16, 0),)
-    p = row("{ block c[x: 8] { dst[x] = src[x] + 1.0 } }")
-    same_meaning(p, storage_align(p, block("a"), -1, 2).program)
+    same_meaning(emulated, storage_align(emulated, block("a"), -1, 2).program)
