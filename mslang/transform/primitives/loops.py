@@ -12,7 +12,6 @@ from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import For, Program, Stmt
 from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
 from mslang.ops.words import TAILS
-from mslang.transform.analysis.carried import why_not_reorderable
 from mslang.transform.analysis.position import (
     leaves,
     loop_at,
@@ -23,6 +22,7 @@ from mslang.transform.analysis.position import (
     same_scope,
     taken_names,
 )
+from mslang.transform.analysis.reordering import why_not_reorderable
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_kinds
 from mslang.transform.primitives.rounding import pad
