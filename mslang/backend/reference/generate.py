@@ -8,7 +8,6 @@ twenty loops within each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum, auto
 from math import prod
 
 import msgspec
@@ -17,11 +16,12 @@ from msgspec.structs import replace
 from mslang.backend.reference.expressions import Expressions, Level, Name, Scope, Storage, Window, unsupported
 from mslang.backend.reference.faults import Site
 from mslang.backend.reference.numeric import literal, poison
+from mslang.backend.reference.promises import Promise, promise_of, runs_once
 from mslang.backend.reference.sharing import Sharing, is_concurrent, sharing_of
 from mslang.ir.dtype import parts
-from mslang.ir.expr import ONE, TRUE, Binary, Const, Expr, Var
+from mslang.ir.expr import TRUE, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Region, Stmt, Store, While
-from mslang.ir.visit import conjuncts, free_vars, walk
+from mslang.ir.visit import conjuncts, free_vars
 
 DEEPEST = 14
 """Python loops within each other before a nest is cut."""
@@ -258,7 +258,7 @@ class _Generator:
         def box(r: Region, d: int) -> tuple[str, str]:
             return boxes.setdefault((r, d), (self.e.temporary("r"), self.e.temporary("r")))
 
-        level = Level(b, box, _runs_once(b, scope.loops), _axes_around(scope), tuple(n.text for n in inner.values()))
+        level = Level(b, box, runs_once(b, scope.loops), _axes_around(scope), tuple(n.text for n in inner.values()))
         body = Scope(inner, scope.buffers, (*scope.levels, level))
         body = self._views(b, self._allocate(b.allocs, body))
         self._init(b, body)
@@ -332,7 +332,7 @@ class _Generator:
 
     def _owned(self, s: Store, storage: Storage, at: str, value: str, scope: Scope, site: int) -> None:
         """Check that instances of a block are independent: what `spatial` promises."""
-        if not scope.levels or not (wanted := _promise(s, scope.levels[-1])):
+        if not scope.levels or not (wanted := promise_of(s, scope.levels[-1])):
             return
         own = [scope.names[a.name].text for a in scope.levels[-1].block.axes if a.kind == "spatial"]
         before, now = self.e.temporary("o"), self.e.temporary("o")
@@ -346,40 +346,6 @@ class _Generator:
             + f"): _k.twice({site}, {before}[2], {now}[2], ({before}[3], {value}))"
         )
         self._line(f"{storage.text}_o[{at}] = {now}")
-
-
-class Promise(Enum):
-    """What is to be checked of a store: that no other instance writes the element, or the same value if again."""
-
-    ALONE = auto()
-    SAME = auto()
-
-
-def _promise(s: Store, level: Level) -> Promise | None:
-    b = level.block
-    kinds = {a.kind for a in b.axes}
-    if not kinds <= {"spatial", "reduce"}:
-        return None
-    if kinds <= {"spatial"} and not level.once and _stored_plainly(s, b.body):
-        return Promise.SAME
-    named = {x.name for x in s.indices if isinstance(x, Var)}
-    alone = all(a.name in named or a.extent == ONE for a in b.axes if a.kind == "spatial")
-    return None if alone else Promise.ALONE
-
-
-def _stored_plainly(s: Store, body: tuple[Stmt, ...]) -> bool:
-    """Whether one run of the body stores to the buffer of `s` once."""
-    inside = tuple(walk(body))
-    return (
-        not any(isinstance(x, For | While | Block) for x in inside)
-        and sum(isinstance(x, Store) and x.buffer == s.buffer for x in inside) == 1
-    )
-
-
-def _runs_once(b: Block, loops: tuple[str, ...]) -> bool:
-    """Whether no instance runs twice, as each loop is bound to an axis of its own."""
-    bound = [a.binding.name for a in b.axes if isinstance(a.binding, Var)]
-    return set(loops) <= set(bound)
 
 
 def known(e: Expr) -> int:
