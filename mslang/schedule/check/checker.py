@@ -24,9 +24,9 @@ from mslang.schedule.check.kinds import (
     Static,
     describe,
     join,
-    list_of,
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
+from mslang.schedule.check.unpacking import unpacked
 from mslang.sema.module import Found, Module
 from mslang.sema.report import fault, unknown, warning
 from mslang.syntax import tree
@@ -275,55 +275,7 @@ class _Checker:
         results = self.expressions.results(s.value, names)
         bound = tuple(b.name.text for b in s.binders if b.name is not None)
         names = self._bury(names, self.expressions.take_consumed(), bound)
-        values = results if isinstance(results, tuple) else (results,)
-        if len(s.binders) == 1 and not s.binders[0].star:
-            single = values[0] if len(values) == 1 else list_of(values[0], len(values))
-            return self._bind(s.binders, (single,), names)
-        if len(values) == 1:
-            # One value for several binders is a list that is taken apart.
-            whole = values[0]
-            if whole.kind not in (Kind.VALUES, Kind.TILE, Kind.LOOPS, Kind.BLOCKS, Kind.ANY):
-                self.diagnostics.append(
-                    fault(
-                        "MS206",
-                        s,
-                        f"{len(s.binders)} names for one value",
-                        why=f"the right side gives {describe(whole)}",
-                    )
-                )
-            element = whole.element or (Static(Kind.SIZE) if whole.kind is Kind.TILE else ANY)
-            values = (element,) * whole.length if whole.length is not None else (list_of(element),)
-            if whole.length is None:
-                return self._bind(s.binders, tuple(element for _ in s.binders), names)
-        return self._spread(s, values, names)
-
-    def _spread(self, s: tree.Let, values: tuple[Static, ...], names: Environment) -> Environment:
-        stars = [k for k, b in enumerate(s.binders) if b.star]
-        if not stars and len(values) != len(s.binders):
-            self.diagnostics.append(
-                fault(
-                    "MS206",
-                    s.binders[0].span.to(s.binders[-1].span),
-                    f"{len(s.binders)} names for {len(values)} values",
-                    help="`_` discards a value, `*rest` takes all that remain",
-                )
-            )
-            return self._bind(
-                s.binders, tuple(values[k] if k < len(values) else ANY for k in range(len(s.binders))), names
-            )
-        if not stars:
-            return self._bind(s.binders, values, names)
-        at, after = stars[0], len(s.binders) - stars[0] - 1
-        if len(values) < len(s.binders) - 1:
-            self.diagnostics.append(
-                fault(
-                    "MS206", s, f"at least {len(s.binders) - 1} values are needed, the right side gives {len(values)}"
-                )
-            )
-            return self._bind(s.binders, (ANY,) * len(s.binders), names)
-        middle = values[at : len(values) - after]
-        rest = list_of(middle[0] if middle else ANY, len(middle))
-        return self._bind(s.binders, (*values[:at], rest, *values[len(values) - after :]), names)
+        return self._bind(s.binders, unpacked(s, results, self.diagnostics.append), names)
 
     def _bind(self, binders: Sequence[tree.Binder], values: Sequence[Static], names: Environment) -> Environment:
         made = {}
