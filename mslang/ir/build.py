@@ -18,24 +18,9 @@ from contextlib import contextmanager
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.dtype import INDEX, is_float
-from mslang.ir.expr import (
-    FUNCTIONS,
-    TRUE,
-    Binary,
-    Call,
-    Cast,
-    Const,
-    DynamicRange,
-    Expr,
-    Load,
-    Select,
-    Symbol,
-    Unary,
-)
-from mslang.ir.expr import Var as VarExpr
-from mslang.ir.expr import dtype_of as expr_dtype
+from mslang.ir.expr import TRUE, DynamicRange, Expr, Load, Symbol, Var
 from mslang.ir.initial import inferred_init
+from mslang.ir.operators import Operand, Value, expression
 from mslang.ir.program import (
     Annotations,
     Axis,
@@ -55,135 +40,7 @@ from mslang.ir.program import (
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import fresh, walk
 
-
-class Value(msgspec.Struct, frozen=True):
-    """An expression with Python's operators; a Python number takes the type of the other side."""
-
-    expr: Expr
-
-    @property
-    def dtype(self) -> str:
-        """The element type."""
-        return expr_dtype(self.expr)
-
-    def __add__(self, other: Operand) -> Value:
-        return _binary("+", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return _binary("+", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return _binary("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return _binary("-", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return _binary("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return _binary("*", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return _binary("/", self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return _binary("/", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return _binary("//", self, other)
-
-    def __mod__(self, other: Operand) -> Value:
-        return _binary("%", self, other)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return _binary("<<", self, other)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return _binary(">>", self, other)
-
-    def __lt__(self, other: Operand) -> Value:
-        return _binary("<", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return _binary("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return _binary(">", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return _binary(">=", self, other)
-
-    def __and__(self, other: Operand) -> Value:
-        return _binary("and" if self.dtype == "bool" else "&", self, other)
-
-    def __or__(self, other: Operand) -> Value:
-        return _binary("or" if self.dtype == "bool" else "|", self, other)
-
-    def __xor__(self, other: Operand) -> Value:
-        return _binary("^", self, other)
-
-    def __invert__(self) -> Value:
-        return Value(Unary("not", self.expr))
-
-    def __neg__(self) -> Value:
-        return Value(Unary("-", self.expr))
-
-    def equals(self, other: Operand) -> Value:
-        """`self == other` as an expression (`==` itself compares the Python values)."""
-        return _binary("==", self, other)
-
-    def differs(self, other: Operand) -> Value:
-        """`self != other` as an expression."""
-        return _binary("!=", self, other)
-
-    def cast(self, dtype: str) -> Value:
-        """Conversion to `dtype`."""
-        return Value(Cast(dtype, self.expr))
-
-
-Operand = Value | int | float | bool
 Size = int | Value
-
-
-def expression(x: Operand | Expr, dtype: str = INDEX) -> Expr:
-    """The expression that `x` stands for; a Python number becomes a constant of type `dtype`."""
-    match x:
-        case Value(expr=e):
-            return e
-        case Expr():
-            return x
-        case bool():
-            return Const(x, "bool")
-    return Const(float(x) if is_float(dtype) else x, dtype)
-
-
-def _binary(op: str, a: Operand, b: Operand) -> Value:
-    dtype = a.dtype if isinstance(a, Value) else b.dtype if isinstance(b, Value) else INDEX
-    return Value(Binary(op, expression(a, dtype), expression(b, dtype)))
-
-
-def minimum(a: Operand, b: Operand) -> Value:
-    """`min(a, b)`."""
-    return _binary("min", a, b)
-
-
-def maximum(a: Operand, b: Operand) -> Value:
-    """`max(a, b)`."""
-    return _binary("max", a, b)
-
-
-def select(condition: Value, then: Operand, otherwise: Operand) -> Value:
-    """`then` where `condition` holds, else `otherwise`; only the one chosen is evaluated."""
-    dtype = then.dtype if isinstance(then, Value) else otherwise.dtype if isinstance(otherwise, Value) else "f32"
-    return Value(Select(condition.expr, expression(then, dtype), expression(otherwise, dtype)))
-
-
-def call(name: str, *args: Value) -> Value:
-    """A math function of `FUNCTIONS`, of its first argument's type."""
-    if FUNCTIONS.get(name) != len(args):
-        raise ValueError(f"no function {name} of {len(args)} arguments")
-    return Value(Call(name, tuple(a.expr for a in args), args[0].dtype))
 
 
 class Tensor:
@@ -296,7 +153,7 @@ class ProgramBuilder:
         """An explicit loop; its variable is handed to the `with` body. A taken name gets a number."""
         var = self._fresh(name)
         body = self._open()
-        yield Value(VarExpr(var))
+        yield Value(Var(var))
         self._bodies.pop()
         self.emit(For(var, expression(extent), tuple(body), kind, expression(start), annotations))
 
@@ -312,7 +169,7 @@ class ProgramBuilder:
     def let(self, name: str, value: Value) -> Iterator[Value]:
         """`let name = value`, in scope inside the `with`; nothing may follow it in its list."""
         body = self._open()
-        yield Value(VarExpr(name, value.dtype))
+        yield Value(Var(name, value.dtype))
         self._bodies.pop()
         self.emit(Let(name, value.expr, tuple(body)))
 
@@ -342,13 +199,13 @@ class ProgramBuilder:
         loops = [(self._fresh(a.name), a.extent) for a in axes if a.binding is None]
         own = iter(loops)
         made = tuple(
-            Axis(a.name, expression(a.extent), a.kind, VarExpr(next(own)[0]) if a.binding is None else a.binding.expr)
+            Axis(a.name, expression(a.extent), a.kind, Var(next(own)[0]) if a.binding is None else a.binding.expr)
             for a in axes
         )
         body = self._open()
         self._allocs.append([])
         self._views.append([])
-        yield tuple(Value(VarExpr(a.name)) for a in axes)
+        yield tuple(Value(Var(a.name)) for a in axes)
         self._bodies.pop()
         allocs, views = tuple(self._allocs.pop()), tuple(self._views.pop())
         start = inferred_init(tuple(body), made, frozenset(self._started)) if init is None else tuple(init) or None
@@ -384,18 +241,3 @@ class ProgramBuilder:
             tuple(self._dynamic),
             annotations,
         )
-
-
-__all__ = [
-    "AxisSpec",
-    "ProgramBuilder",
-    "Tensor",
-    "Value",
-    "call",
-    "expression",
-    "maximum",
-    "minimum",
-    "reduce",
-    "select",
-    "spatial",
-]

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.build import AxisSpec, ProgramBuilder, Size, Value, call, expression, maximum, minimum, select
+from mslang.ir.build import AxisSpec, ProgramBuilder, Size
 from mslang.ir.build import Tensor as Declared
 from mslang.ir.build import reduce as reduction_axis
 from mslang.ir.build import spatial as spatial_axis
 from mslang.ir.expr import DynamicRange, Expr, Load, Symbol, Var
+from mslang.ir.operators import Value, call, expression, maximum, minimum, select
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import map_expr, walk_expr

@@ -6,8 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 
 from mslang.backend.reference.interpret import run
-from mslang.ir.build import ProgramBuilder, Tensor, maximum, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, Tensor, reduce, spatial
 from mslang.ir.expr import Const
+from mslang.ir.operators import maximum, select
 from mslang.ir.program import Program
 from tests.property.strategies import difference, outputs_equal, random_inputs
 

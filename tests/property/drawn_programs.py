@@ -11,21 +11,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mslang.ir.build import (
-    AxisSpec,
-    ProgramBuilder,
-    Tensor,
-    Value,
-    call,
-    expression,
-    maximum,
-    minimum,
-    reduce,
-    select,
-    spatial,
-)
+from mslang.ir.build import AxisSpec, ProgramBuilder, Tensor, reduce, spatial
 from mslang.ir.dtype import is_unsigned
 from mslang.ir.expr import Var
+from mslang.ir.operators import Value, call, expression, maximum, minimum, select
 from mslang.ir.program import Program, Store
 from tests.property.arrays import INPUT_BOUND
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from itertools import takewhile
 from types import MappingProxyType
 
-from mslang.ir.build import ProgramBuilder, Value, maximum, reduce, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
+from mslang.ir.operators import Value, maximum
 from mslang.ir.program import Program, Range, Region
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.transform.analysis.dependence import consumers

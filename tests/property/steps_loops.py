@@ -6,8 +6,9 @@ import random
 from itertools import pairwise
 from typing import Any
 
-from mslang.ir.build import ProgramBuilder, maximum, minimum, reduce, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Symbol
+from mslang.ir.operators import maximum, minimum
 from mslang.ir.program import Block, For, Program, Stmt
 from mslang.ir.visit import bodies, path_to_loop, walk
 from mslang.ops.words import TAILS

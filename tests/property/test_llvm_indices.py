@@ -8,7 +8,8 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 
-from mslang.ir.build import ProgramBuilder, Value, maximum, minimum, select, spatial
+from mslang.ir.build import ProgramBuilder, spatial
+from mslang.ir.operators import Value, maximum, minimum, select
 from mslang.target.description import AVX2, Target
 from mslang.target.detect import host
 from tests.unit.llvm.support import run

@@ -8,8 +8,9 @@ import pytest
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.ir import te
-from mslang.ir.build import ProgramBuilder, call, maximum, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.equal import alpha_equal
+from mslang.ir.operators import call, maximum, select
 from mslang.ir.reduction import highest, identity, lowest
 from mslang.ir.verify import verify
 from mslang.sema.program import parse_program

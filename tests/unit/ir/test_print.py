@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mslang.ir import te
-from mslang.ir.build import ProgramBuilder, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import (
     Binary,
     Call,
@@ -23,6 +23,7 @@ from mslang.ir.expr import (
     Unary,
     Var,
 )
+from mslang.ir.operators import select
 from mslang.ir.print import print_expr, print_program, print_stmt
 from mslang.ir.program import Buffer, For, Program, Store
 from mslang.ir.text import KEYWORDS, name_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mslang.backend.llvm.compile import Executable, compile
-from mslang.ir.build import ProgramBuilder, Value, call, spatial
+from mslang.ir.build import ProgramBuilder, spatial
+from mslang.ir.operators import Value, call
 from mslang.ir.program import Program
 from mslang.lower import lower
 from mslang.runtime.kernel import LoadedKernel, load

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mslang.ir.build import ProgramBuilder, maximum, minimum, select, spatial
+from mslang.ir.build import ProgramBuilder, spatial
+from mslang.ir.operators import maximum, minimum, select
 from tests.unit.llvm.support import binary_program, run
 
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference import interpret
-from mslang.ir.build import ProgramBuilder, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
+from mslang.ir.operators import select
 from mslang.ir.program import For, If, Program, Stmt
 from mslang.lower import Kernel, lower
 from mslang.lower.kernel import Allocate, walk

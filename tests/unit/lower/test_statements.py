@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from mslang.backend.llvm.compile import _optimised
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
-from mslang.ir.build import ProgramBuilder, Value, call, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Load, Var
+from mslang.ir.operators import Value, call, select
 from mslang.ir.program import For, Program, Stmt, Store, While
 from mslang.runtime.kernel import load
 from mslang.target.detect import host

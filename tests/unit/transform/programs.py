@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from mslang.diagnostics import ScheduleError
-from mslang.ir.build import ProgramBuilder, Value, expression, reduce, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
+from mslang.ir.operators import Value, expression
 from mslang.ir.program import Block, For, If, Program, Stmt
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 

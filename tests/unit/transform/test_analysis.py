@@ -5,8 +5,9 @@ import re
 
 from msgspec.structs import replace
 
-from mslang.ir.build import ProgramBuilder, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
+from mslang.ir.operators import select
 from mslang.ops.table import GETTERS as SIGNATURES
 from mslang.ops.table import PRIMITIVES
 from mslang.syntax.parse import parse_file

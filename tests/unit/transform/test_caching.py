@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.operators import Value, select
 from mslang.ir.program import Region
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, map_program_exprs, path_to_block

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, DynamicRange, FreeTile, PerfectTile, Symbol, Var
+from mslang.ir.operators import Value, select
 from mslang.ir.program import Block, For
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block, path_to_loop, walk

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mslang.ir.build import ProgramBuilder, Value, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.operators import Value, select
 from mslang.ir.print import print_program
 from mslang.ir.program import Range
 from mslang.ir.verify import verify

@@ -4,8 +4,9 @@ import pytest
 
 from mslang.backend.reference import interpret
 from mslang.ir.arith.domain import rows
-from mslang.ir.build import ProgramBuilder, maximum, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, FreeTile, PerfectTile, Symbol
+from mslang.ir.operators import maximum, select
 from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk

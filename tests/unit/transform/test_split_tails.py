@@ -2,8 +2,9 @@
 
 import pytest
 
-from mslang.ir.build import ProgramBuilder, maximum, reduce, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
+from mslang.ir.operators import maximum
 from mslang.ir.program import Block
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program

@@ -1,6 +1,7 @@
 """Programs of several stages, for the primitives that move blocks."""
 
-from mslang.ir.build import ProgramBuilder, call, maximum, reduce, select, spatial
+from mslang.ir.build import ProgramBuilder, reduce, spatial
+from mslang.ir.operators import call, maximum, select
 from mslang.ir.program import Program
 
 
