@@ -11,56 +11,30 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, TargetError, problem
-from mslang.ir.dtype import size_of
-from mslang.ir.expr import Const
 from mslang.ir.intrin import Intrin
-from mslang.ir.program import Buffer, For, Program, Stmt
-from mslang.ir.visit import all_buffers, blocks_of, bodies, loops_of, path_to_block
+from mslang.ir.program import Program
 from mslang.schedule import values
+from mslang.schedule.asked import Scheduled, Truth, concrete, fits, method
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Frame, Place
 from mslang.schedule.interpret import NO_NATIVES, Interpreter, Native, Natives, World
 from mslang.schedule.items import ItemValue, SizedProgram
 from mslang.schedule.session import Session
-from mslang.schedule.space import Candidate, Space
+from mslang.schedule.space import Space
 from mslang.schedule.statements import run_body
 from mslang.schedule.strategies import machine_of, space_of_value
 from mslang.schedule.trace import Value
 from mslang.schedule.values import describe
 from mslang.sema.intrin import intrin_from
 from mslang.sema.module import Module
-from mslang.sema.program import instantiate
 from mslang.sema.report import failure
 from mslang.syntax import tree
-from mslang.target.description import Target
-from mslang.transform.primitives.kinds import MAX_STEPS
 from mslang.transform.primitives.tensorize import as_instruction
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
 """Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or
 None if nothing does."""
-
-
-class Scheduled(msgspec.Struct, frozen=True):
-    """A candidate in a test."""
-
-    candidate: Candidate
-
-    @property
-    def program(self) -> Program:
-        """Its program."""
-        return self.candidate.program
-
-
-class Truth(msgspec.Struct, frozen=True):
-    """The answer of a check, and why it is no."""
-
-    holds: bool
-    why: str | None = None
-    skipped: tuple[str, ...] = ()
-    """What could not be judged here, each with its reason."""
-    judged: bool = True
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -171,14 +145,14 @@ class _Runner:
         own: dict[str, Native] = {
             "std.testing.equiv": self._equiv,
             "std.testing.implements": self._implements,
-            "std.testing.fits": _fits,
+            "std.testing.fits": fits,
         }
         self._natives = natives
         self._world = World(
             natives=MappingProxyType({**natives, **own}),
             functions=MappingProxyType({"sample": self._sample, "apply": self._apply}),
             receivers=(Scheduled, SizedProgram),
-            method=_method,
+            method=method,
             judge=self._judge,
         )
 
@@ -308,40 +282,6 @@ def implementations(intrin: Intrin) -> tuple[tuple[str, Program], ...]:
     )
 
 
-def _fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Whether a scheduled program keeps within a target's `shared` bytes and `max_threads`, those that it states."""
-    if len(args) != 2 or kwargs or not isinstance(args[0], Scheduled) or not isinstance(args[1], Target):
-        raise ScheduleError(problem("MS205", "`fits` takes a scheduled program and a target"))
-    program, fields = args[0].program, args[1].fields
-    used = {"shared": _shared_bytes(program), "max_threads": max((_threads(s) for s in program.body), default=1)}
-    over = [
-        f"{n} is {used[n]}, the limit of `{args[1].name}` is {limit}"
-        for n, limit in fields.items()
-        if n in used and isinstance(limit, int) and used[n] > limit
-    ]
-    return Truth(not over, "; ".join(over) or None)
-
-
-def _threads(s: Stmt) -> int:
-    """The most threads of a block that run under a statement."""
-    inside = max((_threads(x) for body in bodies(s) for x in body), default=1)
-    if not isinstance(s, For) or not s.kind.startswith("threadIdx"):
-        return inside
-    if not isinstance(s.extent, Const):
-        raise ScheduleError(problem("MS256", f"the extent of loop `{s.var}` is known only at the call"))
-    return inside * int(s.extent.value)
-
-
-def _shared_bytes(program: Program) -> int:
-    return sum(_bytes(b) for b in all_buffers(program).values() if b.scope.startswith("shared"))
-
-
-def concrete(value: SizedProgram) -> Program:
-    """The program with its sizes."""
-    assert isinstance(value.found.item, tree.Program)
-    return instantiate(value.found.module, value.found.item.name.text, value.values)
-
-
 def _pins(pins: Mapping[str, object]) -> dict[str, Value]:
     wrong = next((a for a, v in pins.items() if not isinstance(v, bool | int | float | str | tuple)), None)
     if wrong is not None:
@@ -358,52 +298,3 @@ def _shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
     return str(value)
-
-
-# ------------------------------------------------------------------ what tests ask of programs
-def _method(it: Interpreter, receiver: object, name: str, e: tree.Call, frame: Frame) -> object:
-    assert isinstance(receiver, Scheduled | SizedProgram)
-    program = receiver.program if isinstance(receiver, Scheduled) else concrete(receiver)
-    match name, e.args:
-        case "blocks", ():
-            return tuple(b.name for b in blocks_of(program.body))
-        case "loops", (tree.Arg(value=tree.Ref(name=tree.Name(text=block)) | tree.String(value=block)),):
-            now = dict(receiver.candidate.sketch.blocks) if isinstance(receiver, Scheduled) else {}
-            return _loops(program, now.get(block, block))
-        case "text", ():
-            from mslang.ir.print import print_program
-
-            return print_program(program)
-        case "trace", () if isinstance(receiver, Scheduled):
-            return receiver.candidate.trace.as_ms()
-        case "shared_bytes", ():
-            return _shared_bytes(program)
-    raise ScheduleError(
-        problem(
-            "MS202",
-            f"a program has no `{name}` with these arguments",
-            help="it has blocks(), loops(block), text(), trace() and shared_bytes()",
-        )
-    )
-
-
-def _loops(program: Program, block: str) -> str:
-    path = path_to_block(program, block)
-    if path is None:
-        names = ", ".join(b.name for b in blocks_of(program.body))
-        raise ScheduleError(problem("MS201", f"there is no block `{block}`", help=f"the blocks are: {names}"))
-    return ", ".join(" ".join(filter(None, (s.var, _kind(s)))) for s in loops_of(path))
-
-
-def _kind(loop: For) -> str | None:
-    """A loop's kind as listings show it: none if it is serial, or unrolled only up to a limit."""
-    return None if loop.kind == "serial" or MAX_STEPS in dict(loop.annotations) else loop.kind
-
-
-def _bytes(buffer: Buffer) -> int:
-    total = size_of(buffer.dtype)
-    for extent in buffer.shape:
-        if not isinstance(extent, Const):
-            raise ScheduleError(problem("MS256", f"the size of `{buffer.name}` is known only at the call"))
-        total *= int(extent.value)
-    return total
