@@ -86,7 +86,7 @@ class _Recording:
     @property
     def structure(self) -> Structure:
         """Which structure this replay was of."""
-        events = self.session.events
+        events = self.session.draws.events
         return (
             tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen)),
             tuple(e.answer for e in events if isinstance(e, Branched)),
@@ -146,10 +146,9 @@ def _failed(program: Program, recordings: list[_Recording], error: Diagnostic) -
     if not recordings:
         return Run(program, (), Trace(program.name), (), {}, program, error)
     last = recordings[-1]
-    decisions = tuple(e for e in last.session.events if isinstance(e, Decision))
-    return Run(
-        program, tuple(last.moments), last.session.trace(), decisions, last.session.numbers, last.session.program, error
-    )
+    session = last.session
+    decisions = tuple(e for e in session.draws.events if isinstance(e, Decision))
+    return Run(program, tuple(last.moments), session.trace(), decisions, session.draws.numbers, session.program, error)
 
 
 def trace_until(run: Run, instructions: int) -> Trace:

@@ -42,11 +42,11 @@ def replay(program: Program, trace: Trace, *, strict: bool = False, seed: int = 
     drawing = Drawing(seed, pins=trace.decisions, strict=strict)
     session = run_trace(program, trace, drawing)
     sketch = sketch_of(session, target=trace.target, source=trace.source)
-    numbers = session.numbers
+    numbers = session.draws.numbers
     violated = sketch.violation(numbers)
     if violated is not None:
         raise PinError(problem("MS260", f"the decisions of this trace are rejected: {violated}"))
-    values: dict[str, Value] = {**trace.decisions, **session.values}
+    values: dict[str, Value] = {**trace.decisions, **session.draws.values}
     done = replace(sketch.trace, values=tuple(values.items()))
     return Candidate(sketch.instantiate(numbers), done, values, sketch, tuple(drawing.warnings.values()))
 
@@ -135,7 +135,7 @@ def _current(session: Session, argument: Argument) -> Argument:
 
 
 def _current_size(session: Session, e: Expr) -> Expr:
-    changed = map_expr(e, lambda x: session.symbol(x) if isinstance(x, Symbol) else None)
+    changed = map_expr(e, lambda x: session.draws.symbol(x) if isinstance(x, Symbol) else None)
     return e if changed == e else simplify(changed)
 
 

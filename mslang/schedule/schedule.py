@@ -58,7 +58,7 @@ class Schedule(Methods):
     @property
     def program(self) -> Program:
         """The program so far with the decisions drawn."""
-        return instantiate(self.session.program, self.session.numbers)
+        return instantiate(self.session.program, self.session.draws.numbers)
 
     @property
     def trace(self) -> Trace:
@@ -77,7 +77,7 @@ class Schedule(Methods):
 
     def violation(self) -> str | None:
         """The reason of the first requirement that the decisions drawn do not satisfy; None if they satisfy all."""
-        return self.sketch.violation(self.session.numbers)
+        return self.sketch.violation(self.session.draws.numbers)
 
     # ------------------------------------------------------------------ access
     def get(self, name: str) -> Handle:
@@ -263,14 +263,14 @@ class Schedule(Methods):
 
     def fork(self, name: str, cases: Iterable[str], decision: str | None = None) -> str:
         """Draw which of some structures to build."""
-        self.session.claim(_name(name))
-        found = self.session.choose(name, Alternatives(tuple(cases)), decision)
+        self.session.draws.claim(_name(name))
+        found = self.session.draws.choose(name, Alternatives(tuple(cases)), decision)
         assert isinstance(found, str)
         return found
 
     def branch(self, condition: Size | bool) -> bool:
         """Whether a condition on decisions holds; the answer is part of the structure."""
-        return self.session.branch(condition.expr) if isinstance(condition, Size) else condition
+        return self.session.draws.branch(condition.expr) if isinstance(condition, Size) else condition
 
     def require(self, condition: Size | bool, why: str | None = None) -> None:
         """Reject draws for which a condition does not hold."""

@@ -1,34 +1,23 @@
 """A schedule while it runs: the program so far, its handles, and the trace.
 
-Decisions are symbols here, always; who makes them (`Decider`) gives a representative value that nothing in
-the program depends on. Structural decisions and branches are answered by the decider, too, and are logged
-as events, so that a space can remember which structure they lead to.
+Decisions are symbols here, always; the numbers that are drawn for them (`Draws`) change nothing in the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from mslang.diagnostics import MsError, RequireFailed, ScheduleError, problem
-from mslang.ir import arith
-from mslang.ir.expr import (
-    Const,
-    Domain,
-    DynamicRange,
-    Expr,
-    Symbol,
-)
+from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
 from mslang.ops.signature import Group
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
-from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
-from mslang.schedule.distribution import Number
-from mslang.schedule.events import Branched, Chosen, Event
+from mslang.schedule.decisions import Alternatives, Decider
+from mslang.schedule.draws import Draws
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location, describe
@@ -52,21 +41,15 @@ class Session:
         self.registry = registry
         self.origin = program
         self.program = program
-        self.decider = decider
+        self.draws = Draws(decider)
         self.handles = HandleTable()
         self.instructions: list[Instruction] = []
-        self.events: list[Event] = []
-        self.values: dict[str, Value] = {}
-        self._answers: dict[Expr, bool] = {}
-        self._drawn: dict[str, object] = {}
-        self._addresses: set[str] = set()
         self._names: dict[str, object] = {}
         for block in blocks_of(program.body):
             self._bind(self.handles.handle(BlockRef(block.name)), block.name)
         for buffer in all_buffers(program):
             self._bind(self.handles.handle(BufferRef(buffer)), buffer)
         self._things = {n: h for n, h in self._names.items() if isinstance(h, Handle)}
-        self._pins: list[Mapping[str, Value]] = []
 
     # ------------------------------------------------------------------ names
     def _bind(self, handle: Handle, name: str) -> None:
@@ -257,23 +240,6 @@ class Session:
         return Outcome(after.program, results, composed(outcome.forward, after.forward))
 
     # ------------------------------------------------------------------ sampling
-    def claim(self, address: str) -> None:
-        """Take an address for a decision.
-
-        Raises:
-            ScheduleError: MS209, another decision has it.
-        """
-        if address in self._addresses:
-            raise ScheduleError(
-                problem(
-                    "MS209",
-                    f"two decisions have the address `{address}`",
-                    why="an address names one decision",
-                    help='rename the binder, or say the address: `let x as "name" ~ …`',
-                )
-            )
-        self._addresses.add(address)
-
     def sample(self, op: str, bound: Bound, *, address: str, name: str, given: Value | None = None) -> object:
         """Draw a decision and give its value: symbols for a number, the thing itself for structure.
 
@@ -293,159 +259,57 @@ class Session:
         }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         domain = sampling.domain_of(op, args, self.program)
-        self.claim(address)
+        self.draws.claim(address)
         result = fresh(name, set(self._names))
         try:
             value = (
                 self._structural(op, args, address, result, given)
                 if domain is None
-                else self._number(address, domain, given)
+                else self.draws.number(address, domain, given)
             )
         except MsError:
-            self._addresses.discard(address)
+            self.draws.release(address)
             raise
         self._names[result] = value
-        self._drawn[address] = value
+        self.draws.record(address, value)
         self.instructions.append(Instruction(op, recorded, (result,), address))
         return value
-
-    def _number(self, address: str, domain: Domain, given: Value | None) -> object:
-        decision = Decision(address, domain, self._given(address, given))
-        value = self.decider.number(decision, self.numbers)
-        if value is not None:
-            self.values[address] = value
-        self.events.append(decision)
-        return sampling.symbols(address, domain)
 
     def _structural(self, op: str, args: dict[str, object], address: str, name: str, given: Value | None) -> object:
         match op:
             case "compute_location":
                 block = args["block"]
                 assert isinstance(block, BlockRef)
-                label = self.choose(address, Alternatives(sampling.locations(self.program, block)), given)
+                label = self.draws.choose(address, Alternatives(sampling.locations(self.program, block)), given)
                 assert isinstance(label, str)
                 return self._location(label, name)
             case "permute":
                 things = sampling.listed(args["values"], op)
-                order = self.choose(address, Alternatives(orders=len(things)), given)
+                order = self.draws.choose(address, Alternatives(orders=len(things)), given)
                 assert isinstance(order, tuple)
                 return tuple(things[k] for k in order)
         things = sampling.listed(args["values"], op)
         weights = sampling.weights_of(args["weights"], len(things))
         plain = all(isinstance(x, bool | int | float | str) for x in things)
         labels: tuple[Label, ...] = things if plain else tuple(range(len(things)))  # type: ignore[assignment]
-        label = self.choose(address, Alternatives(labels, weights), given)
+        label = self.draws.choose(address, Alternatives(labels, weights), given)
         return label if plain else things[int(label)]  # type: ignore[arg-type]
-
-    def symbol(self, like: Symbol) -> Expr:
-        """This replay's symbol for a factor of a decision.
-
-        Raises:
-            ScheduleError: MS251, nothing was drawn at its address.
-        """
-        drawn = self._drawn.get(like.name)
-        if isinstance(drawn, tuple) and like.position is not None and like.position < len(drawn):
-            drawn = drawn[like.position]
-        if isinstance(drawn, Expr):
-            return drawn
-        if like.name in self._drawn or not isinstance(like.domain, DynamicRange):
-            raise ScheduleError(problem("MS251", f"nothing was drawn that `{like.text}` could be"))
-        return like
-
-    def choose(
-        self, address: str, alternatives: Alternatives, given: Value | None = None, implied: tuple[Label, ...] = ()
-    ) -> Label:
-        """Decide structure: a fork's case, a location, an order. The address must have been claimed."""
-        if not alternatives.labels and not alternatives.orders:
-            raise ScheduleError(problem("MS203", f"`{address}` has nothing to choose from"))
-        choice = Structural(address, alternatives, self._given(address, given), implied)
-        label = self.decider.structure(choice)
-        if label not in implied:
-            self.values[address] = label
-        self.events.append(Chosen(choice, label))
-        return label
 
     def _location(self, label: str, name: str) -> Location:
         loop = self.handles.handle(LoopRef(label[3:-1])) if label.startswith("at(") else None
         return Location(label, loop, name)
 
-    @contextmanager
-    def pinned(self, pins: Mapping[str, Value]) -> Iterator[None]:
-        """Pin decisions while something runs; what is pinned further outside wins.
-
-        Raises:
-            PinLost: MS251, nothing that ran has one of the addresses.
-        """
-        self._pins.append(pins)
-        before = set(self._addresses)
-        try:
-            yield
-        finally:
-            self._pins.pop()
-        lost = [a for a in pins if a not in self._addresses - before]
-        if lost:
-            known = sorted(self._addresses - before)
-            raise PinLost(
-                problem(
-                    "MS251",
-                    f"no decision has the address `{lost[0]}`",
-                    help=f"the decisions here are: {', '.join(known) or 'none'}",
-                )
-            )
-
-    def _given(self, address: str, given: Value | None) -> Value | None:
-        return next((p[address] for p in self._pins if address in p), given)
-
-    # ------------------------------------------------------------------ conditions
-    @property
-    def numbers(self) -> dict[str, Number]:
-        """The representative values of the numeric decisions so far, as far as they are known."""
-        numeric = {e.address for e in self.events if isinstance(e, Decision)}
-        return {a: v for a, v in self.values.items() if a in numeric}  # type: ignore[misc]
-
-    def branch(self, condition: Expr) -> bool:
-        """Whether a condition on decisions holds; unless the symbols settle it the answer is part of the structure."""
-        match self._decided(condition):
-            case arith.Verdict.PROVED:
-                return True
-            case arith.Verdict.REFUTED:
-                return False
-        if condition in self._answers:
-            return self._answers[condition]
-        question = Question(condition)
-        answer = self.decider.branch(question, self.numbers)
-        self._answers[condition] = answer
-        self.events.append(Branched(question, answer))
-        return answer
-
-    def _decided(self, condition: Expr) -> arith.Verdict:
-        verdict = arith.decide(condition)
-        if verdict in (arith.Verdict.PROVED, arith.Verdict.REFUTED) or not sampling.dynamic(condition):
-            return verdict
-        raise ScheduleError(
-            problem(
-                "MS256",
-                "this condition depends on a size that is known only when the kernel is called",
-                help="write the alternatives as schedules of their own, or give the size a number",
-            )
-        )
-
+    # ------------------------------------------------------------------ the trace
     def require(self, condition: object, why: str | None) -> None:
         """Reject decisions for which a condition does not hold.
 
         Raises:
             RequireFailed: MS260, it holds for no value of the decisions.
         """
-        if isinstance(condition, Expr):
-            verdict = self._decided(condition)
-        elif isinstance(condition, bool):
-            verdict = arith.Verdict.PROVED if condition else arith.Verdict.REFUTED
-        else:
+        if not isinstance(condition, bool | Expr):
             raise ScheduleError(problem("MS203", "`require` takes a condition"))
-        if verdict is arith.Verdict.REFUTED:
-            raise RequireFailed(problem("MS260", f"a requirement never holds: {why or 'no reason is given'}"))
+        self.draws.require(condition, why)
         if isinstance(condition, Expr):
-            self.events.append(Constraint(condition, why or "requirement"))
             self.instructions.append(Instruction(REQUIRE, (("condition", condition), ("why", why))))
 
     def enter_postproc(self) -> None:
@@ -455,5 +319,5 @@ class Session:
     def trace(self, *, target: str | None = None, source: str | None = None) -> Trace:
         """The trace so far."""
         return Trace(
-            self.origin.name, tuple(self.instructions), tuple(self.values.items()), target, source, self.registry
+            self.origin.name, tuple(self.instructions), tuple(self.draws.values.items()), target, source, self.registry
         )

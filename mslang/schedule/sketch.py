@@ -122,7 +122,7 @@ def _depends(decision: Decision) -> bool:
 
 def sketch_of(session: Session, *, target: str | None = None, source: str | None = None) -> Sketch:
     """The sketch that a finished replay stands for."""
-    events = session.events
+    events = session.draws.events
     structure = tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen))
     decisions = tuple(e for e in events if isinstance(e, Decision))
     return Sketch(

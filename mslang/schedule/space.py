@@ -273,9 +273,9 @@ class Space:
             failure = error
         source = source or (self.name if self._item else None)
         sketch = None if failure is not None else sketch_of(session, target=self.target, source=source)
-        structure = tuple((e.choice.address, e.label) for e in session.events if isinstance(e, Chosen))
+        structure = tuple((e.choice.address, e.label) for e in session.draws.events if isinstance(e, Chosen))
         leaf = _Leaf(sketch, failure, structure)
-        _graft(self._root, session.events, leaf)
+        _graft(self._root, session.draws.events, leaf)
         return leaf
 
 

@@ -78,7 +78,7 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
         case tree.Sample():
             _sample(it, s, frame)
         case tree.CallStmt(call=call, pins=pins):
-            with it.session.pinned(pin_values(pins or ())):
+            with it.session.draws.pinned(pin_values(pins or ())):
                 evaluate(it, call, frame.with_address(frame.address.under(None)))
         case tree.Require(condition=condition, why=why):
             raw = frame.place.text[condition.span.start : condition.span.end]
@@ -150,9 +150,9 @@ def _loop_name(it: Interpreter, name: str, frame: Frame) -> str:
 def _fork(it: Interpreter, s: tree.Fork, frame: Frame) -> None:
     cases = {c.name.text: c.body for c in s.cases if isinstance(c, tree.Case)}
     address = frame.address.of(s.name.text if s.name is not None else "fork")
-    it.session.claim(address)
+    it.session.draws.claim(address)
     given = s.pinned.text if s.pinned is not None else None
-    label = it.session.choose(address, Alternatives(tuple(cases)), given)
+    label = it.session.draws.choose(address, Alternatives(tuple(cases)), given)
     run_body(it, cases[str(label)], frame)
 
 
@@ -180,5 +180,5 @@ def truth(it: Interpreter, e: tree.Expr, frame: Frame) -> bool:
         case bool():
             return found
         case Expr():
-            return it.session.branch(found)
+            return it.session.draws.branch(found)
     raise failure("MS203", e, "this is no condition")

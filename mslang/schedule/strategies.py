@@ -186,7 +186,7 @@ class _Runner:
         frame = Frame(place_of(found))
         try:
             value = evaluate(self.it, item.source, frame)
-            with self.it.session.pinned(pin_values(item.pins or ())):
+            with self.it.session.draws.pinned(pin_values(item.pins or ())):
                 return self.run(value, top=top)
         except MsError as error:
             raise frame.blame(error, item.source.span) from error
@@ -202,7 +202,7 @@ class _Runner:
                         self._strategy(p, found, unions, False)
                     return None
                 case tree.Pinned(strategy=inner, pins=pins):
-                    with self.it.session.pinned(pin_values(pins)):
+                    with self.it.session.draws.pinned(pin_values(pins)):
                         return self._strategy(inner, found, unions, top)
                 case tree.Group(items=(inner,)):
                     return self._strategy(inner, found, unions, top)
@@ -213,11 +213,11 @@ class _Runner:
 
     def _union(self, parts: Sequence[tree.Strategy], found: Found, unions: _Unions, top: bool) -> str | None:
         address = unions.next()
-        session = self.it.session
-        session.claim(address)
+        draws = self.it.session.draws
+        draws.claim(address)
         labels = _labels(parts, found.placed.parsed.text)
         alone = [top and _is_atom(p) for p in parts]
-        label = session.choose(address, Alternatives(labels), implied=tuple(x for x, a in zip(labels, alone) if a))
+        label = draws.choose(address, Alternatives(labels), implied=tuple(x for x, a in zip(labels, alone) if a))
         return self._strategy(parts[labels.index(str(label))], found, unions, top)
 
 

@@ -288,7 +288,7 @@ def check_other_decisions(before: Program, schedule: Schedule, number: int, tall
                 break
             values[decision.address] = drawn
         else:
-            other = {a for a, v in values.items() if v != schedule.session.numbers[a]}
+            other = {a for a, v in values.items() if v != schedule.session.draws.numbers[a]}
             if other and sketch.violation(values) is None:
                 after = sketch.instantiate(values)
                 assert not verify(after), (values, verify(after))

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from mslang.ir.expr import Const, Domain
 from mslang.ir.print import print_program
 from mslang.schedule.decisions import Drawing
+from mslang.schedule.draws import Draws
 from mslang.schedule.replay import replay, run_trace, space_of_text
-from mslang.schedule.session import Session
 from mslang.schedule.sketch import skeleton
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
+from mslang.schedule.trace import Value
 from mslang.schedule.trace_json import from_json
 from mslang.sema.modules import load
 from mslang.syntax import tree
@@ -43,11 +44,11 @@ def candidates(made: Space, draws: int) -> Iterator[Candidate]:
             yield found
 
 
-class ConcreteSession(Session):
-    """A replay that takes numbers where the real one takes symbols."""
+class ConcreteDraws(Draws):
+    """Draws that give numbers where the real ones give symbols."""
 
-    def _number(self, address: str, domain: Domain, given: object) -> object:
-        symbols = super()._number(address, domain, given)  # type: ignore[arg-type]
+    def number(self, address: str, domain: Domain, given: Value | None) -> object:
+        symbols = super().number(address, domain, given)
         value = self.values[address]
         if isinstance(symbols, tuple):
             assert isinstance(value, tuple)
@@ -91,7 +92,7 @@ def test_a_thousand_draws_of_each_schedule_in_the_library(path: Path, name: str)
 def concrete_skeleton(made: Space, c: Candidate, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
     """The shape of the program when the trace is replayed with numbers in place of symbols."""
     with monkeypatch.context() as patch:
-        patch.setattr("mslang.schedule.replay.Session", ConcreteSession)
+        patch.setattr("mslang.schedule.session.Draws", ConcreteDraws)
         trace = c.trace
         kept = tuple(i for i in trace.instructions if i.op != "require")
         unchecked = replace(trace, instructions=kept)

@@ -77,7 +77,7 @@ class State:
 
     def number(self, e: Expr) -> int | None:
         """A size for the decisions at hand, if they are known."""
-        known = simplify(substitute_symbols(e, distribution.plain(self.session.numbers)))
+        known = simplify(substitute_symbols(e, distribution.plain(self.session.draws.numbers)))
         return known.value if isinstance(known, Const) and isinstance(known.value, int) else None
 
     def statement(self, handle: Handle) -> For | Block:

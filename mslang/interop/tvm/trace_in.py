@@ -128,8 +128,8 @@ class _Import:
         for key in self.root_notes:
             self._note("MS744", f"the remark {key!r} on the root block is left out", "only TVM's own passes read it")
         sketch = sketch_of(self.session, target=target)
-        numbers = self.session.numbers
-        done = msgspec.structs.replace(sketch.trace, values=tuple(self.session.values.items()))
+        numbers = self.session.draws.numbers
+        done = msgspec.structs.replace(sketch.trace, values=tuple(self.session.draws.values.items()))
         return Imported(done, sketch.instantiate(numbers), (*self.notes.values(), *self.drawing.warnings.values()))
 
     def _note(self, code: str, message: str, why: str | None = None) -> None:

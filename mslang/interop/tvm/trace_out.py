@@ -273,7 +273,7 @@ class _Export:
         raise _lacking("such a value")
 
     def _number(self, e: Expr) -> int:
-        known = arith.simplify(arith.substitute_symbols(e, distribution.plain(self.session.numbers)))
+        known = arith.simplify(arith.substitute_symbols(e, distribution.plain(self.session.draws.numbers)))
         if not isinstance(known, Const) or not isinstance(known.value, int):
             raise _lacking("a size that is known only at the call")
         return known.value
@@ -334,7 +334,7 @@ class _Export:
         of = self._name(loop) if isinstance(loop, Handle) else self._name(block) if isinstance(block, Handle) else None
         places = self._places(block) if instruction.op == "compute_location" else {}
         step(self.session, instruction, self.source.decisions)
-        value = self.session.values[address]
+        value = self.session.draws.values[address]
         n = bound.get("n")
         match instruction.op, value:
             case "perfect_tile", tuple():

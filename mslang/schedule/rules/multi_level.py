@@ -92,9 +92,9 @@ def _tile(session: Session, block: Block, structure: str) -> None:
 def _results(session: Session, block: Block, prefix: str, places: Sequence[Handle]) -> None:
     """Let results leave the tile where a decision says: through the block that alone uses them, or a copy."""
     address = f"{prefix}/results"
-    session.claim(address)
+    session.draws.claim(address)
     cases = ("apart", *(f"level_{k}" for k in range(1, len(places) + 1)))
-    case = session.choose(address, Alternatives(cases))
+    case = session.draws.choose(address, Alternatives(cases))
     if case == "apart":
         return
     place = places[cases.index(str(case)) - 1]
