@@ -7,8 +7,9 @@ from mslang.ir.dtype import SCALARS, parts
 from mslang.ir.expr import ZERO, Const, Expr
 from mslang.ir.program import LOOP_KINDS, SCOPES, Annotations, AttrValue, Buffer, Range, Region
 from mslang.ir.region import point, range_between, whole
-from mslang.sema.expressions import buffer_names, check_rank, index, infer
+from mslang.sema.expressions import check_rank, index, infer
 from mslang.sema.literals import retyped
+from mslang.sema.names import buffer_names
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope
 from mslang.syntax import tree

@@ -31,7 +31,8 @@ from mslang.ir.visit import blocks_of, conjunction, conjuncts
 from mslang.sema import buffers as parts
 from mslang.sema.adapt import adapted
 from mslang.sema.declare import Declarations, refuse_shadow
-from mslang.sema.expressions import access, buffer_names, condition, index, infer, typed
+from mslang.sema.expressions import access, condition, index, infer, typed
+from mslang.sema.names import buffer_names
 from mslang.sema.report import failure, fault, unknown
 from mslang.sema.scope import Broken, BufferName, Meaning, Scope, SizeName, Variable
 from mslang.sema.starts import init_fault, start_of, written_by_init

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from mslang.diagnostics import Fix, MsError, Note
+from mslang.diagnostics import MsError, Note
 from mslang.ir.dtype import INDEX, SCALARS, is_float, is_integer, parts
 from mslang.ir.expr import (
     BINARY_OPS,
@@ -24,9 +22,9 @@ from mslang.ir.expr import (
 from mslang.ir.fixed_point import q_multiply_shift
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
-from mslang.sema.refer import dotted_name
+from mslang.sema.names import buffer_names, member, value_of
 from mslang.sema.report import failure, nearest, unknown
-from mslang.sema.scope import Broken, BufferName, ConstName, Hidden, Scope, SizeName, TileName, Variable
+from mslang.sema.scope import Broken, BufferName, Scope, TileName
 from mslang.syntax import tree
 
 OPERATORS = {
@@ -39,8 +37,6 @@ OPERATORS = {
     "bit_xor": "^",
 }
 """Functions of the language that are binary operators of the IR."""
-
-LITERAL_NAMES = {"inf": math.inf, "nan": math.nan}
 
 BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "extern", "q_multiply_shift"})
 
@@ -87,7 +83,7 @@ def infer(e: tree.Expr, scope: Scope) -> Value:
         case tree.Bool(value=b):
             return Value(Const(b, "bool"))
         case tree.Ref(name=name):
-            return _name(name, scope)
+            return value_of(name, scope)
         case tree.Group(items=(inner,)):
             return infer(inner, scope)
         case tree.Unary():
@@ -99,7 +95,7 @@ def infer(e: tree.Expr, scope: Scope) -> Value:
         case tree.Call():
             return _call(e, scope)
         case tree.Member():
-            return _member(e, scope)
+            return member(e, scope)
         case tree.Bad():
             raise MsError
         case tree.String():
@@ -117,67 +113,6 @@ def infer(e: tree.Expr, scope: Scope) -> Value:
 
 def _number(v: int | float) -> Value:
     return Value(Const(v, INDEX), "int") if isinstance(v, int) else Value(Const(v, "f32"), "float")
-
-
-def _name(name: tree.Name, scope: Scope) -> Value:
-    match scope.get(name.text):
-        case Variable(var=var):
-            return Value(var)
-        case SizeName(value=v):
-            return Value(v, size=True)
-        case ConstName(value=v):
-            return _const_value(v)
-        case BufferName(buffer=b):
-            dims = ", ".join("…" for _ in b.shape)
-            fixes = () if b.shape else (Fix(f"write `{name.text}[]`", name.span, f"{name.text}[]"),)
-            raise failure(
-                "MS125",
-                name,
-                f"`{name.text}` is a buffer, not a number",
-                help=f"access it: `{name.text}[{dims}]`",
-                fixes=fixes,
-            )
-        case TileName(n=n):
-            raise failure(
-                "MS125", name, f"`{name.text}` is a tile of {n} factors", help=f"name one of them: `{name.text}[0]`"
-            )
-        case Hidden(role=role, block=block):
-            article = "an" if role[0] in "aeiou" else "a"
-            raise failure(
-                "MS115",
-                name,
-                f"`{name.text}` is {article} {role} outside of block `{block}`",
-                why="the body of a block names its own axes only, so that the block can be moved",
-                help=f"bind it to an axis: `block {block}[…, x: extent = {name.text}]`, and use `x`",
-            )
-        case Broken():
-            raise MsError
-    if name.text in LITERAL_NAMES:
-        return Value(Const(LITERAL_NAMES[name.text], "f32"), "float")
-    raise MsError(unknown("MS101", name, "name", name.text, _number_names(scope)))
-
-
-def _number_names(scope: Scope) -> list[str]:
-    return [n for n, d in scope.names.items() if not isinstance(d.meaning, Hidden | Broken)]
-
-
-def _const_value(v: int | float | bool) -> Value:
-    if isinstance(v, bool):
-        return Value(Const(v, "bool"), size=True)
-    return Value(Const(v), size=True) if isinstance(v, int) else Value(Const(v, "f32"), "float")
-
-
-def _member(e: tree.Member, scope: Scope) -> Value:
-    dotted = dotted_name(e)
-    match scope.get(dotted) if dotted is not None else None:
-        case ConstName(value=v):
-            return _const_value(v)
-    raise failure(
-        "MS101",
-        e,
-        f"unknown name `{text_of(e)}`" if dotted else "a program has no members to name with `.`",
-        why="in a program, names with dots are consts of a module named by `use … as`",
-    )
 
 
 def _unary(e: tree.Unary, scope: Scope) -> Value:
@@ -276,11 +211,6 @@ def _index(e: tree.Index, scope: Scope) -> Value:
         case None:
             raise MsError(unknown("MS101", name, "buffer", name.text, buffer_names(scope)))
     raise failure("MS125", name, f"`{name.text}` is a number, not a buffer")
-
-
-def buffer_names(scope: Scope) -> list[str]:
-    """The names of the buffers in scope."""
-    return [n for n, d in scope.names.items() if isinstance(d.meaning, BufferName)]
 
 
 def access(e: tree.Index, scope: Scope) -> tuple[Expr, ...]:

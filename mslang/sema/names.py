@@ -1,0 +1,84 @@
+"""What names stand for in the expressions of a program."""
+
+from __future__ import annotations
+
+import math
+
+from mslang.diagnostics import Fix, MsError
+from mslang.ir.expr import Const
+from mslang.sema.adapt import text_of
+from mslang.sema.literals import Value
+from mslang.sema.refer import dotted_name
+from mslang.sema.report import failure, unknown
+from mslang.sema.scope import Broken, BufferName, ConstName, Hidden, Scope, SizeName, TileName, Variable
+from mslang.syntax import tree
+
+LITERAL_NAMES = {"inf": math.inf, "nan": math.nan}
+
+
+def value_of(name: tree.Name, scope: Scope) -> Value:
+    """What a name stands for, as a number."""
+    match scope.get(name.text):
+        case Variable(var=var):
+            return Value(var)
+        case SizeName(value=v):
+            return Value(v, size=True)
+        case ConstName(value=v):
+            return _const_value(v)
+        case BufferName(buffer=b):
+            dims = ", ".join("…" for _ in b.shape)
+            fixes = () if b.shape else (Fix(f"write `{name.text}[]`", name.span, f"{name.text}[]"),)
+            raise failure(
+                "MS125",
+                name,
+                f"`{name.text}` is a buffer, not a number",
+                help=f"access it: `{name.text}[{dims}]`",
+                fixes=fixes,
+            )
+        case TileName(n=n):
+            raise failure(
+                "MS125", name, f"`{name.text}` is a tile of {n} factors", help=f"name one of them: `{name.text}[0]`"
+            )
+        case Hidden(role=role, block=block):
+            article = "an" if role[0] in "aeiou" else "a"
+            raise failure(
+                "MS115",
+                name,
+                f"`{name.text}` is {article} {role} outside of block `{block}`",
+                why="the body of a block names its own axes only, so that the block can be moved",
+                help=f"bind it to an axis: `block {block}[…, x: extent = {name.text}]`, and use `x`",
+            )
+        case Broken():
+            raise MsError
+    if name.text in LITERAL_NAMES:
+        return Value(Const(LITERAL_NAMES[name.text], "f32"), "float")
+    raise MsError(unknown("MS101", name, "name", name.text, _number_names(scope)))
+
+
+def member(e: tree.Member, scope: Scope) -> Value:
+    """What a dotted name stands for, as a number."""
+    dotted = dotted_name(e)
+    match scope.get(dotted) if dotted is not None else None:
+        case ConstName(value=v):
+            return _const_value(v)
+    raise failure(
+        "MS101",
+        e,
+        f"unknown name `{text_of(e)}`" if dotted else "a program has no members to name with `.`",
+        why="in a program, names with dots are consts of a module named by `use … as`",
+    )
+
+
+def _const_value(v: int | float | bool) -> Value:
+    if isinstance(v, bool):
+        return Value(Const(v, "bool"), size=True)
+    return Value(Const(v), size=True) if isinstance(v, int) else Value(Const(v, "f32"), "float")
+
+
+def buffer_names(scope: Scope) -> list[str]:
+    """The names of the buffers in scope."""
+    return [n for n, d in scope.names.items() if isinstance(d.meaning, BufferName)]
+
+
+def _number_names(scope: Scope) -> list[str]:
+    return [n for n, d in scope.names.items() if not isinstance(d.meaning, Hidden | Broken)]
