@@ -22,17 +22,15 @@ from mslang.ir.program import (
     Let,
     Region,
     Stmt,
-    Store,
     View,
     While,
 )
 from mslang.ir.region import Regions, infer_regions
 from mslang.ir.visit import blocks_of, conjunction, conjuncts
 from mslang.sema import buffers as parts
-from mslang.sema.adapt import adapted
+from mslang.sema.assign import assignment
 from mslang.sema.declare import Declarations, refuse_shadow
-from mslang.sema.expressions import access, condition, index, infer, typed
-from mslang.sema.names import buffer_names
+from mslang.sema.expressions import condition, index, infer, typed
 from mslang.sema.report import failure, fault, unknown
 from mslang.sema.scope import Broken, BufferName, Meaning, Scope, SizeName, Variable
 from mslang.sema.starts import init_fault, start_of, written_by_init
@@ -121,7 +119,7 @@ class Elaborator:
             case tree.For():
                 return self._for(s, scope, part)
             case tree.Assign():
-                return (self._assign(s, scope),)
+                return (assignment(s, scope, anywhere=self.exact),)
             case tree.If(condition=c, body=then, otherwise=otherwise):
                 when = condition(c, scope)
                 if isinstance(when, Const) and scope.block is None and not self.exact:
@@ -222,50 +220,6 @@ class Elaborator:
         if s.where is not None:
             body = _guarded(body, condition(s.where, scope))
         return _nested(headers, body)
-
-    def _assign(self, s: tree.Assign, scope: Scope) -> Stmt:
-        if scope.block is None and not self.exact:
-            raise failure(
-                "MS110",
-                s,
-                "an assignment stands in a block only",
-                help="write `block name[i: N] { … }` around it, with the indices as axes",
-            )
-        match s.target:
-            case tree.Index(base=tree.Ref(name=name)) as target:
-                pass
-            case other:
-                raise self._no_element(other, scope)
-        meaning = scope.get(name.text)
-        if not isinstance(meaning, BufferName):
-            if isinstance(meaning, Broken):
-                raise MsError
-            if meaning is None:
-                raise MsError(unknown("MS101", name, "buffer", name.text, buffer_names(scope)))
-            raise failure("MS125", name, f"`{name.text}` is not a buffer")
-        if meaning.direction == "in":
-            raise failure(
-                "MS111",
-                target,
-                f"`{meaning.root}` is an input and cannot be written",
-                help=f"declare it `inout {meaning.root}`",
-            )
-        indices = access(target, scope)
-        dtype = meaning.buffer.dtype
-        if s.op == "=":
-            return Store(name.text, indices, adapted(infer(s.value, scope), dtype, s.value))
-        operation = tree.Binary(s.span, s.op[:-1], target, s.value)
-        return Store(name.text, indices, adapted(infer(operation, scope), dtype, s.value))
-
-    def _no_element(self, target: tree.Expr, scope: Scope) -> MsError:
-        if isinstance(target, tree.Ref) and isinstance(scope.get(target.name.text), BufferName):
-            infer(target, scope)
-        return failure(
-            "MS125",
-            target,
-            "only an element of a buffer can be assigned to",
-            help="name a value by `let x = …`; it cannot change",
-        )
 
     # -------------------------------------------------------------- blocks
     def block(self, s: tree.Block, scope: Scope) -> tuple[Stmt, ...]:
