@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mslang.diagnostics import Diagnostic
-from mslang.ops.signature import Kind, Param, Required, Signature
+from mslang.ops.signature import Group, Kind, Param, Required, Signature
+from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import ANY, NOTHING, Static, list_of, of_kind
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
+from mslang.transform.registries import REGISTRY, Registry
 
 Given = Sequence[tuple[str | None, tree.Expr, Static]]
 """Arguments as they are written: the name (`*` for a splat, none for a place), the expression, its value."""
@@ -108,3 +110,17 @@ def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
         return None
     at = e.args[position].value
     return int(at.value) if isinstance(at, tree.Number) else None
+
+
+def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
+    """The operations that a value of a kind has."""
+    wanted = {kind, Kind.LOOP_OR_BLOCK} if kind in (Kind.LOOP, Kind.BLOCK) else {kind}
+    return tuple(s for s in registry.operations.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
+
+
+_NEW_AXES = frozenset({"rfactor", "transform_block_layout", "transform_layout"})
+
+
+def may_give_axes(signature: Signature) -> bool:
+    """Whether an operation may give blocks other axes: some do, and of users' own nothing is known."""
+    return signature.name in _NEW_AXES or signature.name not in OPERATIONS

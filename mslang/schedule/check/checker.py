@@ -24,6 +24,7 @@ from mslang.schedule.check.kinds import (
     Static,
     describe,
     join,
+    with_more_axes,
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
 from mslang.schedule.check.unpacking import unpacked
@@ -262,6 +263,8 @@ class _Checker:
         return value, self._bury(names, self.expressions.take_consumed(), ())
 
     def _bury(self, names: Environment, consumed: Mapping[str, Death], into: tuple[str, ...]) -> Environment:
+        if self.expressions.take_new_axes():
+            names = with_more_axes(names)
         if not consumed:
             return names
         dead = {

@@ -8,7 +8,15 @@ from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
-from mslang.schedule.check.calls import Given, bind, check_parameters, results_of, tile_length
+from mslang.schedule.check.calls import (
+    Given,
+    bind,
+    check_parameters,
+    may_give_axes,
+    methods_of,
+    results_of,
+    tile_length,
+)
 from mslang.schedule.check.deaths import dead
 from mslang.schedule.check.kinds import (
     ANY,
@@ -29,7 +37,7 @@ from mslang.schedule.check.kinds import (
     list_of,
     of_kind,
 )
-from mslang.schedule.check.scope import item_value
+from mslang.schedule.check.scope import item_value, native_value
 from mslang.sema.module import Found, Module
 from mslang.sema.native import Native
 from mslang.sema.report import fault, unknown
@@ -53,6 +61,7 @@ class Expressions:
         self._mention = mention
         self._quiet = 0
         self._consumed: dict[str, Death] = {}
+        self._new_axes = False
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._quiet:
@@ -62,6 +71,11 @@ class Expressions:
         """The names consumed since the last call."""
         consumed, self._consumed = self._consumed, {}
         return consumed
+
+    def take_new_axes(self) -> bool:
+        """Whether something since the last call may have given blocks other axes."""
+        found, self._new_axes = self._new_axes, False
+        return found
 
     def target(self, e: tree.Expr | None) -> Static:
         """What `machine` is: the target named after `on`."""
@@ -143,7 +157,7 @@ class Expressions:
             if self._registry.find(name.text) is None:
                 self._unknown(name, names)
             return ANY
-        value = item_value(thing.item) if isinstance(thing, Found) else _native_value(thing)
+        value = item_value(thing.item) if isinstance(thing, Found) else native_value(thing)
         self._mention(name.span, name.text, value, None)
         return value
 
@@ -152,14 +166,14 @@ class Expressions:
         if whole is not None and whole.partition(".")[0] not in names:
             thing = self._module.find(whole)
             if thing is not None:
-                value = item_value(thing.item) if isinstance(thing, Found) else _native_value(thing)
+                value = item_value(thing.item) if isinstance(thing, Found) else native_value(thing)
                 self._mention(e.name.span, whole, value, None)
                 return value
         base = self.value(e.base, names)
         name = e.name.text
         match base.kind:
             case Kind.BLOCK:
-                if base.axes is not None and name not in base.axes:
+                if base.axes is not None and name not in base.axes and not base.more_axes:
                     known = (*base.axes, *(s.name for s in methods_of(Kind.BLOCK, self._registry)))
                     self._report(
                         unknown(
@@ -310,7 +324,7 @@ class Expressions:
             check_parameters(thing.item, name, given, self._report)
             return self._called(value, name, e)
         if isinstance(thing, Found | Native):
-            self._mention(name.span, name.text, _native_value(thing) if isinstance(thing, Native) else ANY, None)
+            self._mention(name.span, name.text, native_value(thing) if isinstance(thing, Native) else ANY, None)
             own = LIBRARY.get(thing.address) if isinstance(thing, Native) else None
             return ANY if own is None or not own.results else of_kind(own.results[0])
         if receiver is not None and self._registry.problem(name.text) is None:
@@ -327,6 +341,7 @@ class Expressions:
         self._report(unknown("MS201", name, "name", name.text, known) if reason is None else reason.at(name.span))
 
     def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
+        self._new_axes = True
         match value.item:
             case tree.Rule() | tree.Schedule() | tree.Space():
                 return value
@@ -353,6 +368,7 @@ class Expressions:
         names: Environment,
     ) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
+        self._new_axes |= may_give_axes(signature)
         bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
@@ -366,22 +382,6 @@ class Expressions:
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return results_of(signature, bound)
-
-
-def _native_value(thing: object) -> Static:
-    if isinstance(thing, Native):
-        match thing.role:
-            case "rule":
-                return Static(Kind.RULE)
-            case "target":
-                return ANY
-    return ANY
-
-
-def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
-    """The operations that a value of a kind has."""
-    wanted = {kind, Kind.LOOP_OR_BLOCK} if kind in (Kind.LOOP, Kind.BLOCK) else {kind}
-    return tuple(s for s in registry.operations.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
 
 
 def _dotted(e: tree.Expr) -> str | None:

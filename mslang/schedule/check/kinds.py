@@ -13,11 +13,13 @@ from mslang.syntax.tree import AnyItem
 
 
 class Static(msgspec.Struct, frozen=True):
-    """A value as far as it is known. `axes` are a block's (None: not known), `element` and `length` a list's;
+    """A value as far as it is known. `axes` are a block's (None: not known; it
+    may have others by now if `more_axes`), `element` and `length` a list's;
     `item` is the program, rule, schedule, … that a name stands for; `fields` are a target's."""
 
     kind: Kind
     axes: tuple[str, ...] | None = None
+    more_axes: bool = False
     element: Static | None = None
     length: int | None = None
     item: AnyItem | None = None
@@ -144,6 +146,15 @@ class Binding(msgspec.Struct, frozen=True):
 
 Environment = Mapping[str, Binding]
 EMPTY: Environment = MappingProxyType({})
+
+
+def with_more_axes(names: Environment) -> Environment:
+    """The names after something that may have given blocks other axes."""
+    return {n: _with_more_axes(b) if b.value.axes is not None else b for n, b in names.items()}
+
+
+def _with_more_axes(bound: Binding) -> Binding:
+    return msgspec.structs.replace(bound, value=msgspec.structs.replace(bound.value, more_axes=True))
 
 
 def join(before: Environment, ends: Sequence[Environment]) -> Environment:

@@ -24,6 +24,7 @@ from mslang.schedule.check.kinds import (
     Static,
     list_of,
 )
+from mslang.sema.native import Native
 from mslang.syntax import tree
 
 _AXES = ("blockIdx", "threadIdx", "vthread")
@@ -113,3 +114,14 @@ def item_value(item: tree.AnyItem) -> Static:
 def params_of(params: tuple[tree.Param, ...]) -> dict[str, Binding]:
     """The parameters of a schedule, rule or fn."""
     return {p.name.text: Binding(PARAM_KINDS.get(p.type.name.text, ANY), p.name.span) for p in params}
+
+
+def native_value(thing: object) -> Static:
+    """What a name of a native library is."""
+    if isinstance(thing, Native):
+        match thing.role:
+            case "rule":
+                return Static(Kind.RULE)
+            case "target":
+                return ANY
+    return ANY
