@@ -17,7 +17,11 @@ from types import CodeType, ModuleType
 
 import pytest
 
-from tests.mutation.planted import FAULTS, Planted
+from tests.mutation.below_primitives import BELOW_PRIMITIVES
+from tests.mutation.in_primitives import IN_PRIMITIVES
+from tests.mutation.planted import Planted
+
+FAULTS = (*IN_PRIMITIVES, *BELOW_PRIMITIVES)
 
 ROOT = Path(__file__).parents[2]
 SEED = 1

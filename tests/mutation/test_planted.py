@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from mslang.target.detect import host
-from tests.mutation.planted import FAULTS, Planted
-from tests.mutation.search import CAUGHT, ROOT, first_wrong
+from tests.mutation.planted import Planted
+from tests.mutation.search import CAUGHT, FAULTS, ROOT, first_wrong
 
 
 def search(number: int) -> subprocess.CompletedProcess[str]:
