@@ -654,7 +654,7 @@ class Methods:
             - a block that does not touch the buffer so, or that holds other blocks
             - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
               block, or through a view
-            - a scope that is no stage pipeline, or another block under the loops of the block that writes the buffer, or
+            - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
               for writing reads it
             - for writing: indices that are the same for several values of their axes, instances that do not surely
               run or write, or a block that reads the buffer without having started it; for reading: a block that writes
@@ -692,7 +692,7 @@ class Methods:
               block, or through a view
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes
-            - a scope that is no stage pipeline, or a buffer with several writers in it
+            - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
             - elements that are not surely written before
 
         Source: TVM reindex_cache_read
@@ -726,7 +726,7 @@ class Methods:
               block, or through a view
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
-            - a scope that is no stage pipeline, or a reader inside a loop over which the block still reduces
+            - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
             - instances that do not surely run, or write
 
         Source: TVM reindex_cache_write
@@ -771,7 +771,8 @@ class Methods:
         Rejects:
             - a scope that there is none of
             - a block that does not read the buffer, or a loop that is not above it or is vectorized
-            - a scope that is no stage pipeline, or a block under the loop that writes the buffer after it is read there
+            - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
+              there
             - a buffer that is touched by another name, or outside of blocks
             - elements that are not surely written before
 
@@ -817,8 +818,8 @@ class Methods:
         Rejects:
             - a scope that there is none of
             - a block that does not write the buffer, or a loop that is not above it or is vectorized
-            - a scope that is no stage pipeline, or a block under the loop that reads the buffer after it is written there
-              last
+            - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
+              there last
             - a buffer that is touched by another name, or outside of blocks
             - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
               iteration; several that write different parts

@@ -7,6 +7,8 @@ subtree for *local* completeness.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from mslang.ir import arith
 from mslang.ir.expr import Const, Select, Var
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
@@ -15,6 +17,7 @@ from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import (
     DependenceKind,
     dependences_of,
+    storage_of,
     storages_read,
     storages_written,
     writers,
@@ -158,23 +161,25 @@ def why_not_compact(program: Program, path: Path) -> str | None:
     return None
 
 
-def why_not_stage_pipeline(program: Program, path: Path) -> str | None:
-    """None if the scope in which the last statement of a path stands is a *stage pipeline*: loops and blocks only,
-    each block's reads covered by its producers, and no block writes what an earlier one reads."""
+def why_not_stage_pipeline(program: Program, path: Path, buffers: AbstractSet[str]) -> str | None:
+    """None if the scope in which the last statement of a path stands is a *stage pipeline* for some buffers: loops and
+    blocks only, each block's reads of them covered by its producers, and no block writes what an earlier one reads."""
+    storages = {storage_of(program, b) for b in buffers}
     body = scope_body(program, path)
     for s in walk(body, into_blocks=False):
         if not isinstance(s, For | Block):
             kind = type(s).__name__.lower()
             return f"the scope is not a stage pipeline: a `{kind}` stands among its loops and blocks"
     for d in dependences_of(program, path):
-        if d.kind is DependenceKind.WAR:
+        if d.kind is DependenceKind.WAR and storage_of(program, d.buffer) in storages:
             return (
                 f"the scope is not a stage pipeline: block `{d.target}` writes `{d.buffer}` after block "
                 f"`{d.source}` read it"
             )
     for q in walk_paths(program.body):
         if isinstance(q[-1], Block) and scope_body(program, q) is body:
-            reason = why_not_covered(program, q)
+            asked = tuple(r for r in q[-1].reads if storage_of(program, r.buffer) in storages)
+            reason = why_not_covered(program, q, asked)
             if reason is not None:
                 return f"the scope is not a stage pipeline: {reason}"
     return None

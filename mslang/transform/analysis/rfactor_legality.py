@@ -45,7 +45,7 @@ def only_block(above: Path) -> Path:
 def require_plain(program: Program, path: Path, loop: For) -> None:
     """A reduction block without views or buffers of its own, in a stage pipeline, under a serial loop."""
     block = block_at(path)
-    reason = why_not_stage_pipeline(program, path)
+    reason = why_not_stage_pipeline(program, path, {r.buffer for r in (*block.reads, *block.writes)})
     if reason is not None:
         raise refuse("MS368", PRIMITIVE, f"block `{block.name}` stands where the order of blocks matters", why=reason)
     reason = why_not_reduction(program, path)

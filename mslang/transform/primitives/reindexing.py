@@ -69,7 +69,7 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
         - a block that does not touch the buffer so, or that holds other blocks
         - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
           block, or through a view
-        - a scope that is no stage pipeline, or another block under the loops of the block that writes the buffer, or
+        - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
           for writing reads it
         - for writing: indices that are the same for several values of their axes, instances that do not surely
           run or write, or a block that reads the buffer without having started it; for reading: a block that writes
@@ -83,7 +83,7 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
     writes = old.name in buffers_written(block_at(path))
     writing = writes if access is None else access == "write"
     used = _touch(program, path, old, writing, primitive)
-    _require_stages(program, path, primitive)
+    _require_stages(program, path, old, primitive)
     anchor = path[: len(scope_path(path)) + 1]
     _require_apart_from_others(program, path, anchor, old, writing, primitive)
     layout = tuple(Var(n) for n in used.axes)
@@ -122,7 +122,7 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
           block, or through a view
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes
-        - a scope that is no stage pipeline, or a buffer with several writers in it
+        - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
         - elements that are not surely written before
 
     Source: TVM reindex_cache_read
@@ -130,7 +130,7 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
     primitive = "reindex_cache_read"
     path, old = subject(program, block, buffer, scope, primitive)
     used = _touch(program, path, old, False, primitive)
-    _require_stages(program, path, primitive)
+    _require_stages(program, path, old, primitive)
     layout, shape = _layout(block_at(path), used, map, primitive)
     source = only_writer(program, path, old, primitive)
     writing = () if source is None else path_to_block(program, source.name) or ()
@@ -164,7 +164,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
           block, or through a view
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
-        - a scope that is no stage pipeline, or a reader inside a loop over which the block still reduces
+        - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
         - instances that do not surely run, or write
 
     Source: TVM reindex_cache_write
@@ -172,7 +172,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
     primitive = "reindex_cache_write"
     path, old = subject(program, block, buffer, scope, primitive)
     used = _touch(program, path, old, True, primitive)
-    _require_stages(program, path, primitive)
+    _require_stages(program, path, old, primitive)
     only_writer(program, path, old, primitive)
     layout, shape = _layout(block_at(path), used, map, primitive)
     around = [
@@ -337,11 +337,14 @@ def _layout(block: Block, used: Used, map: IndexMap, primitive: str) -> tuple[tu
     return layout, tuple(shape)
 
 
-def _require_stages(program: Program, path: Path, primitive: str) -> None:
-    reason = why_not_stage_pipeline(program, path)
+def _require_stages(program: Program, path: Path, old: Buffer, primitive: str) -> None:
+    reason = why_not_stage_pipeline(program, path, {old.name})
     if reason is not None:
         raise refuse(
-            "MS362", primitive, f"block `{block_at(path).name}` stands in a scope that is no stage pipeline", why=reason
+            "MS362",
+            primitive,
+            f"block `{block_at(path).name}` stands in a scope that is no stage pipeline for `{old.name}`",
+            why=reason,
         )
 
 

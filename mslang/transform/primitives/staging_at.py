@@ -72,7 +72,8 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     Rejects:
         - a scope that there is none of
         - a block that does not read the buffer, or a loop that is not above it or is vectorized
-        - a scope that is no stage pipeline, or a block under the loop that writes the buffer after it is read there
+        - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
+          there
         - a buffer that is touched by another name, or outside of blocks
         - elements that are not surely written before
 
@@ -134,8 +135,8 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     Rejects:
         - a scope that there is none of
         - a block that does not write the buffer, or a loop that is not above it or is vectorized
-        - a scope that is no stage pipeline, or a block under the loop that reads the buffer after it is written there
-          last
+        - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
+          there last
         - a buffer that is touched by another name, or outside of blocks
         - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
           iteration; several that write different parts
@@ -203,10 +204,13 @@ def _place(
         )
     names = (old.name,)
     require_in_blocks(program, scope_body(program, path), primitive, read=names, written=names)
-    reason = why_not_stage_pipeline(program, path)
+    reason = why_not_stage_pipeline(program, path, {old.name})
     if reason is not None:
         raise refuse(
-            "MS362", primitive, f"block `{block.name}` stands in a scope that is no stage pipeline", why=reason
+            "MS362",
+            primitive,
+            f"block `{block.name}` stands in a scope that is no stage pipeline for `{old.name}`",
+            why=reason,
         )
     return target
 
@@ -282,7 +286,8 @@ def _require_covered(program: Program, loop: LoopRef, buffer: Buffer, primitive:
         if buffer.name not in buffers_read(block) or reads_what_it_started(block, buffer.name):
             continue
         made = any(buffer.name in buffers_written(b) for b in inside[:k])
-        reason = why_not_covered(program, path_to_block(program, block.name) or ()) if made else "nothing is"
+        asked = tuple(r for r in block.reads if r.buffer == buffer.name)
+        reason = why_not_covered(program, path_to_block(program, block.name) or (), asked) if made else "nothing is"
         if reason is not None:
             raise refuse(
                 "MS332",

@@ -92,6 +92,18 @@ def test_a_scope_that_is_no_stage_pipeline_is_refused():
         reindex(p, block("b"), buffer("A"))
 
 
+def test_a_scope_need_be_a_stage_pipeline_for_the_buffer_alone():
+    p = program(
+        "A: f32[8], inout T: f32[8], out C: f32[8]",
+        "block w[i: 8] { if A[i] > 0.0 { T[i] = A[i] } }\n block b[i: 8] { C[i] = T[i] + A[i] }\n"
+        "block late[i: 8] { T[i] = 1.0 }",
+    )
+    accepted(p, reindex(p, block("b"), buffer("A")))
+    accepted(p, reindex(p, block("b"), buffer("C")))
+    with refused("MS362", "no stage pipeline for `T`", "writes `T` after"):
+        reindex(p, block("b"), buffer("T"), access="read")
+
+
 def test_indices_that_meet_are_refused_for_writing():
     p = program("A: f32[8], out C: f32[4]", "block b[i: 8] { C[i // 2] = A[i] }")
     with refused("MS361", "several values"):

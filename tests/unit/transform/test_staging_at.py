@@ -66,6 +66,21 @@ def test_a_buffer_written_after_it_is_read_is_refused():
         read_at(p, block("b"), loop("i"), buffer("C"))
 
 
+ELSEWHERE = """
+block w[x: 8] { if A[x] > 0.0 { T[x] = A[x] } }
+for i in 0..8 { block b[x: 8 = i] { B[x] = T[x] + A[x] } }
+block late[x: 8] { T[x] = 1.0 }
+"""
+
+
+def test_what_others_do_to_other_buffers_does_not_matter():
+    p = program("A: f32[8], inout T: f32[8], out B: f32[8]", ELSEWHERE)
+    accepted(p, read_at(p, block("b"), loop("i"), buffer("A"), "local"))
+    accepted(p, write_at(p, block("b"), loop("i"), buffer("B"), "local"))
+    with refused("MS362", "no stage pipeline for `T`", "writes `T` after"):
+        read_at(p, block("b"), loop("i"), buffer("T"))
+
+
 def test_a_loop_elsewhere_and_a_vectorized_one_are_refused():
     p = program(
         "A: f32[8], out B: f32[8], out C: f32[8]",
