@@ -32,7 +32,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             (),
             r"TVM crashed|undefined variable|\) is false|A SeqStmt of length|cannot be indexed with|"
             r"shape\.size\(\) == indices\.size\(\)|^Index \S+ out of bounds|key is not in Map|An empty SeqStmt|"
-            r"block_realize == old_block_realize_",
+            r"block_realize == old_block_realize_|regions\.size\(\)\)|^Could not get the corresponding function",
             "TVM ends in a crash or in a failed check inside of it, not in a refusal",
         ),
         "kinds of blocks": Decision(
@@ -65,6 +65,12 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"body of the inlined block should be",
             "TVM takes the bounds of axes for them only as it writes them; here whatever says that axes stay in theirs",
         ),
+        "results that others read": Decision(
+            "TVM",
+            ("reverse_compute_inline", "fuse_reduction_epilogue"),
+            r"MS341",
+            "TVM drops a buffer that another block still reads",
+        ),
         "axes by their places": Decision(
             "ours",
             ("fuse_reduction_epilogue",),
@@ -74,7 +80,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "other windows": Decision(
             "ours",
             ("rolling_buffer",),
-            r"should have at least one dimens",
+            r"should have at leas",
             "TVM knows windows by the form of the region; here that they overlap and go on is proved",
         ),
         "loops and axes in other orders": Decision(
@@ -100,6 +106,25 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("decompose_padding",),
             r"MS374 the condition of block .* is always true",
             "TVM fills what is overwritten at once, if it does not see that the condition is always true",
+        ),
+        "paddings that would count": Decision(
+            "TVM",
+            ("pad_einsum",),
+            r"MS348|MS373|MS372 (block `_` is no product|the spatial axis)",
+            "TVM fills with 0 whatever is combined and however it is indexed, and pads axes over which a predicate "
+            "runs; the iterations that are added must not count",
+        ),
+        "instances that there were not": Decision(
+            "TVM",
+            ("transform_block_layout",),
+            r"MS384",
+            "the new axes have values that no old ones give; TVM lets the block run for them, too",
+        ),
+        "fillings inside of lanes and threads": Decision(
+            "TVM",
+            ("transform_layout",),
+            r"MS310|MS388",
+            "TVM fills the padding in each lane or thread, which would write the same elements at once",
         ),
         "nests that others see": Decision(
             "TVM",
@@ -130,6 +155,31 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("split", "fuse", "merge", "loop_partition", "reorder", "rfactor"),
             r"MS305",
             "TVM drops or copies the kind silently; here it is said first, and kept",
+        ),
+        "iterations that touch the same elements": Decision(
+            "TVM",
+            ("parallel", "vectorize", "bind"),
+            r"MS309|MS310",
+            "TVM asks how the blocks bind the loop, not what they touch: iterations may write one element at once (a "
+            "block moved under a loop that it does not use), or a copy that all share; here that needs a proof",
+        ),
+        "copies in lanes": Decision(
+            "TVM",
+            ("read_at", "write_at", "reindex_cache_read", "reindex_cache_write"),
+            r"MS346 (loop `_` is vectorized|iterations of the vectorized)",
+            "a vectorized loop holds one block, in lanes; TVM puts a copy beside it and runs the lanes in turn",
+        ),
+        "orders of several blocks": Decision(
+            "TVM",
+            ("reorder",),
+            r"MS308",
+            "TVM does not ask what blocks under the same loops read of each other; here that needs a proof",
+        ),
+        "blocks with opaque axes": Decision(
+            "ours",
+            ("reorder",),
+            r"block iter type other than",
+            "TVM wants spatial and reduction axes; here the dependences themselves are judged",
         ),
         "vectors in vectors": Decision(
             "TVM",
@@ -237,6 +287,37 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("reverse_compute_at",),
             r"requires all the producer",
             "what is read may have been written before the loop; it is enough that no producer comes after it",
+        ),
+        "regions beyond those of the block around": Decision(
+            "TVM",
+            ("annotate_buffer_access",),
+            r"MS365",
+            "TVM lets a block declare more than the block that holds it; others are told what that one declares",
+        ),
+        "elements that are not told by the axes": Decision(
+            "TVM",
+            ("reindex", "reindex_cache_read", "reindex_cache_write"),
+            r"MS347|MS360",
+            "TVM takes the block's declared region for the one element that it touches, whatever it does, whether its "
+            "predicate says which, and whoever else touches the buffer under its loops",
+        ),
+        "windows that do not overlap": Decision(
+            "TVM",
+            ("rolling_buffer",),
+            r"MS364",
+            "TVM goes by the declared region, larger than what is computed; nothing is left for the next iteration",
+        ),
+        "what cannot be inverted": Decision(
+            "TVM",
+            ("reverse_compute_inline",),
+            r"MS353",
+            "the indices give no element of the producer for each of the consumer",
+        ),
+        "reductions under axes of a block around": Decision(
+            "TVM",
+            ("rfactor",),
+            r"MS368 the reduction axis",
+            "the reduction is not over where the block around ends; TVM would combine partial results too early",
         ),
         "hidden accesses": Decision(
             "TVM", (), r"MS379", "what a block hides it may still touch; nothing moves over it"

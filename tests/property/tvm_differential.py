@@ -107,7 +107,7 @@ class Tally(msgspec.Struct):
 
 def pattern(reason: str) -> str:
     """A message without the names and numbers that are of one program alone."""
-    return re.sub(r"`[^`]*`", "`_`", re.sub(r"\b(0x[0-9a-f]+|\d+)\b", "N", reason))[:100]
+    return re.sub(r"`[^`]*`", "`_`", re.sub(r"\b(0x[0-9a-f]+|\d+)\b", "N", reason))[:160]
 
 
 # ------------------------------------------------------------------ the two sides
@@ -201,7 +201,7 @@ def _first_line(text: str) -> str:
                 rest = line.partition(mark)[2].strip(" :(") or (lines[k + 1] if k + 1 < len(lines) else "")
                 if rest and not rest.startswith("An error occurred"):
                     return rest
-    return lines[-1] if lines else ""
+    return lines[0] if lines else ""
 
 
 # ------------------------------------------------------------------ a pair
@@ -248,8 +248,7 @@ def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng:
         tally.ours[op] += 1
         case = Case(number, op, text, print_program(program), str(step))
         tally.disagree("ours", case)
-        arrays = sparse_inputs(program, number)
-        problem = _differs(program, here.program, arrays, interpret.run(program, arrays, check=False), check=True)
+        problem = _fault(program, here.program, number)
         if problem:
             tally.ours_wrong.append(msgspec.structs.replace(case, reason=problem))
     return None
@@ -272,8 +271,15 @@ def _broken(before: Program, text: str, number: int) -> bool:
         other = _packed_as(before, tvmscript.parse_one(text))
     except MsError as error:
         return _has_unknowns(error)
+    return bool(_fault(before, other, number))
+
+
+def _fault(before: Program, after: Program, number: int) -> str:
+    """How a program gives another result, races or reads what nobody wrote, if it does and the one before does not."""
     arrays = sparse_inputs(before, number)
-    return bool(_differs(before, other, arrays, interpret.run(before, arrays, check=False), check=True))
+    want = interpret.run(before, arrays, check=False)
+    sound = not _differs(before, before, arrays, want, check=True)
+    return _differs(before, after, arrays, want, check=sound)
 
 
 def _has_unknowns(error: MsError) -> bool:
