@@ -92,9 +92,21 @@ class Session:
         bound = self.handles.bound(handle)
         if bound is not None and self._names.get(bound) == handle:
             return Operand(bound)
-        if not isinstance(ref, LoopRef):
-            return Operand(ref.name)
-        return self._loop_operand(ref)
+        match ref:
+            case LoopRef():
+                return self._loop_operand(ref)
+            case BufferRef() if ref.name not in self._things:
+                return self._buffer_operand(ref)
+        return Operand(ref.name)
+
+    def _buffer_operand(self, buffer: BufferRef) -> Operand:
+        """A buffer that the program had not at first: text has no name for it but by a block that writes it."""
+        for block in (BlockRef(b.name) for b in blocks_of(self.program.body)):
+            base = self.operand(self.handles.handle(block)).base
+            written = GETTERS["writes"](self.program, block)
+            if isinstance(written, tuple) and buffer in written and (base in self._names or base in self._things):
+                return Operand(base, written=written.index(buffer))
+        return Operand(buffer.name)
 
     def _loop_operand(self, loop: LoopRef) -> Operand:
         path = path_to_loop(self.program, loop.name)
@@ -117,19 +129,18 @@ class Session:
         base = self.named(operand.base)
         if base is None:
             raise ScheduleError(problem("MS201", f"nothing is called `{operand.base}` at this point of the trace"))
-        if operand.axis is None and operand.index is None:
+        if operand == Operand(operand.base):
             return base
         if not isinstance(base, Handle) or base.kind != "block":
             raise ScheduleError(problem("MS203", f"`{operand.base}` is no block, and has no loops"))
         if operand.axis is not None:
             return self.axis(base, operand.axis)
-        loops = self.get("loops", {"block": base})
-        assert isinstance(loops, tuple) and operand.index is not None
-        if not 0 <= operand.index < len(loops):
-            raise ScheduleError(
-                problem("MS201", f"`{operand.base}.loops()[{operand.index}]`: there are only {len(loops)} loops")
-            )
-        found: object = loops[operand.index]
+        getter, index = ("loops", operand.index) if operand.written is None else ("writes", operand.written)
+        listed = self.get(getter, {"block": base})
+        assert isinstance(listed, tuple) and index is not None
+        if not 0 <= index < len(listed):
+            raise ScheduleError(problem("MS201", f"`{operand.base}.{getter}()[{index}]`: there are only {len(listed)}"))
+        found: object = listed[index]
         return found
 
     # ------------------------------------------------------------------ primitives and getters

@@ -29,11 +29,13 @@ ENTER_POSTPROC = "enter_postproc"
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """A handle by name: the block, buffer or result `base`; the loop `base.axis`; the loop `base.loops()[index]`."""
+    """A handle by name: the block, buffer or result `base`; the loop `base.axis`; the loop `base.loops()[index]`; the
+    buffer `base.writes()[written]`."""
 
     base: str
     axis: str | None = None
     index: int | None = None
+    written: int | None = None
 
 
 Argument = None | bool | int | float | str | Expr | Operand | IndexMap | Intrin | tuple["Argument", ...]

@@ -111,8 +111,8 @@ def _value(value: object) -> Value:
 
 def _out(value: Argument) -> object:
     match value:
-        case Operand(base=base, axis=axis, index=index):
-            place = {"handle": base, "axis": axis, "loop": index}
+        case Operand(base=base, axis=axis, index=index, written=written):
+            place = {"handle": base, "axis": axis, "loop": index, "written": written}
             return {k: v for k, v in place.items() if v is not None}
         case IndexMap(params=params, results=results):
             return {"map": params, "to": [_expr(e) for e in results]}
@@ -131,6 +131,8 @@ def _in(value: object) -> Argument:
             return Operand(base, axis=axis)
         case {"handle": str() as base, "loop": int() as index}:
             return Operand(base, index=index)
+        case {"handle": str() as base, "written": int() as index}:
+            return Operand(base, written=index)
         case {"handle": str() as base}:
             return Operand(base)
         case {"map": list() as params, "to": list() as results}:

@@ -113,11 +113,13 @@ class _Writer:
 
     def _value(self, value: Argument, kind: Kind) -> str:
         match value:
-            case Operand(base=base, axis=axis, index=index):
+            case Operand(base=base, axis=axis, index=index, written=written):
                 # A list under one name stays a list, of one thing too.
                 head = name_text(base) + ("[0]" if base in self._lists else "")
                 if axis is not None:
                     return f"{head}.{name_text(axis)}"
+                if written is not None:
+                    return f"{head}.writes()[{written}]"
                 return head if index is None else f"{head}.loops()[{index}]"
             case None:
                 return "_" if kind is Kind.FACTORS else "none"

@@ -80,10 +80,12 @@ class _Writer:
 
     def _text(self, value: Argument) -> str:
         match value:
-            case Operand(base=base, axis=axis, index=index):
+            case Operand(base=base, axis=axis, index=index, written=written):
                 head = self._variables.get(base, f"s.get({base!r})")
                 if axis is not None:
                     return f"s.axis({head}, {axis!r})"
+                if written is not None:
+                    return f"s.writes({head})[{written}]"
                 return head if index is None else f"s.loops({head})[{index}]"
             case Expr():
                 return self._size(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from mslang.interop.tvm import words
@@ -27,14 +28,19 @@ class TvmNames:
     def block(self, name: str) -> Handle | None:
         """The block that TVM calls so, if there is one.
 
-        A block whose name a buffer has is `name_1` here: names are unique.
+        A block whose name a buffer has is `name_1` or `name_block` here, as a graph or TVMScript was read: names are
+        unique.
         """
         program = self._session.program
         names = [b.name for b in blocks_of(program.body)]
         found = [n for n in names if self.of_block(n) == name]
         if not found and name in all_buffers(program):
-            found = [n for n in names if n.rpartition("_")[0] == name and n.rpartition("_")[2].isdecimal()]
-        return self._session.handles.handle(BlockRef(found[0])) if found else None
+            found = [n for n in names if re.fullmatch(rf"{re.escape(name)}_(\d+|block(_\d+)?)", n)]
+        if not found:
+            return None
+        handle = self._session.handles.handle(BlockRef(found[0]))
+        self._remember(handle, name)
+        return handle
 
     def expected(self, op: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
         """What TVM will call the blocks that an operation makes, as far as that is known before."""

@@ -348,6 +348,8 @@ class Reader:
                 return tuple(self.attribute(x) for x in inside)
             case "Map", list():
                 return tuple((g.text(k), self.attribute(v)) for k, v in g.pairs(ref))
+            case (("Var" | "Buffer"), _) if self._is_buffer(ref):
+                return self.buffer(ref).name
             case (("IntImm" | "FloatImm"), _):
                 value = self.expressions.value(ref)
                 assert isinstance(value, Const)

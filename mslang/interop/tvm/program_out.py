@@ -241,7 +241,13 @@ class _Writer:
 
     # ------------------------------------------------------------------ annotations
     def _annotations(self, notes: Annotations) -> int:
-        return self.graph.map([(self.graph.string(k), self._attribute(v)) for k, v in notes])
+        g = self.graph
+        return g.map([(g.string(k), self._buffers(v) if k == words.BUFFERS else self._attribute(v)) for k, v in notes])
+
+    def _buffers(self, names: AttrValue) -> int:
+        known = self.expressions.buffers
+        listed = names if isinstance(names, tuple) else ()
+        return self.graph.array([known[n] for n in listed if isinstance(n, str) and n in known])
 
     def _attribute(self, value: AttrValue) -> int:
         g = self.graph

@@ -7,7 +7,7 @@ import ast
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import DIRECTIONS, FUNCTION_ATTRIBUTE, SIZES
-from mslang.interop.tvmscript.scope import Scope, Value
+from mslang.interop.tvmscript.scope import Array, Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, data
 from mslang.ir.expr import Const, Expr
@@ -84,6 +84,8 @@ def _held(value: Value, e: ast.expr) -> AttrValue:
     match value:
         case str():
             return value
+        case Array():
+            return value.buffer.name
         case tuple():
             return tuple(_held(x, e) for x in value)
         case Number(expr=Const(value=bool() as v)):

@@ -192,13 +192,15 @@ def with_loads(s: Stmt, buffer: str, value: Callable[[tuple[Expr, ...]], Expr]) 
 
 def with_reads(s: Stmt, gone: str, come: frozenset[str], buffers: Mapping[str, Buffer]) -> Stmt:
     """A statement whose blocks, at any depth, declare to read no more the buffer `gone`, and declare anew what they
-    read of the buffers `come`."""
+    read of the buffers `come`, in the order in which they read."""
     rebuilt = map_bodies(s, lambda body: tuple(with_reads(x, gone, come, buffers) for x in body))
     if not isinstance(rebuilt, Block) or not any(r.buffer == gone for r in rebuilt.reads):
         return rebuilt
     stay = tuple(r for r in rebuilt.reads if r.buffer != gone and r.buffer not in come)
     read, _ = infer_regions(rebuilt, buffers)
-    return replace(rebuilt, reads=(*stay, *(r for r in read if r.buffer in come)))
+    order = {r.buffer: k for k, r in enumerate(read)}
+    reads = (*stay, *(r for r in read if r.buffer in come))
+    return replace(rebuilt, reads=tuple(sorted(reads, key=lambda r: order.get(r.buffer, len(order)))))
 
 
 # ------------------------------------------------------------------ the buffer that goes

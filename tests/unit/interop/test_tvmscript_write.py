@@ -86,6 +86,19 @@ def test_a_block_alone_is_not_taken_for_the_root() -> None:
     assert alpha_equal(tvmscript.parse_one(tvmscript.print(p)), p)
 
 
+def test_an_annotation_may_hold_buffers() -> None:
+    p = parse_program("""program p(A: f32[4], W: f32[4], out C: f32[4]) {
+        block c[i: 4] {
+            attr "layout_free_placeholders" = ["W"]
+            C[i] = A[i] * W[i]
+        }
+    }""")
+    text = tvmscript.print(p)
+    assert '{"layout_free_placeholders": [W]}' in text
+    (again,) = tvmscript.parse(text)
+    assert alpha_equal(again, p)
+
+
 def test_open_decisions_cannot_be_written() -> None:
     p = parse_program(
         "program p[t: perfect_tile(16, n = 2)](out A: f32[16]) "

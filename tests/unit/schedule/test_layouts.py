@@ -44,7 +44,7 @@ def test_a_layout_by_a_decision_goes_through_every_form() -> None:
 
 def test_the_flat_form_shows_the_map() -> None:
     text = body(LAYOUT).sample(0).trace.as_ms("x")
-    assert "transform_layout(A_global_1, fn (i, k) -> [i // bi, k, i % bi])" in text
+    assert "transform_layout(a.writes()[0], fn (i, k) -> [i // bi, k, i % bi])" in text
     assert "transform_block_layout(fn (i, j) -> [j // 8, i, j % 8])" in text
 
 

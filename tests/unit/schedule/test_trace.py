@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mslang.diagnostics import MsError, Severity
+from mslang.ide.findings import findings
 from mslang.ir.program import Program
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
@@ -86,6 +87,18 @@ def test_loops_that_no_binder_named_are_found_by_position():
     found = shared.sample(0)
     check_round_trips(found, shared.program)
     assert found.trace.instructions[2].argument("loop") == Operand("first", index=0)
+
+
+def test_a_buffer_that_a_step_made_is_found_by_the_block_that_writes_it():
+    made = body(
+        "let c = mm.cache_read(A, shared)\nmm.transform_layout(c.writes()[0], fn (i, k) -> [k, i])\n"
+        "mm.decompose_reduction(mm.k)\nmm.set_scope(C, global)"
+    )
+    c = made.sample(0)
+    assert "mm.transform_layout(c.writes()[0], fn (i, k) -> [k, i])" in c.trace.as_ms("x")
+    assert "mm.set_scope(C, global)" in c.trace.as_ms("x")
+    check_round_trips(c, made.program)
+    assert [d for d in findings(module(c.trace.as_ms("x"))) if d.severity is Severity.ERROR] == []
 
 
 def test_a_list_of_one_loop_stays_a_list():

@@ -60,6 +60,19 @@ def test_a_formula_goes_into_its_reader():
     }
 
 
+def test_what_is_read_is_declared_in_the_order_of_reading():
+    p = parse_program("""program p(A: f32[8], B: f32[8], C: f32[8], out S: f32[8]) {
+        alloc T: f32[8]
+        block t[i: 8] { T[i] = A[i] - B[i] }
+        block s[i: 8] {
+            reads T[i], C[i]
+            S[i] = T[i] * C[i]
+        }
+    }""")
+    q = accepted(p, compute_inline(p, block("t")))
+    assert regions(q, "s") == ["A[i]", "B[i]", "C[i]"]
+
+
 def test_into_all_readers_and_all_loads():
     p = diamond()
     q = accepted(p, compute_inline(p, block("first")))
@@ -74,7 +87,7 @@ def test_a_padding_goes_into_a_convolution():
     p = conv2d(5, 5, 2, 2)
     q = accepted(p, compute_inline(p, block("pad")))
     assert names(q) == ["conv", "add", "relu"]
-    assert regions(q, "conv") == ["f[r, s, ci, co]", "x[(h + r) - 1, (s + w) - 1, ci]"]
+    assert regions(q, "conv") == ["x[(h + r) - 1, (s + w) - 1, ci]", "f[r, s, ci, co]"]
 
 
 def test_a_chain_of_elementwise_blocks_collapses():
@@ -362,7 +375,7 @@ def test_reverse_compute_inline_refuses_races():
         t[x] = a[x]
     with b.block("second", spatial("x", 8)) as (x,):
         o[x] = t[x]
-    with refused("MS349", "`first` would store the same elements", "parallel loop `p`"):
+    with refused("MS310", "the parallel loop `p` would no longer be independent", "elements of `B`"):
         reverse_compute_inline(b.finish(), block("second"))
     assert verify(p) == ()
 

@@ -144,6 +144,19 @@ def test_names_become_unique_and_parameters_and_blocks_keep_theirs() -> None:
     assert [s.name for s in _blocks(q)] == ["T", "C_1"]
 
 
+def test_an_annotation_may_hold_buffers() -> None:
+    p = parse_program("""program p(A: f32[4], W: f32[4], out C: f32[4]) {
+        block C_1[i: 4] {
+            attr "layout_free_placeholders" = ["W", "gone"]
+            C[i] = A[i] * W[i]
+        }
+    }""")
+    text = to_graph(p)
+    assert "gone" not in text
+    (q,) = programs(text).values()
+    assert _blocks(q)[0].annotations == (("layout_free_placeholders", ("W",)),)
+
+
 def _blocks(p: Program) -> list[Any]:
     from mslang.ir.visit import blocks_of
 

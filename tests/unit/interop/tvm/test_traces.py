@@ -114,6 +114,24 @@ def test_names_that_older_versions_used() -> None:
         assert import_trace(program, old).trace == import_trace(program, theirs).trace
 
 
+def test_blocks_of_a_program_from_tvmscript_are_found_by_their_names_there() -> None:
+    # A block is called as the buffer that it writes, which it cannot be here.
+    program = parse_program(GEMM.replace("block mm[", "block D_block[").replace("block relu[", "block C_block["))
+    done = import_trace(
+        program,
+        trace(
+            ["GetSBlock", [], ["D", "main"], ["b0"]],
+            ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]],
+            ["RFactor", ["l3", 0], [], ["b4"]],
+            ["GetSBlock", [], ["D_rf", "main"], ["b5"]],
+            ["GetLoops", ["b5"], [], ["l6", "l7", "l8"]],
+            ["Parallel", ["l7"], [], []],
+        ),
+    )
+    assert [b.name for b in blocks_of(done.program.body)] == ["D_block_rf", "D_block", "C_block"]
+    assert [i.op for i in done.trace.instructions] == ["rfactor", "parallel"]
+
+
 PRIMITIVES = json.loads((DATA / "primitives.json").read_text())
 
 
