@@ -203,9 +203,10 @@ class Methods:
     def merge(self: Told, *loops: Handle, names: Sequence[str | None] = ()) -> Handle:
         """Make one nest of several that stand side by side: its body is theirs, in their order.
 
-        The loops and those around them, up to the statement that holds all the nests, are joined pair by pair; the new
-        ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones. The nest
-        stands where the first stood, or else, if something between must come before it, where the last did.
+        They may be named in any order. The loops and those around them, up to the statement that holds all the nests, are
+        joined pair by pair; the new ones are named `i_m`, and the innermost is returned. The handles of the loops around go
+        to the new ones. The nest stands where the first stood, or else, if something between must come before it, where the
+        last did.
 
         Before:
             for i in 0..64 {
@@ -323,7 +324,7 @@ class Methods:
 
         Rejects:
             - a loop that a reduction, scan or opaque axis depends on
-            - a block below whose bindings are not affine, or a statement below that stands in no block
+            - a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
             - a loop around or inside another parallel loop, or inside a vectorized one
 
@@ -348,7 +349,7 @@ class Methods:
 
         Rejects:
             - a loop that a reduction, scan or opaque axis depends on
-            - a block below whose bindings are not affine, or a statement below that stands in no block
+            - a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
             - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
@@ -404,7 +405,7 @@ class Methods:
             - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
               for all sizes: one launch has as many threads everywhere
             - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
-            - a block below whose bindings are not affine, or a statement below that stands in no block
+            - a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
 
         Source: TVM bind
@@ -877,6 +878,7 @@ class Methods:
             - a position that is not before the first consumer
             - another block that writes what it reads after it, or reads what it writes before it
             - reads that its own producers have not surely written by then
+            - a loop at or above it whose iterations run at once, if several would write the same elements
             - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
         Source: TVM compute_at
@@ -921,7 +923,8 @@ class Methods:
             - a position that is not after the last producer
             - another block that writes what it reads after it, or reads what it writes before it
             - reads that are not surely written by then (a halo that the next iteration computes)
-            - instances that would not surely run, or that would run twice where that matters
+            - instances that would not surely run, or a reduction that would do steps twice
+            - a loop at or above it whose iterations run at once, if several would write the same elements
             - a reduction that would not begin with its init, or lose an order that matters
 
         Source: TVM reverse_compute_at
@@ -1150,7 +1153,7 @@ class Methods:
         Rejects:
             - a loop under which several statements stand, or something else than loops and a block
             - a block of which an axis is not a multiple of what the loops inside run over, plus these
-            - a predicate that mixes loops outside and inside in a way that the new axes cannot tell
+            - a predicate that leaves out some of what the axes run over
             - an init that would not run as often as before
             - a block with an init that hides what it touches
             - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce

@@ -258,8 +258,8 @@ IN_PRIMITIVES = (
     Planted(
         "a dropped predicate: of a block of blocks",
         "mslang/transform/primitives/division.py",
-        "return tuple(outside), tuple(inside)",
-        "return (), tuple(inside)",
+        "return tuple(outside), inside",
+        "return (), inside",
         pair=23,
         only=("blockize", "split"),
     ),

@@ -28,7 +28,6 @@ from mslang.transform.analysis.cover import consumed_box, covers, image, produce
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.guarded import detect
 from mslang.transform.analysis.instances import where_both_run
-from mslang.transform.analysis.legality import why_not_affine
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     bindings,
@@ -62,8 +61,8 @@ def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
 
 
 def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatial"})) -> str | None:
-    """None if the loop at the end of a path serves only axes of some kinds, by affine bindings, and stands over
-    nothing but loops and blocks."""
+    """None if the loop at the end of a path serves only axes of some kinds, and stands over nothing but loops and
+    blocks."""
     loop = loop_at(path)
     stray = why_unplaced(loop.body, f"loop `{loop.var}`")
     if stray is not None:
@@ -73,9 +72,6 @@ def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatia
         for a in block.axes:
             if a.kind not in kinds and reaches(loop.var, a.binding, q):
                 return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
-        reason = why_not_affine(q, loop)
-        if reason is not None:
-            return reason
     return None
 
 
@@ -135,12 +131,12 @@ def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tu
 
 def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
     """What a block may touch of a buffer in one iteration; None where it does so through a view."""
-    block = block_at(path)
+    block, shape = block_at(path), all_buffers(program)[storage]
     regions = [*block.reads, *(block.writes if writes else ())]
     mine = [r for r in regions if storage_of(program, r.buffer) == storage]
     if any(r.buffer != storage for r in mine):
         return None
-    return [consumed_box(path, r, above) for r in mine]
+    return [consumed_box(path, r, above, shape) for r in mine]
 
 
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
@@ -220,7 +216,7 @@ def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, abo
 
 def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
     """Does a single block touch a buffer, each instance one element, and are these others in each iteration of `loop`,
-    one of its own loops, as those inside it run, or some around it too?
+    as those inside it run, or some around it too?
 
     What a guard keeps apart may be told only where the loops that it is about run together.
     """
@@ -231,7 +227,7 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
     if not same or any(r.extent != ONE or any(loads_of(r.start)) for r in mine[0].ranges):
         return False
-    own = [s for s in loops_above(touching[0]) if leaves(s) == (block,)]
+    own = loops_above(touching[0])
     at = next((k for k, s in enumerate(own) if s is loop), -1)
     indices = [substitute(r.start, bindings(block)) for r in mine[0].ranges]
     used = frozenset(v for e in indices for v in free_vars(e))

@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, substitute, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, substitute, walk, walk_paths
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.guarded import Indices, collapsed, detect
 from mslang.transform.analysis.linear import linear_terms
@@ -25,6 +25,7 @@ from mslang.transform.analysis.position import (
     block_at,
     common_path,
     loop_ranges,
+    loops_above,
     loops_between,
     ranges_above,
     region_outside,
@@ -192,7 +193,24 @@ def _has_guards_only(path: Path) -> bool:
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
     axes = tuple((a.binding, a.extent) for a in block.axes)
-    return all(_is_guard(substitute(c, values), axes, ranges) for c in conjuncts(block.predicate))
+    conditions = [substitute(c, values) for c in conjuncts(block.predicate)]
+    others = [c for c in conditions if not _is_guard(c, axes, ranges)]
+    return not others or _hold_inside(others, path)
+
+
+def _hold_inside(conditions: Sequence[Expr], path: Path) -> bool:
+    """Do conditions hold wherever the axes of the block at the end of a path keep to their extents, as what these tell
+    of the loops proves?"""
+    block, around = block_at(path), ranges_above(path)
+    bound = tuple(bindings(block).values())
+    used = frozenset(v for e in (*conditions, *bound) for v in free_vars(e))
+    loops = {v: r for v, r in loop_ranges(loops_above(path)).items() if v in used}
+    taken = {*around, *used}
+    axes: dict[str, Range] = {}
+    for a in block.axes:
+        axes[fresh(a.name, taken | axes.keys())] = Range(ZERO, a.extent)
+    told = arith.invert(bound, tuple(map(Var, axes)), loops, axes)
+    return told is not None and all(arith.proved(substitute(c, told), {**around, **axes}) for c in conditions)
 
 
 def _is_guard(condition: Expr, axes: tuple[tuple[Expr, Expr], ...], ranges: Mapping[str, Range]) -> bool:
@@ -200,13 +218,19 @@ def _is_guard(condition: Expr, axes: tuple[tuple[Expr, Expr], ...], ranges: Mapp
 
 
 def _guards(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
-    """Does a condition say that an axis stays below its extent, or does not go below 0?"""
+    """Is a condition false only where an axis would not stay below its extent, or would go below 0, as far as its
+    binding alone tells?"""
+    plain = arith.simplify(condition, ranges)
+    return _keeps(condition, binding, extent, ranges) or (plain != condition and _keeps(plain, binding, extent, ranges))
+
+
+def _keeps(condition: Expr, binding: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
     match condition:
         case Binary("<", value, bound):
-            same = arith.equal(extent, bound, ranges) and arith.equal(binding, value, ranges)
+            same = arith.equal(binding, value, ranges) and arith.proved(Binary("<=", extent, bound), ranges)
             return same or _bounds_a_part(value, bound, binding, extent, ranges)
         case Binary("<=", low, value) | Binary(">=", value, low):
-            return arith.equal(low, ZERO) and arith.equal(binding, value, ranges)
+            return arith.equal(binding, value, ranges) and arith.proved(Binary("<=", low, ZERO), ranges)
     return False
 
 

@@ -157,7 +157,7 @@ def _told_by(program: Program, path: Path, inner: Sequence[For], axes: list[Axis
         told.append(replace(a, binding=tidy(arith.add(arith.mul(p.extent, Var(same.name)), p.inner), inside)))
     within = {s.var for s in inner}
     require_guards(path)
-    conditions = tuple(said_inside(c, path, within) for c in conjuncts(block.predicate))
+    conditions = said_inside(conjuncts(block.predicate), path, within)
     body: Stmt = replace(block, axes=tuple(told), predicate=conjunction(conditions))
     for s in reversed(inner):
         body = replace(s, body=(body,))

@@ -32,6 +32,7 @@ from mslang.transform.analysis.position import (
 from mslang.transform.analysis.spans import Spans, joined_spans, spans_touching
 from mslang.transform.analysis.stored import Box
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitives.kinds import require_own_writes
 from mslang.transform.rewriting.moving import (
     LAST,
     Movable,
@@ -96,6 +97,7 @@ def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int =
         - a position that is not before the first consumer
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that its own producers have not surely written by then
+        - a loop at or above it whose iterations run at once, if several would write the same elements
         - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
     Source: TVM compute_at
@@ -141,7 +143,8 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, *, inde
         - a position that is not after the last producer
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that are not surely written by then (a halo that the next iteration computes)
-        - instances that would not surely run, or that would run twice where that matters
+        - instances that would not surely run, or a reduction that would do steps twice
+        - a loop at or above it whose iterations run at once, if several would write the same elements
         - a reduction that would not begin with its init, or lose an order that matters
 
     Source: TVM reverse_compute_at
@@ -244,6 +247,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     path = path_to_block(outcome.program, block.name) or ()
     if not users:
         require_all_run(outcome.program, path, domains, primitive)
+    require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     return outcome
 
@@ -301,6 +305,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     path = path_to_block(outcome.program, block.name) or ()
     _require_each_maker(outcome.program, under, path, primitive)
     require_all_run(outcome.program, path, domains, primitive)
+    require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     return outcome
 

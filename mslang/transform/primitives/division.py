@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from mslang.ir.program import Axis, Block, For, Program, Range, Region
 from mslang.ir.region import HIDDEN, hidden, infer_regions
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, substitute, walk
 from mslang.transform.analysis.cover import cuts_only_outside
-from mslang.transform.analysis.position import axis_ranges, block_at, ranges_above, taken_names
+from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above, taken_names
 from mslang.transform.outcome import refuse
 from mslang.transform.rewriting.rewrite import tidy
 
@@ -112,25 +112,22 @@ def predicates(
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """What the predicate says to the new block, and what is left for the old one."""
     block, ranges = block_at(path), ranges_above(path)
-    own = {a.name: a.binding for a in block.axes}
+    own = bindings(block)
     within = {s.var for s in inner}
     require_guards(path)
-    outside: list[Expr] = []
-    inside: list[Expr] = []
-    for c in conjuncts(block.predicate):
-        if not free_vars(substitute(c, own)) & within:
-            outside.append(substitute(c, own))
-        else:
-            inside.append(said_inside(c, path, within))
+    conditions = conjuncts(block.predicate)
+    outside = [e for c in conditions for e in (substitute(c, own),) if not free_vars(e) & within]
+    said = [arith.simplify(c, ranges) for c in outside]
     for a, p in zip(axes, parts, strict=True):
-        if p.inner == ZERO and p.extent == ONE:
-            continue
         # What leaves the new axis leaves the old one, too, so nothing that ran is cut off.
-        if not arith.proved(Binary("<=", ZERO, p.outer), ranges):
-            outside.append(Binary("<=", ZERO, Var(a.name)))
-        if not arith.proved(Binary("<", p.outer, a.extent), ranges):
-            outside.append(Binary("<", Var(a.name), a.extent))
-    return tuple(outside), tuple(inside)
+        for kept, needed in (
+            (Binary("<=", ZERO, Var(a.name)), Binary("<=", ZERO, p.outer)),
+            (Binary("<", Var(a.name), a.extent), Binary("<", p.outer, a.extent)),
+        ):
+            if arith.simplify(needed, ranges) not in said and not arith.proved(needed, ranges):
+                outside.append(kept)
+    inside = said_inside([c for c in conditions if free_vars(substitute(c, own)) & within], path, within)
+    return tuple(outside), inside
 
 
 def require_guards(path: Path) -> None:
@@ -145,29 +142,35 @@ def require_guards(path: Path) -> None:
         )
 
 
-def said_inside(condition: Expr, path: Path, within: set[str]) -> Expr:
-    """A condition in terms of the old block's axes, where it names loops outside."""
+def said_inside(conditions: Iterable[Expr], path: Path, within: set[str]) -> tuple[Expr, ...]:
+    """Conditions that keep the axes of the block at the end of a path in their domains, without loops outside.
+
+    What neither is about the axes and the loops inside nor compares them is said anew: each axis keeps to its domain,
+    which comes to the same, for no instance may run outside.
+    """
     block, ranges = block_at(path), ranges_above(path)
-    allowed = {a.name for a in block.axes} | within
+    said = [_said(c, block, ranges, {a.name for a in block.axes} | within) for c in conditions]
+    kept = [c for c in said if c is not None]
+    if len(kept) < len(said):
+        for a in block.axes:
+            bounds = (Binary("<=", ZERO, Var(a.name)), Binary("<", Var(a.name), a.extent))
+            kept += [c for c in bounds if c not in kept and not arith.proved(substitute(c, bindings(block)), ranges)]
+    return tuple(kept)
+
+
+def _said(condition: Expr, block: Block, ranges: Mapping[str, Range], allowed: set[str]) -> Expr | None:
+    """A condition in terms of the block's axes, where it compares them; None where it names loops outside otherwise."""
     if free_vars(condition) <= allowed:
         return condition
     match condition:
         case Binary(op=op, left=left, right=right):
-            sides = [_as_axis(e, block, ranges, allowed) for e in (left, right)]
-            if sides[0] is not None and sides[1] is not None:
-                return Binary(op, sides[0], sides[1])
-    names = ", ".join(f"`{v}`" for v in sorted(free_vars(condition) - allowed))
-    raise refuse(
-        "MS377",
-        PRIMITIVE,
-        f"the predicate of block `{block.name}` mixes loops outside ({names}) with loops inside",
-        why="the axes of the new block do not tell it",
-        help="split by a factor that divides, or state the condition on the axes: `where` in the block",
-    )
+            one, other = (_as_axis(e, block, ranges, allowed) for e in (left, right))
+            return None if one is None or other is None else Binary(op, one, other)
+    return None
 
 
 def _as_axis(e: Expr, block: Block, ranges: Mapping[str, Range], allowed: set[str]) -> Expr | None:
-    """An index as one of the block's axes times a number, if it is one."""
+    """An index as one of the block's axes, if it is one."""
     if free_vars(e) <= allowed:
         return e
     return next((Var(a.name) for a in block.axes if arith.equal(a.binding, e, ranges)), None)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import Expr, Var
 from mslang.ir.program import For, Program, Stmt
-from mslang.ir.visit import Path, bodies, fresh, substitute
+from mslang.ir.visit import Path, bodies, fresh, substitute, walk_paths
 from mslang.transform.analysis.carried import leaf_paths, why_unplaced
 from mslang.transform.analysis.dependence import storages_read, storages_written
 from mslang.transform.analysis.order import Under, why_order_matters
@@ -101,9 +101,10 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
 def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     """Make one nest of several that stand side by side: its body is theirs, in their order.
 
-    The loops and those around them, up to the statement that holds all the nests, are joined pair by pair; the new
-    ones are named `i_m`, and the innermost is returned. The handles of the loops around go to the new ones. The nest
-    stands where the first stood, or else, if something between must come before it, where the last did.
+    They may be named in any order. The loops and those around them, up to the statement that holds all the nests, are
+    joined pair by pair; the new ones are named `i_m`, and the innermost is returned. The handles of the loops around go
+    to the new ones. The nest stands where the first stood, or else, if something between must come before it, where the
+    last did.
 
     Before:
         for i in 0..64 {
@@ -138,9 +139,10 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
             "MS303",
             "merge",
             "fewer than two loops are given",
-            help="name the loops to merge, in the order of the program",
+            help="name the loops to merge",
         )
-    chains = _chains(program, [loop_path(program, x, "merge") for x in loops])
+    paths = _in_program_order(program, [loop_path(program, x, "merge") for x in loops])
+    chains = _chains(program, paths)
     tops = [loop_at(c[0]) for c in chains]
     around, body = _siblings(program, chains)
     _require_known(program, tops, "merge")
@@ -150,7 +152,7 @@ def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
         for first in nests[:k]:
             reason = why_order_matters(program, first, second)
             if reason is not None:
-                raise refuse("MS357", "merge", f"{_named(loops)} cannot be merged", why=reason)
+                raise refuse("MS357", "merge", f"{_named(paths)} cannot be merged", why=reason)
     place = _place(program, body, tops)
     taken = taken_names(program)
     names: list[str] = []
@@ -205,19 +207,25 @@ def _require_known(program: Program, tops: Sequence[For], primitive: str) -> Non
 
 
 # ------------------------------------------------------------------ merge
-def _named(loops: Sequence[LoopRef]) -> str:
-    return " and ".join(f"loop `{x.name}`" for x in loops)
+def _named(paths: Sequence[Path]) -> str:
+    return " and ".join(f"loop `{loop_at(p).var}`" for p in paths)
+
+
+def _in_program_order(program: Program, paths: Sequence[Path]) -> list[Path]:
+    order = {id(q[-1]): k for k, q in enumerate(walk_paths(program.body))}
+    return sorted(paths, key=lambda p: order[id(p[-1])])
 
 
 def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
-    """For each loop the paths of the loops from the outermost that is to be joined down to it, in program order."""
+    """For each of some loops in program order the paths of the loops from the outermost that is to be joined down to
+    it."""
     shared = len(common_path(*paths))
     for p in paths:
         if not same_scope(p, paths[0]):
             raise refuse(
                 "MS304",
                 "merge",
-                f"{_named([LoopRef(loop_at(x).var) for x in paths])} are in several scopes",
+                f"{_named(paths)} are in several scopes",
                 why="loops are merged within one block, or outside of all",
             )
         if len(p) <= shared:
@@ -251,12 +259,12 @@ def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
                     why="what stands beside would run in another order",
                 )
     chains = [tuple(p[: k + 1] for k in range(shared, len(p))) for p in paths]
-    order = {id(s): k for k, s in enumerate(_list_of(program, chains[0][0]))}
-    if any(id(c[0][-1]) not in order for c in chains):
+    beside = _list_of(program, chains[0][0])
+    if any(all(c[0][-1] is not s for s in beside) for c in chains):
         raise refuse(
             "MS304", "merge", "the nests do not stand side by side", why="the loops around them are not the same"
         )
-    return sorted(chains, key=lambda c: order[id(c[0][-1])])
+    return chains
 
 
 def _list_of(program: Program, path: Path) -> tuple[Stmt, ...]:

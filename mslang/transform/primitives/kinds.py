@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
@@ -22,7 +23,7 @@ from mslang.transform.analysis.carried import (
 )
 from mslang.transform.analysis.dependence import storages_written
 from mslang.transform.analysis.legality import why_not_reduction
-from mslang.transform.analysis.position import block_at, loop_at, loop_path
+from mslang.transform.analysis.position import block_at, index_of, loop_at, loop_path, loops_above
 from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.rewriting.rewrite import put
@@ -46,7 +47,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
 
     Rejects:
         - a loop that a reduction, scan or opaque axis depends on
-        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
         - a loop around or inside another parallel loop, or inside a vectorized one
 
@@ -86,7 +87,7 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
 
     Rejects:
         - a loop that a reduction, scan or opaque axis depends on
-        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
         - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
@@ -170,7 +171,7 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
         - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
           for all sizes: one launch has as many threads everywhere
         - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
-        - a block below whose bindings are not affine, or a statement below that stands in no block
+        - a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
 
     Source: TVM bind
@@ -293,13 +294,7 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
         if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
             reason = why_not_independent(program, path)
             if reason is not None:
-                raise refuse(
-                    "MS310",
-                    primitive,
-                    f"the iterations of the {loop.kind} loop `{name}` would no longer be independent",
-                    why=reason,
-                    help=f"{primitive} first, then mark the loop",
-                )
+                raise _dependent(loop, reason, primitive)
 
 
 def require_joined(program: Program, primitive: str) -> None:
@@ -342,6 +337,33 @@ def require_shared_apart(before: Program, after: Program, primitive: str) -> Non
         known = frozenset[str]() if old is None else shared_storages(before, old)
         if shared_storages(after, path) - known and why_not_data_parallel(path) is None:
             require_kinds(after, (loop.var,), primitive)
+
+
+def require_own_writes(program: Program, path: Path, primitive: str) -> None:
+    """Check that what the block at the end of a path writes is each iteration's own, in loops of its scope
+    above it that run at once; it may be written several times there.
+
+    Raises:
+        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+    """
+    others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
+    for s in loops_above(path):
+        above = path[: index_of(path, s) + 1]
+        if not s.kind.startswith(_APART) or (s.kind.startswith("threadIdx") and _reduces(program, above)):
+            continue
+        reason = why_not_independent(program, above, others)
+        if reason is not None:
+            raise _dependent(s, reason, primitive)
+
+
+def _dependent(loop: For, reason: str, primitive: str) -> ScheduleError:
+    return refuse(
+        "MS310",
+        primitive,
+        f"the iterations of the {loop.kind} loop `{loop.var}` would no longer be independent",
+        why=reason,
+        help=f"{primitive} first, then mark the loop",
+    )
 
 
 # ------------------------------------------------------------------ shared

@@ -23,14 +23,7 @@ from mslang.ir.visit import (
 )
 from mslang.transform.analysis.cover import produced_box
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, consumers, is_output, producers
-from mslang.transform.analysis.instances import (
-    conditions_of,
-    domains_of,
-    portable_predicate,
-    runs_all,
-    runs_once,
-    with_predicate,
-)
+from mslang.transform.analysis.instances import conditions_of, domains_of, portable_predicate, runs_all, with_predicate
 from mslang.transform.analysis.outside import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -45,7 +38,7 @@ from mslang.transform.analysis.position import (
 from mslang.transform.analysis.stored import Box
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitives.inlining import complete_formula, require_complete, require_covered, require_inner
-from mslang.transform.primitives.kinds import require_shared_apart
+from mslang.transform.primitives.kinds import require_own_writes, require_shared_apart
 from mslang.transform.rewriting.formula import at_element, formula_of, inverse, tidy_value, without_alloc
 from mslang.transform.rewriting.moving import require_final, require_order
 from mslang.transform.rewriting.nest import vanished, without
@@ -93,7 +86,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     made, axes = source.store, source.ranges
     require_inner(program, maker, buffer, PRIMITIVE)
     require_order(program, path, PRIMITIVE)
-    _require_folds(program, path, maker, formula)
+    _require_folds(program, path, formula)
     folded = block_at(path)
     kept = portable_predicate(path) or ()
     several = (formula.value, *formula.indices, *kept)
@@ -222,9 +215,9 @@ def _maker(program: Program, path: Path) -> tuple[Path, str]:
     return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
 
 
-def _require_folds(program: Program, path: Path, maker: Path, formula: Store) -> None:
-    """A block can be run where its producer runs: for all its instances, and for each once where that matters."""
-    block, makes = block_at(path), block_at(maker)
+def _require_folds(program: Program, path: Path, formula: Store) -> None:
+    """A block can be run where its producer runs: for all its instances."""
+    block = block_at(path)
     if not runs_all(path, domains_of(path)) and (
         is_output(program, path) or not _stays_inside(program, block, formula)
     ):
@@ -233,16 +226,6 @@ def _require_folds(program: Program, path: Path, maker: Path, formula: Store) ->
             PRIMITIVE,
             f"block `{block.name}` does not surely run for all values of its axes",
             why="its loops and its predicate do not surely cover the domains of its axes",
-        )
-    loops = loops_above(maker)
-    concurrent = [s for s in loops if s.kind not in ("serial", "unrolled")]
-    if concurrent and not runs_once(maker, loops):
-        raise refuse(
-            "MS349",
-            PRIMITIVE,
-            f"block `{makes.name}` would store the same elements in several iterations of "
-            f"the {concurrent[-1].kind} loop `{concurrent[-1].var}`",
-            why="its bindings are not surely different in different iterations",
         )
 
 
@@ -357,6 +340,7 @@ def _folded(
         mine = tuple(r for r in user.reads if r.buffer == store.buffer)
         require_covered(done, path_to_block(done, user.name) or (), PRIMITIVE, mine)
     require_shared_apart(program, done, PRIMITIVE)
+    require_own_writes(done, after, PRIMITIVE)
     into = (BlockRef(fused.name),)
     return Outcome(
         done,

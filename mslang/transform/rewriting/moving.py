@@ -234,8 +234,8 @@ def require_final(
 
 
 def require_all_run(program: Program, path: Path, domains: Spans, primitive: str) -> None:
-    """A block at its new place must run for all values of its axes in `domains` (MS348), and not twice where that
-    matters: in iterations that run at the same time, or while its reduction goes on (MS349)."""
+    """A block at its new place must run for all values of its axes in `domains` (MS348), must not reduce over
+    iterations that run at the same time (MS346), and not twice while its reduction goes on (MS349)."""
     block = block_at(path)
     if not runs_all(path, domains):
         raise refuse(
@@ -246,22 +246,15 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
         )
     loops, reducing = loops_above(path), loops_beyond_spatial(path)
     outermost = next((k for k, s in enumerate(loops) if s.var in reducing), len(loops))
-    shared = [s for s in loops if s.kind not in ("serial", "unrolled") and _shares(program, path, s)]
-    updating = next((s for s in shared if s.var in reducing and not s.kind.startswith("threadIdx")), None)
+    updating = next(
+        (s for s in loops if s.var in reducing and s.kind not in _UPDATING and _shares(program, path, s)), None
+    )
     if updating is not None:
         raise refuse(
             "MS346",
             primitive,
             f"block `{block.name}` would reduce over the {updating.kind} loop `{updating.var}`",
             why="iterations that run at the same time would update the same elements",
-        )
-    if shared and not runs_once(path, loops):
-        raise refuse(
-            "MS349",
-            primitive,
-            f"block `{block.name}` would write the same elements in several iterations of "
-            f"the {shared[-1].kind} loop `{shared[-1].var}`",
-            why="its bindings are not surely different in different iterations",
         )
     if not runs_once(path, loops[outermost:]):
         raise refuse(
@@ -270,6 +263,10 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
             f"block `{block.name}` would run some instances of its reduction twice",
             why="its bindings are not surely different in different iterations",
         )
+
+
+_UPDATING = ("serial", "unrolled", *(f"threadIdx.{x}" for x in "xyz"))
+"""Kinds of loops that a reduction may run over: one after the other, or with what each has summed combined."""
 
 
 def _shares(program: Program, path: Path, loop: For) -> bool:

@@ -632,8 +632,52 @@ def test_not_for_all_in_iterations_that_run_at_once():
         }
         """,
     )
-    with refused("MS349", "`c` would write the same elements in several iterations of the parallel loop `p`"):
+    with refused("MS310", "the parallel loop `p` would no longer be independent", "touch the same elements of `C`"):
         reverse_compute_at(p, block("c"), loop("i"))
+
+
+AGAIN = """
+    for p in 0..2, i in 0..4, u in 0..3 { block a[x: 8 = p * 4 + i] { T[x] = A[x] } }
+    for j in 0..8 { block c[x: 8 = j] { C[x] = T[x] + 1.0 } }
+"""
+
+
+@pytest.mark.parametrize("mark", [parallel, lambda p, i: bind(p, i, "threadIdx.x")])
+@pytest.mark.parametrize("at", ["p", "i", "u"])
+def test_again_in_each_iteration_of_those_that_run_at_once(mark, at):
+    # Loop `u` does it three times, each parallel iteration for elements of its own.
+    p = program("A: f32[8], out C: f32[8], out T: f32[8]", AGAIN)
+    moved = accepted(p, mark(accepted(p, reverse_compute_at(p, block("c"), loop(at))), loop("i")))
+    assert moved == reverse_compute_at(mark(p, loop("i")).program, block("c"), loop(at)).program
+
+
+def test_again_where_nobody_writes_but_the_iteration():
+    # What `t` holds beside block `x` does not matter to whether the loop may run at once.
+    b = ProgramBuilder("beside")
+    a, t, o = b.input("A", (5, 4)), b.alloc("T", (5, 4)), b.output("B", (5, 4))
+    with b.block("x", spatial("i", 5), spatial("j", 4)) as (i, j):
+        t[i, j] = a[i, j] * 2.0
+    with b.loop("q", 2) as q, b.loop("k", 5) as k, b.loop("p", 2) as p:
+        with b.block("y", spatial("i", 5, k), spatial("j", 4, p * 2 + q)) as (i, j):
+            o[i, j] = t[i, j]
+    before = b.finish()
+    for at in ("q", "k", "p"):
+        after = parallel(compute_at(before, block("x"), loop(at)).program, loop("q")).program
+        assert after == compute_at(parallel(before, loop("q")).program, block("x"), loop(at)).program
+
+
+def test_the_same_elements_in_several_iterations_that_run_at_once():
+    # A halo: neighbours write the same value to the same element, which is a race.
+    p = program(
+        "A: f32[6], out T: f32[6], out C: f32[6]",
+        """
+        for i in 0..4, k in 0..3 { block a[x: 6 = i + k] { T[x] = A[x] } }
+        for j in 0..6 { block c[x: 6 = j] { C[x] = T[x] } }
+        """,
+    )
+    moved = accepted(p, reverse_compute_at(p, block("c"), loop("i")))
+    with refused("MS310", "different iterations of loop `i` may touch the same elements"):
+        parallel(moved, loop("i"))
 
 
 def test_not_past_what_reads_what_it_overwrites():

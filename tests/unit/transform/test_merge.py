@@ -1,7 +1,10 @@
 """merge: several nests as one."""
 
+from itertools import permutations
+
 import pytest
 
+from mslang.diagnostics import ScheduleError
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
@@ -43,6 +46,45 @@ def test_the_loops_around_are_joined_too():
 
 def test_the_order_of_the_arguments_does_not_matter():
     assert merge(chain(), loops("x_1 x")).program == merge(chain(), loops("x x_1")).program
+
+
+REFUSED = {
+    "in turn": (
+        "for i in 4 { block a[x: 4 = i] { T[x] = A[x] } } "
+        "for j in 4 { block b[x: 4 = j] { B[x] = T[3 - x] } } "
+        "for k in 5 { block c[x: 5 = k] { C[x] = A[x] } }"
+    ),
+    "apart": (
+        "for i in 4 { block a[x: 4 = i] { T[x] = A[x] } } "
+        "for q in 2, j in 4 { block b[x: 4 = j] { B[x] = A[x] } } "
+        "if A[0] > 0.0 { for k in 4 { block c[x: 4 = k] { C[x] = A[x] } } }"
+    ),
+    "scopes": (
+        "for i in 4 { block a[x: 4 = i] { T[x] = A[x] } } "
+        "block o[z: 1 = 0] { for j in 4 { block b[x: 4 = j] { B[x] = A[x] } } } "
+        "for q in 2, k in 4 { block c[x: 4 = k] { C[x] = A[x] } }"
+    ),
+    "inside": (
+        "for i in 4 { for j in 4 { block a[x: 4 = i] { T[x] = A[x] } } } "
+        "for k in 5 { block c[x: 5 = k] { C[x] = A[x] } }"
+    ),
+    "around": (
+        "for i in 4 { block a[x: 4 = i] { T[x] = A[x] } } "
+        "for j in 5 { block b[x: 5 = j] { B[x] = A[x] } } "
+        "for k in 6 { block c[x: 6 = k] { C[x] = A[x] } }"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_reason_does_not_depend_on_the_order_of_the_arguments(name):
+    p = parse_program("program p(A: f32[8], out B: f32[8], out C: f32[8]) { alloc T: f32[8]\n" + REFUSED[name] + " }")
+    said = set()
+    for names in permutations("ijk"):
+        with pytest.raises(ScheduleError) as error:
+            merge(p, loops(" ".join(names)))
+        said.add(error.value.diagnostic)
+    assert len(said) == 1, said
 
 
 def test_three_nests():

@@ -116,6 +116,24 @@ def test_reorder_refuses_bindings_that_are_not_affine():
         reorder(b.finish(), loops("j i"))
 
 
+def test_bindings_that_are_not_affine_may_run_at_once():
+    # Which iterations meet is told by what they touch: of `T` each fills an element of its own memory.
+    p = parse_program("""program p(A: f32[12], out B: f32[12]) {
+        alloc T: f32[12]
+        for i in 0..12, u in 0..1 {
+            block t[x: 12 = (i + 2) % 12] { T[x] = A[x] }
+            block b[x: 12 = i] { B[x] = T[(x + 2) % 12] } } }""")
+    same(p, parallel(p, loop("i")).program)
+    same(p, vectorize(p, loop("i")).program)
+
+
+def test_indices_that_are_looked_up_may_meet():
+    p = parse_program("""program p(A: f32[12], I: i64[12], out C: f32[12]) {
+        for j in 0..12 { block c[x: 12 = I[j]] { C[x] = A[x] } } }""")
+    with refused("MS310", "different iterations of loop `j` may touch the same elements of `C`"):
+        parallel(p, loop("j"))
+
+
 def test_reorder_refuses_a_domain_turned_inside_out():
     b = ProgramBuilder("triangle")
     a, c = b.input("A", (8, 8)), b.inout("B", (8, 8))

@@ -139,7 +139,7 @@ def test_what_was_shifted_is_not_decomposed_around_the_tiles():
 
 def test_what_was_shifted_does_not_run_at_once():
     out = split(copy(100), loop("i"), sizes(None, 8), tail="shift")
-    with refused("MS309", "affine"):
+    with refused("MS310", "may touch the same elements of `B`"):
         parallel(out.program, loop("i_0"))
 
 
