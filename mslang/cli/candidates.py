@@ -1,4 +1,5 @@
-"""The candidate that a command line means: a schedule or space of a file, sizes, pins, a seed, or a record."""
+"""The candidate that a command line means: a schedule, space or bare program of a file, sizes, pins, a seed, or a
+record."""
 
 from __future__ import annotations
 
@@ -10,18 +11,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.cli.common import UsageError, add_pins, add_sizes, natural, split_item
-from mslang.cli.items import load_clean, only, unknown_item
-from mslang.diagnostics import MsError, problem
+from mslang.cli.items import load_clean, only, program_of, unknown_item
+from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.schedule.interpret import World
 from mslang.schedule.pins import parse_pin
+from mslang.schedule.replay import space_of_text
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
+    from mslang.ir.program import Program
     from mslang.schedule.statements import Step
     from mslang.schedule.trace import Value
     from mslang.sema.module import Module
+    from mslang.tune.record import Record
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -33,8 +37,12 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 def candidate_arguments(parser: argparse.ArgumentParser) -> None:
-    """`FILE:SCHEDULE --set --seed --pin --strict`."""
-    parser.add_argument("item", metavar="FILE:SCHEDULE", help="a schedule or space (FILE alone: its only one)")
+    """`FILE:NAME --set --seed --pin --strict`."""
+    parser.add_argument(
+        "item",
+        metavar="FILE:NAME",
+        help="a schedule or space, or a program as it is (FILE alone: its only schedule, else its only program)",
+    )
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     add_sizes(parser)
     add_pins(parser)
@@ -47,15 +55,24 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     module = load_clean(path)
     items = {**module.schedules, **module.spaces}
     if name is None:
-        name = only(items, "schedule", module.path)
-    elif name not in items:
-        raise unknown_item("schedule or space", name, items, module.path)
+        name = only(items, "schedule", module.path) if items else only(module.programs, "program", module.path)
+    elif name not in items and name not in module.programs:
+        raise unknown_item("schedule, space or program", name, (*items, *module.programs), module.path)
+    sizes = _sizes(module, dict(args.sizes))
     world = World(machine=target, on_step=on_step)
-    space = space_of(module, name, world=world, sizes=_sizes(module, dict(args.sizes)))
-    if getattr(args, "record", None) is not None:
-        candidate = _recorded(args, path, space)
+    if name in items:
+        space = space_of(module, name, world=world, sizes=sizes)
     else:
+        space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
+    if getattr(args, "record", None) is None:
         candidate = space.sample(args.seed or 0, pins_of(args.pins), strict=args.strict)
+    else:
+        record = _record(args, path, space.program)
+        if name in items:
+            candidate = space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
+            _look_at_candidate(candidate, record, f"{module.path}:{space.program.name}")
+        else:
+            candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
     return Chosen(candidate, space, name)
 
@@ -76,7 +93,8 @@ def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
     return found
 
 
-def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
+def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
+    """The record that `--record` names, which is of this program."""
     from mslang.ir.equal import structural_hash
     from mslang.tune.database import Database
 
@@ -85,7 +103,7 @@ def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
     file = args.db or path.parent / ".mslang" / "records.db"
     with Database(file, read_only=True) as database:
         record = database.record(args.record)
-    if record.workload != structural_hash(space.program):
+    if record.workload != structural_hash(program):
         raise MsError(
             problem(
                 "MS604",
@@ -94,7 +112,26 @@ def _recorded(args: argparse.Namespace, path: Path, space: Space) -> Candidate:
                 help="name the program it was made for, with the same `--set`",
             )
         )
-    return space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
+    return record
+
+
+def _look_at_candidate(candidate: Candidate, record: Record, program: str) -> None:
+    """Print a warning where the decisions of a record do not make the candidate that it is of."""
+    import sys
+
+    from mslang.cli.render import print_diagnostics
+    from mslang.ir.equal import structural_hash
+
+    if structural_hash(candidate.program) == record.candidate:
+        return
+    changed = Diagnostic(
+        "MS604",
+        f"these decisions make another candidate here than record {record.id} is of",
+        severity=Severity.WARNING,
+        why="another schedule made the record, or this one has changed since",
+        help=f"name the program to replay what was recorded: `mslang run {program} --record {record.id}`",
+    )
+    print_diagnostics((changed,), stream=sys.stderr)
 
 
 def _sizes(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:

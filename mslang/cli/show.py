@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mslang.schedule.space import Candidate
     from mslang.target.description import Target
 
-STAGES = ("program", "trace", "loops", "llvm", "asm", "cuda", "ptx")
+STAGES = ("program", "trace", "tvmscript", "loops", "llvm", "asm", "cuda", "ptx")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _text(candidate: Candidate, program: Program, stage: str, target: Target) -> str:
     from mslang.backend.llvm.compile import compile
+    from mslang.interop import tvmscript
     from mslang.ir.print import print_program
     from mslang.lower.lower import lower
     from mslang.lower.print import print_kernel
@@ -66,6 +67,8 @@ def _text(candidate: Candidate, program: Program, stage: str, target: Target) ->
             return print_program(program)
         case "trace":
             return candidate.trace.as_ms()
+        case "tvmscript":
+            return tvmscript.print(program)
         case "loops":
             return print_kernel(lower(program, target))
         case "llvm":

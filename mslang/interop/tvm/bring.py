@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.interop.tvm import records
 from mslang.interop.tvm.program_in import programs
+from mslang.interop.tvm.records import TvmRecord
 from mslang.interop.tvm.trace_in import import_trace
 from mslang.interop.tvm.trace_json import from_data
 from mslang.ir.print import print_program
@@ -100,6 +101,17 @@ def _named(found: list[Program]) -> list[Program]:
     return result
 
 
+def _no_schedule(program: Program, trials: Sequence[TvmRecord]) -> Diagnostic:
+    """That a program comes alone."""
+    return Diagnostic(
+        "MS744",
+        f"there is no schedule for `{program.name}`",
+        severity=Severity.WARNING,
+        why=f"of {len(trials)} records none could be brought over that says it ran",
+        help="the program alone is there; `mslang tune` searches for a schedule",
+    )
+
+
 def _tuned(path: Path, text: str) -> Brought:
     """Each program of the workload file beside a record file, and the fastest schedule found for it."""
     beside = path.with_name(path.name.replace(records.RECORDS, records.WORKLOADS))
@@ -125,4 +137,7 @@ def _tuned(path: Path, text: str) -> Brought:
             items.append((name, doc + done.trace.as_ms(name)))
             bad += done.notes
             break
+        else:
+            if trials:
+                bad.append(_no_schedule(program, trials))
     return Brought(tuple(items), tuple(bad))

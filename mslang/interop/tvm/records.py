@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -114,15 +115,28 @@ def database(workloads: bytes, records: bytes, name: str) -> TvmDatabase:
     known, bad = read_workloads(workloads, f"{name}/{WORKLOADS}")
     lines = {w.line for w in known}
     found: list[TvmRecord] = []
+    strays: Counter[int] = Counter()
     for number, line in _lines(records):
         try:
             record = read_record(line)
-            if record.workload not in lines:
-                raise MsError(problem("MS748", f"it is of workload {record.workload}, which could not be read"))
-            found.append(record)
         except MsError as error:
             bad.append(_bad_line(f"{name}/{RECORDS}", number, error))
+            continue
+        if record.workload in lines:
+            found.append(record)
+        else:
+            strays[record.workload] += 1
+    bad += [_stray(workload, count) for workload, count in strays.items()]
     return TvmDatabase(tuple(known), tuple(found), tuple(bad))
+
+
+def _stray(workload: int, count: int) -> Diagnostic:
+    return Diagnostic(
+        "MS748",
+        f"{count} record{'s' if count > 1 else ''} of workload {workload} left out",
+        severity=Severity.WARNING,
+        why=f"line {workload + 1} of {WORKLOADS}, which should hold their program, could not be read",
+    )
 
 
 def read_workloads(text: bytes, name: str) -> tuple[list[Workload], list[Diagnostic]]:

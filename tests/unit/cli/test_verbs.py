@@ -45,6 +45,33 @@ def test_every_verb_explains_itself(verb: str, capsys: Captured) -> None:
     assert f"usage: mslang {verb}" in capsys.readouterr().out
 
 
+def test_a_program_is_run_and_shown_as_it_is(good: Path, capsys: Captured) -> None:
+    assert status("show", "good.ms:p") == 0
+    assert "for i in 8 {" in capsys.readouterr().out
+    assert status("show", "good.ms:p", "--set", "N=4", "--stage", "tvmscript") == 0
+    assert "with T.sblock" in capsys.readouterr().out
+    assert status("run", "good.ms:p", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "measured"
+    assert status("show", "good.ms:q") == 1
+    assert "no schedule, space or program `q`" in capsys.readouterr().err
+    good.write_text(GOOD.partition("schedule")[0])
+    assert status("show", "good.ms") == 0
+
+
+def test_a_record_is_replayed_for_its_program_and_doubted_for_another_schedule(good: Path, capsys: Captured) -> None:
+    assert status("tune", "good.ms", "--trials", "1", "--db", "r.db") == 0
+    assert status("run", "good.ms:s", "--record", "1", "--db", "r.db") == 0
+    assert "MS604" not in capsys.readouterr().err
+    good.write_text(GOOD.replace("b.i.split(t)", "b.i.split(t)\n    i0.parallel()"))
+    assert status("run", "good.ms:s", "--record", "1", "--db", "r.db") == 0
+    assert "warning[MS604]" in capsys.readouterr().err
+    assert status("run", "good.ms:p", "--record", "1", "--db", "r.db", "--json") == 0
+    told = capsys.readouterr()
+    assert "MS604" not in told.err
+    assert status("db", "show", "1", "--db", "r.db", "--json") == 0
+    assert json.loads(told.out)["program"] == json.loads(capsys.readouterr().out)["candidate"]
+
+
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [

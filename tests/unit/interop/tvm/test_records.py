@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
-from mslang.interop.tvm.bring import kind_of
+from mslang.interop.tvm.bring import bring, kind_of
 from mslang.interop.tvm.records import RECORDS, WORKLOADS, TvmRecord, read_database, write_database
 from mslang.interop.tvm.store import ORIGIN, export_from, import_into
 from mslang.interop.tvm.trace_in import import_trace
@@ -66,7 +66,8 @@ def test_a_damaged_workload_takes_its_records_along(folder: Path, junk: str) -> 
     found = read_database(folder)
     assert [w.line for w in found.workloads] == [1]
     assert len(found.records) == 3
-    assert {d.code for d in found.diagnostics} == {"MS748"} and len(found.diagnostics) == 4
+    assert [d.code for d in found.diagnostics] == ["MS748", "MS748"]
+    assert "3 records of workload 0 left out" in found.diagnostics[1].message
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,15 @@ def test_files_that_are_missing(folder: Path) -> None:
     with pytest.raises(MsError) as caught:
         read_database(folder)
     assert caught.value.diagnostic.code == "MS747"
+
+
+def test_a_program_whose_trials_all_failed_comes_alone_and_says_so(folder: Path) -> None:
+    file = folder / RECORDS
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps([w, [t, [1e10], *rest]]) + "\n" for w, (t, _, *rest) in rows))
+    brought = bring(file, file.read_text(), lambda: None)
+    assert len(brought.items) == 2
+    assert [d.message for d in brought.diagnostics] == [f"there is no schedule for `{n}`" for n, _ in brought.items]
 
 
 # ------------------------------------------------------------------ out and back
