@@ -93,7 +93,7 @@ class Steps:
     def size(self, most: int) -> Any:
         """A size from 1 to `most`: a number, or a decision."""
         values = sorted({self.rng.randint(1, most), self.rng.randint(1, most)})
-        if self.rng.random() < 0.5:
+        if self.rng.random() < 0.5 or not self.symbolic:
             return Const(values[0])
         name = f"size{len(self.symbols)}"
         self.symbols[name] = lambda rng: rng.choice(values)
