@@ -20,7 +20,7 @@ from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.schedule.trace import REQUIRE, Trace
 from mslang.sema.modules import load
-from tests.property.test_schedules import ConcreteSession, sampled
+from tests.property.test_schedules import ConcreteDraws, sampled
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "stdlib" / "workloads").glob("*.ms"), *(ROOT / "examples").glob("*.ms")])
@@ -110,7 +110,7 @@ def numbers_replayed(space: Space, trace: Trace) -> tuple[object, ...]:
     kept = tuple(i for i in trace.instructions if i.op != REQUIRE)
     unchecked = msgspec.structs.replace(trace, instructions=kept)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mslang.schedule.replay.Session", ConcreteSession)
+        patch.setattr("mslang.schedule.session.Draws", ConcreteDraws)
         session = run_trace(space.program, unchecked, Drawing(0, pins=trace.decisions))
     return skeleton(session.program)
 
