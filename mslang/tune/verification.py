@@ -15,9 +15,9 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import bits, is_float, is_unsigned
-from mslang.ir.expr import Binary, Call, Const, Expr, Symbol
-from mslang.ir.program import Buffer, For, Program
-from mslang.ir.visit import stmt_exprs, walk, walk_expr
+from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol
+from mslang.ir.program import Buffer, For, Program, Store
+from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
 from mslang.tune.record import Verification
 
 if TYPE_CHECKING:
@@ -90,17 +90,37 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 
 
 def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
-    """Arrays for `in` and `inout` parameters, the same in every process for one seed."""
+    """Arrays for `in` and `inout` parameters, the same in every process for one seed. What others are indexed by stays
+    within these."""
     from mslang.runtime.arrays import sparse_integers
 
     arrays: Arrays = {}
+    limits = index_limits(program)
     for position, param in enumerate(program.params):
         if param.direction == "out":
             continue
         buffer, own = param.given, seed * 1_000_003 + position
         make = sparse_integers if kind == SPARSE else _dense
-        arrays[buffer.name] = make(shape_of(buffer), buffer.dtype, own)
+        made = make(shape_of(buffer), buffer.dtype, own)
+        if buffer.name in limits:
+            made = (made.astype("int64") % limits[buffer.name]).astype(made.dtype)
+        arrays[buffer.name] = made
     return arrays
+
+
+def index_limits(program: Program) -> dict[str, int]:
+    """For each buffer whose elements are indices of others (`table[idx[i]]`), what these stay below."""
+    shapes = {name: b.shape for name, b in all_buffers(program).items()}
+    found: dict[str, int] = {}
+    for s in walk(program.body):
+        stored = [(s.buffer, s.indices)] if isinstance(s, Store) else []
+        loaded = [(x.buffer, x.indices) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
+        for buffer, indices in (*stored, *loaded):
+            for index, extent in zip(indices, shapes[buffer], strict=True):
+                by = index.operand if isinstance(index, Cast) else index
+                if isinstance(by, Load) and isinstance(extent, Const):
+                    found[by.buffer] = min(found.get(by.buffer, int(extent.value)), int(extent.value))
+    return found
 
 
 def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
