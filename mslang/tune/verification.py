@@ -103,7 +103,8 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
         make = sparse_integers if kind == SPARSE else _dense
         made = make(shape_of(buffer), buffer.dtype, own)
         if buffer.name in limits:
-            made = (made.astype("int64") % limits[buffer.name]).astype(made.dtype)
+            below = min(limits[buffer.name], 2 ** (bits(buffer.dtype) - (not is_unsigned(buffer.dtype))))
+            made = (made.astype("int64") % below).astype(made.dtype)
         arrays[buffer.name] = made
     return arrays
 
