@@ -22,7 +22,7 @@ from mslang.cli.common import (
     write_text,
 )
 from mslang.cli.main import DONE, FINDINGS
-from mslang.diagnostics import Diagnostic
+from mslang.diagnostics import Diagnostic, MsError
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -90,10 +90,17 @@ def _check_output(output: Path, *read: Path) -> None:
 
 def _tvmscript(path: Path, text: str, _: argparse.Namespace) -> Brought:
     from mslang.interop import tvmscript
+    from mslang.interop.in_blocks import in_blocks
     from mslang.ir.print import print_program
 
     found = tvmscript.read(text, str(path))
-    return Brought(tuple((f.program.name, print_program(f.program)) for f in found.functions), found.diagnostics)
+    items, bad = [], list(found.diagnostics)
+    for program in (f.program for f in found.functions):
+        try:
+            items.append((program.name, print_program(in_blocks(program))))
+        except MsError as error:
+            bad += error.diagnostics
+    return Brought(tuple(items), tuple(bad))
 
 
 def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:

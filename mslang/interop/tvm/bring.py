@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.interop.in_blocks import in_blocks
 from mslang.interop.tvm import records
 from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.records import TvmRecord
@@ -69,11 +70,11 @@ def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Broug
     """
     match kind_of(text):
         case "graph":
-            return Brought(tuple((n, print_program(p)) for n, p in programs(text).items()))
+            return Brought(tuple((n, print_program(in_blocks(p))) for n, p in programs(text).items()))
         case "workloads":
             found, bad = records.read_workloads(text.encode(), str(path))
             named = _named([w.program for w in found])
-            return Brought(tuple((p.name, print_program(p)) for p in named), tuple(bad))
+            return Brought(tuple((p.name, print_program(in_blocks(p))) for p in named), tuple(bad))
         case "records":
             return _tuned(path, text)
     subject = program()

@@ -1,0 +1,105 @@
+"""Programs whose assignments stand outside of blocks, as TVM may have them: each gets one, as a `.ms` file wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir import arith
+from mslang.ir.expr import ZERO, Binary, Load, Var
+from mslang.ir.program import Axis, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
+from mslang.ir.region import infer_regions
+from mslang.ir.symbols import all_exprs
+from mslang.ir.visit import (
+    all_buffers,
+    blocks_of,
+    conjunction,
+    free_vars,
+    fresh,
+    loads_of,
+    stmt_exprs,
+    used_names,
+    walk,
+)
+
+_REDUCING = frozenset({"+", "*", "min", "max"})
+
+
+def in_blocks(program: Program) -> Program:
+    """The program with a block around each assignment, `let`, `while` and call that stands in none.
+
+    A block gets an axis for each loop that it names: spatial, where the loop says which element is written; reducing,
+    where the element is updated; else opaque.
+
+    Raises:
+        MsError: MS731, such a loop runs to a bound that depends on another.
+    """
+    return replace(program, body=_Wrapping(program).body(program.body, {}))
+
+
+class _Wrapping:
+    def __init__(self, program: Program) -> None:
+        self.buffers = all_buffers(program)
+        self.taken = set(used_names(program))
+
+    def body(self, body: tuple[Stmt, ...], loops: Mapping[str, For]) -> tuple[Stmt, ...]:
+        return tuple(self.statement(s, loops) for s in body)
+
+    def statement(self, s: Stmt, loops: Mapping[str, For]) -> Stmt:
+        match s:
+            case For():
+                return replace(s, body=self.body(s.body, {**loops, s.var: s}))
+            case If():
+                return replace(s, then=self.body(s.then, loops), otherwise=self.body(s.otherwise, loops))
+            case Let() if blocks_of(s.body):
+                return replace(s, body=self.body(s.body, loops))
+            case Store() | Let() | While() | Evaluate():
+                return self.block(s, loops)
+        return s
+
+    def block(self, s: Stmt, loops: Mapping[str, For]) -> Block:
+        named = {v for x in walk((s,)) for e in all_exprs(x) for v in free_vars(e)}
+        axes = tuple(_axis(f, s) for v, f in loops.items() if v in named)
+        name = fresh(f"{s.buffer}_block" if isinstance(s, Store) else "step", self.taken)
+        self.taken.add(name)
+        begin = (f for f in loops.values() if f.var in named and f.start != ZERO)
+        where = conjunction(tuple(Binary("<=", f.start, Var(f.var)) for f in begin))
+        made = Block(name, axes, (), (), (s,), predicate=where)
+        reads, writes = infer_regions(made, self.buffers)
+        return replace(made, reads=reads, writes=writes)
+
+
+def _axis(loop: For, s: Stmt) -> Axis:
+    extent = arith.add(loop.start, loop.extent)
+    if free_vars(extent):
+        raise MsError(
+            problem(
+                "MS731",
+                f"what stands under loop `{loop.var}` is in no block, and cannot be put into one",
+                why="the loop's bounds depend on another loop",
+                help="write `with T.sblock(…)` around it",
+            )
+        )
+    return Axis(loop.var, extent, _kind(loop.var, s), Var(loop.var))
+
+
+def _kind(var: str, s: Stmt) -> str:
+    if not isinstance(s, Store):
+        return "opaque"
+    plain = {i.name for i in s.indices if isinstance(i, Var)}
+    again = [x for e in stmt_exprs(s) for x in loads_of(e) if x.buffer == s.buffer]
+    if not all(x.indices == s.indices for x in again) or any(free_vars(i) - plain for i in s.indices):
+        return "opaque"
+    if var in plain:
+        return "spatial"
+    return "reduce" if _updates(s) else "opaque"
+
+
+def _updates(s: Store) -> bool:
+    """Is what is stored the old value combined with something else, in any order?"""
+    match s.value:
+        case Binary(op=op, left=Load(buffer=s.buffer, indices=s.indices), right=right) if op in _REDUCING:
+            return all(x.buffer != s.buffer for x in loads_of(right))
+    return False

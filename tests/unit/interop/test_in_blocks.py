@@ -1,0 +1,80 @@
+"""Assignments outside of blocks get one, so that what is imported is a file."""
+
+from pathlib import Path
+
+import pytest
+
+from mslang.cli.main import main
+from mslang.interop import tvmscript
+from mslang.interop.in_blocks import in_blocks
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.sema.modules import load
+from tests.property.block_programs import same_meaning
+
+HEAD = """from tvm.script import tir as T
+
+@T.prim_func
+def f(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+"""
+
+
+def made(body: str) -> Program:
+    program = tvmscript.parse_one(HEAD + body)
+    blocked = in_blocks(program)
+    same_meaning(program, blocked, {}, 1)
+    assert load("f.ms", print_program(blocked)).errors == ()
+    return blocked
+
+
+def test_axes_are_spatial_where_they_say_which_element_is_written_and_reduce_where_it_is_updated() -> None:
+    text = print_program(
+        made("""
+    for i in range(8):
+        C[i] = 0.0
+        for j in range(8):
+            C[i] = C[i] + A[i, j] * B[j, i]
+""")
+    )
+    assert "block C_block[i: 8 = i] { C[i] = 0.0 }" in text
+    assert "block C_block_1[i: 8 = i | j: 8 = j] {" in text
+
+
+def test_axes_are_opaque_where_an_order_may_matter() -> None:
+    text = print_program(
+        made("""
+    C[0] = A[0, 0]
+    for i in range(1, 8):
+        if A[i, i] > 0.0:
+            C[i] = C[i - 1] + A[i, 0]
+        else:
+            C[i] = A[i, 0] * 2.0
+""")
+    )
+    assert "block C_block { C[0] = A[0, 0] }" in text
+    assert "block C_block_1[i: 8 @ opaque = i] {\n                where 1 <= i" in text
+    assert "block C_block_2[i: 8 = i] {" in text
+
+
+def test_what_has_blocks_stays_as_it_is() -> None:
+    program = tvmscript.parse_one(
+        HEAD
+        + """
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v, v]
+"""
+    )
+    assert in_blocks(program) == program
+
+
+def test_a_triangle_is_refused_and_the_others_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "k.py"
+    triangle = "    for i in range(8):\n        for j in range(i):\n            B[i, j] = A[i, j]\n"
+    source.write_text(
+        HEAD + triangle + HEAD.replace("def f", "def g") + "    for i in range(8):\n        C[i] = A[i, 0]\n"
+    )
+    assert main(["import", str(source), "-o", str(tmp_path / "k.ms")]) == 1
+    assert "error[MS731]" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "k.ms")]) == 0
