@@ -87,8 +87,9 @@ class _Access(msgspec.Struct, frozen=True):
     box: Box
     write: bool
     loops: tuple[tuple[str, Range], ...]
-    limit: Box | None = None
-    """What a guarded block inside can touch at all, whatever its loops run over."""
+    limits: tuple[Box, ...] = ()
+    """What a block inside can touch at all, whatever its loops run over: through a view what is viewed, and if it is
+    guarded what its axes reach."""
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -113,6 +114,11 @@ class _Scope(msgspec.Struct, frozen=True):
                 (*source.ranges[:dropped], *(Range(_plus(s.start, r.start), r.extent) for s, r in kept)),
             )
         return _Access(buffer, box, write, self.loops)
+
+    def window(self, buffer: str) -> tuple[Box, ...]:
+        """What can be touched through a view, in the buffer that is viewed; nothing for another buffer."""
+        source = self.views.get(buffer)
+        return () if source is None else (self.touch(source.buffer, source.ranges, False).box,)
 
     def root(self, buffer: str) -> str:
         """The buffer that a name stands for, views looked through."""
@@ -153,8 +159,9 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
         if a.buffer in local:
             continue
         box = _relaxed(resolved(a.box, buffers.get(a.buffer)), a.loops)
-        if a.limit is not None and not _depends_on_any(a.limit, a.loops):
-            box = intersect_box(box, a.limit, ranges)
+        for limit in a.limits:
+            if not _depends_on_any(limit, a.loops):
+                box = intersect_box(box, limit, ranges)
         known = boxes.setdefault((a.write, a.buffer), [])
         if box not in known:
             known.append(box)
@@ -217,11 +224,11 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                     for r in regions:
                         if not write and scope.root(r.buffer) in scope.started:
                             continue
-                        touched = scope.touch(r.buffer, _substituted(r.ranges, bound), write)
+                        limits = scope.window(r.buffer)
                         if p != TRUE and not any(_depends_on_data(d.start) for d in r.ranges):
                             reached = relax(r.ranges, {a.name: Range(ZERO, a.extent) for a in axes})
-                            touched = replace(touched, limit=scope.touch(r.buffer, reached, write).box)
-                        yield touched
+                            limits = (*limits, scope.touch(r.buffer, reached, write).box)
+                        yield replace(scope.touch(r.buffer, _substituted(r.ranges, bound), write), limits=limits)
 
 
 def _plus(a: Expr, b: Expr) -> Expr:

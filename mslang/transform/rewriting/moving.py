@@ -12,7 +12,6 @@ from mslang.ir.expr import ONE, Expr
 from mslang.ir.program import Block, For, Program, Range
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
-from mslang.transform.analysis.carried import shared_storages
 from mslang.transform.analysis.cover import produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,
@@ -246,9 +245,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
         )
     loops, reducing = loops_above(path), loops_beyond_spatial(path)
     outermost = next((k for k, s in enumerate(loops) if s.var in reducing), len(loops))
-    updating = next(
-        (s for s in loops if s.var in reducing and s.kind not in _UPDATING and _shares(program, path, s)), None
-    )
+    updating = next((s for s in loops if s.var in reducing and s.kind not in _UPDATING), None)
     if updating is not None:
         raise refuse(
             "MS346",
@@ -267,12 +264,6 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
 
 _UPDATING = ("serial", "unrolled", *(f"threadIdx.{x}" for x in "xyz"))
 """Kinds of loops that a reduction may run over: one after the other, or with what each has summed combined."""
-
-
-def _shares(program: Program, path: Path, loop: For) -> bool:
-    """Is something that the block at the end of a path writes more than each iteration's own, in a loop above it?"""
-    written = storages_written(program, block_at(path))
-    return not written.isdisjoint(shared_storages(program, path[: index_of(path, loop) + 1]))
 
 
 def require_sequence(before: Path, after: Path, primitive: str) -> None:

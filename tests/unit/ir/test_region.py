@@ -50,6 +50,12 @@ def regions(text: str, name: str = "b") -> tuple[str, str]:
             "x[i, o * 4 .. o * 4 + 4]",
             "y[i, 0]",
         ),
+        (
+            "block b[i: 5] { view v: f32[4] = x[i, i * 4 .. i * 4 + 4]\n for u in 4 { block c[p: 5 = i, j: 4 = u] {"
+            " reads v[j - 1 .. j + 2]\n writes y[p, j]\n y[p, j] = v[j] } } }",
+            "x[i, i * 4 .. i * 4 + 4]",
+            "y[i, 0..4]",
+        ),
         ("block b[i: 20] { while y[i, 0] < 3.0 { y[i, 0] = y[i, 0] + x[i, 0] } }", "y[i, 0], x[i, 0]", "y[i, 0]"),
         ("block b { y[1, 2] = 3.0 }", "", "y[1, 2]"),
     ],

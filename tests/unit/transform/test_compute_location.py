@@ -810,6 +810,20 @@ def test_not_in_iterations_that_run_at_once_or_twice():
         reverse_compute_at(p, block("s"), loop("i"))
 
 
+def test_not_over_iterations_that_run_at_once_of_what_nobody_reads():
+    # Each iteration has `S` to itself then, and would go on from what it never began.
+    p = program(
+        "A: f32[8], out T: f32[8]",
+        """
+        alloc S: f32[1]
+        for i in 0..8 @ parallel { block a[x: 8 = i] { T[x] = A[x] } }
+        for j in 0..8 { block s[z: 1 = 0 | x: 8 = j] { S[z] += T[x] } }
+        """,
+    )
+    with refused("MS346", "block `s` would reduce over the parallel loop `i`"):
+        reverse_compute_at(p, block("s"), loop("i"))
+
+
 def test_loops_that_run_once_reduce_nothing():
     b = ProgramBuilder("once")
     a, t, o = b.input("A", (1, 5)), b.alloc("T", (5,)), b.output("B", (5,))
