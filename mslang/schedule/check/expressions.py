@@ -35,11 +35,13 @@ from mslang.schedule.check.kinds import (
     accepts,
     describe,
     list_of,
+    may_be_made,
     of_kind,
 )
 from mslang.schedule.check.scope import item_value, native_value
 from mslang.sema.module import Found, Module
 from mslang.sema.native import Native
+from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
@@ -62,6 +64,7 @@ class Expressions:
         self._quiet = 0
         self._consumed: dict[str, Death] = {}
         self._new_axes = False
+        self._changed = False
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._quiet:
@@ -80,7 +83,7 @@ class Expressions:
     def target(self, e: tree.Expr | None) -> Static:
         """What `machine` is: the target named after `on`."""
         if e is not None and isinstance(e, tree.Ref | tree.Member):
-            name = _dotted(e)
+            name = dotted_name(e)
             thing = self._module.find(name) if name is not None else None
             if isinstance(thing, Found):
                 self._mention(e.span, name or "", item_value(thing.item), None)
@@ -154,7 +157,7 @@ class Expressions:
             return ANY
         thing = self._module.find(name.text)
         if thing is None:
-            if self._registry.find(name.text) is None:
+            if self._registry.find(name.text) is None and not (self._changed and may_be_made(name.text, names)):
                 self._unknown(name, names)
             return ANY
         value = item_value(thing.item) if isinstance(thing, Found) else native_value(thing)
@@ -162,7 +165,7 @@ class Expressions:
         return value
 
     def _member(self, e: tree.Member, names: Environment) -> Static:
-        whole = _dotted(e)
+        whole = dotted_name(e)
         if whole is not None and whole.partition(".")[0] not in names:
             thing = self._module.find(whole)
             if thing is not None:
@@ -292,7 +295,7 @@ class Expressions:
                     return self._called(self._name(name, names), name, e)
                 return self._function(name, None, e, names)
             case tree.Member(base=base, name=name):
-                whole = _dotted(e.callee)
+                whole = dotted_name(e.callee)
                 if whole is not None and whole.partition(".")[0] not in names and self._module.find(whole) is not None:
                     self._arguments(e, names)
                     return self._called(self._member(e.callee, names), name, e)
@@ -341,7 +344,7 @@ class Expressions:
         self._report(unknown("MS201", name, "name", name.text, known) if reason is None else reason.at(name.span))
 
     def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
-        self._new_axes = True
+        self._new_axes = self._changed = True
         match value.item:
             case tree.Rule() | tree.Schedule() | tree.Space():
                 return value
@@ -369,6 +372,7 @@ class Expressions:
     ) -> Static | tuple[Static, ...]:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
         self._new_axes |= may_give_axes(signature)
+        self._changed |= signature.group not in (Group.GETTER, Group.SAMPLER)
         bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
@@ -382,13 +386,3 @@ class Expressions:
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return results_of(signature, bound)
-
-
-def _dotted(e: tree.Expr) -> str | None:
-    match e:
-        case tree.Ref(name=name):
-            return name.text
-        case tree.Member(base=base, name=name):
-            head = _dotted(base)
-            return None if head is None else f"{head}.{name.text}"
-    return None

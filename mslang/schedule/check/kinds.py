@@ -148,6 +148,12 @@ Environment = Mapping[str, Binding]
 EMPTY: Environment = MappingProxyType({})
 
 
+def may_be_made(name: str, names: Environment) -> bool:
+    """Whether a block or buffer that an operation has made may be called so: `A_pad`, `mm_tail`, `C_local_1`."""
+    things = (n for n, b in names.items() if b.value.kind in (Kind.BLOCK, Kind.BUFFER))
+    return any(name.startswith(f"{n}_") for n in things)
+
+
 def with_more_axes(names: Environment) -> Environment:
     """The names after something that may have given blocks other axes."""
     return {n: _with_more_axes(b) if b.value.axes is not None else b for n, b in names.items()}

@@ -23,6 +23,8 @@ def check(body: str, head: str = "schedule s for p"):
 
 WRONG = [
     ("mn.i.parallel()", "MS201", "mn"),
+    ("A_pad.compute_inline()", "MS201", "A_pad"),
+    ("mm.i.parallel()\npad_A.compute_inline()", "MS201", "pad_A"),
     ("mm.i.parallell()", "MS202", "parallell"),
     ("let t ~ perfekt_tile(mm.i, n = 2)", "MS202", "perfekt_tile"),
     ("mm.vectorize()", "MS203", "mm"),
@@ -70,6 +72,8 @@ RIGHT = [
     "let k0, k1 = mm.k.split([_, 4])\nlet rf = k0.rfactor()\nlet z = mm.decompose_reduction(mm.k0)",
     "mm.transform_block_layout(fn (i, j, k) -> [i // 4, i % 4, j, k])\nmm.i_0.parallel()",
     "let a, b = halve(mm.i)\nmm.whatever_halve_made.parallel()",
+    "mm.pad_einsum([3, 1, 1])\nA_pad.compute_inline()",
+    "let c = mm.cache_read(A, shared)\nmm.transform_layout(A_shared_1, fn (i, j) -> [j, i])",
     "let l = mm.i\nlet l, m = l.split([_, 4])\nl.parallel()",
     'let vec as "a/b" ~ choose([1, 2])\nmm.annotate("key", vec)',
     "require machine.vector_lanes >= 4",
