@@ -65,12 +65,9 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
 
 def _with_regions(b: Block, frame: Frame, made: Statements) -> Block:
     """The block with the regions that it does not say. TVM believes what a block declares; here it is completed by
-    what its body touches, and what a reduction only reads to update it is not among what it reads."""
+    what its body touches."""
     buffers = made.declared.buffers
     reads, writes = infer_regions(b, buffers)
-    if b.init:
-        read = {r.buffer for r in reads}
-        b = replace(b, reads=tuple(r for r in b.reads if r.buffer in read or r not in b.writes))
     return replace(
         b,
         reads=reads if frame.reads is None else _completed(b.reads, reads, b, buffers),

@@ -43,7 +43,7 @@ from mslang.transform.analysis.position import (
     scope_buffers,
     whole_box,
 )
-from mslang.transform.analysis.stored import Box, paved
+from mslang.transform.analysis.stored import Box, init_runs, paved, reads_what_it_started
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -167,6 +167,8 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             if box is not None
         ]
         boxes = _boxes(program, q, storage, above, writes=False)
+        if boxes and reads_what_it_started(block, storage) and init_runs(q, above):
+            boxes = []
         if boxes != [] and q is touching[0]:
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
         if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):

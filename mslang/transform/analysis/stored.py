@@ -22,7 +22,7 @@ def surely_stored(path: Path, region: Region, above: Path) -> bool:
     A call for its effect that mentions the buffer is believed to do what the block declares.
     """
     block = block_at(path)
-    return _stores(block, region, block.init is not None and _init_runs(path, above))
+    return _stores(block, region, block.init is not None and init_runs(path, above))
 
 
 def reads_what_it_started(block: Block, buffer: str) -> bool:
@@ -72,7 +72,7 @@ def paved(made: Sequence[Box], box: Box, d: int, ranges: Mapping[str, Range]) ->
     return False
 
 
-def _init_runs(path: Path, above: Path) -> bool:
+def init_runs(path: Path, above: Path) -> bool:
     """Does the init of the block at the end of a path run in each iteration of the loops of `above`, for each value of
     its other axes? So it does if the first iteration of the loops inside is the first of the reduction too."""
     block, inner = block_at(path), loop_ranges(loops_between(path, above))
@@ -214,4 +214,15 @@ def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
     )
 
 
-__all__ = ["Box", "covered_by", "fills", "moved", "paved", "reads_what_it_started", "spread", "surely_stored", "viewed"]
+__all__ = [
+    "Box",
+    "covered_by",
+    "fills",
+    "init_runs",
+    "moved",
+    "paved",
+    "reads_what_it_started",
+    "spread",
+    "surely_stored",
+    "viewed",
+]

@@ -8,8 +8,9 @@ from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
 from mslang.ir.equal import alpha_equal
 from mslang.ir.print import print_program
-from mslang.ir.program import Program
+from mslang.ir.program import Block, Program
 from mslang.ir.verify import verify
+from mslang.ir.visit import walk
 from mslang.sema.program import parse_program
 
 HEAD = "from tvm.script import tirx as T\n\n@T.prim_func(s_tir=True)\n"
@@ -395,6 +396,26 @@ def test_regions_are_inferred_and_completed() -> None:
     assert "block inferred[vi: 8 = i] { B[vi] = A[vi, 0] + A[vi, 3] }" in text
     assert "reads A[vi, 0..4], B[7 - vi]" in text
     assert "reads A[0..8, 0..2], k[0..8]" in text
+
+
+def test_what_a_block_says_it_reads_keeps_its_place() -> None:
+    text = """
+from tvm.script import tir as T
+
+@T.prim_func
+def f(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")):
+    for i, k in T.grid(8, 4):
+        with T.block("sum"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(C[vi], A[vi, vk])
+            T.writes(C[vi])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    program = tvmscript.parse_one(text)
+    (block,) = (s for s in walk(program.body) if isinstance(s, Block))
+    assert [r.buffer for r in block.reads] == ["C", "A"]  # Traces name buffers by their places.
 
 
 def test_directions_are_derived() -> None:

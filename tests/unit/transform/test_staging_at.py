@@ -130,3 +130,21 @@ def test_what_was_there_before_the_loop_is_refused():
     p = program("A: f32[8], inout B: f32[8]", "for i in 0..8 { block a[x: 8 = i] { B[x] = B[x] + A[x] } }")
     with refused("MS332", "block `a` would read what the same iteration has not surely written"):
         write_at(p, block("a"), loop("i"), buffer("B"))
+
+
+def test_a_reduction_may_declare_that_it_reads_what_its_init_started():
+    text = """
+    for i in 0..8 @ parallel, k in 0..4 {
+        block s[x: 8 = i | r: 4 = k] {
+            reads C[x], A[x, r]
+            writes C[x]
+            init { C[x] = 0.0 }
+            C[x] += A[x, r]
+        }
+    }
+    """
+    p = program("A: f32[8, 4], out C: f32[8]", text)
+    assert "C_local_1[x] += A[x, r]" in accepted(p, write_at(p, block("s"), loop("i"), buffer("C"), "local"))
+    without = program("A: f32[8, 4], inout C: f32[8]", text.replace("init { C[x] = 0.0 }", "init { }"))
+    with refused("MS332"):
+        write_at(without, block("s"), loop("i"), buffer("C"), "local")
