@@ -143,12 +143,14 @@ def codes_of(primitive: str) -> frozenset[str]:
 
 @cache
 def _facts(function: Callable[..., object]) -> tuple[frozenset[str], tuple[Callable[..., object], ...]]:
-    """The codes of a function's refusals, and the functions of this layer that it mentions."""
+    """The codes of the refusals of a function or of a class's methods, and what of this layer it mentions."""
     tree = ast.parse(dedent(inspect.getsource(function)))
-    names = inspect.unwrap(function).__globals__
+    names = vars(sys.modules[inspect.unwrap(function).__module__])
     codes = {c.args[0].value for c in _refusals(tree)}  # type: ignore[attr-defined]
     used = (names.get(n.id) for n in ast.walk(tree) if isinstance(n, ast.Name))
-    reached = {f for f in used if inspect.isfunction(f) and f.__module__.startswith("mslang.transform")}
+    reached = {
+        f for f in used if (inspect.isfunction(f) or inspect.isclass(f)) and f.__module__.startswith("mslang.transform")
+    }
     return frozenset(codes), tuple(sorted(reached, key=lambda f: (f.__module__, f.__qualname__)))
 
 

@@ -112,7 +112,7 @@ class Signature(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The signature as a person writes it: `loop.split(factors, tail = guard) -> loop…`."""
         shown = []
-        function = self.group is Group.FUNCTION or not self.params or self.params[0].variadic
+        function = self.group in (Group.FUNCTION, Group.SAMPLER) or not self.params or self.params[0].variadic
         for p in self.params if function else self.params[1:]:
             star = "*" if p.variadic else ""
             default = "" if isinstance(p.default, Required) else f" = {_text(p.default)}"

@@ -30,3 +30,11 @@ def test_signatures_examples_rejections_and_codes_are_there():
 
 def test_codes_are_those_of_the_refusals():
     assert "MS306" in codes_of("split") and "MS306" not in codes_of("set_scope")
+
+
+def test_refusals_of_methods_count_and_samplers_are_functions():
+    assert "MS356" in codes_of("split")
+    assert (
+        "\nuniform(lo, hi) -> size\n" in reference()
+        and "\nperfect_tile(loop, n, max_inner = 64) -> tile\n" in reference()
+    )

@@ -31,7 +31,7 @@ SPLIT = "    let ti ~ perfect_tile(mm.i, n = 2, max_inner = 8)\n    let j0, j1 =
         ("    m<|>m.i.parallel()", ["i: 64", "k: 64", "reduce", "reads", "`A[i, k]`", "kFLOP"]),
         ("    mm.<|>i.parallel()", ["axis", "64", "spatial"]),
         ("    mm.i.par<|>allel()", ["loop.parallel()"]),
-        ("    let x ~ perfect<|>_tile(mm.i, n = 2)", ["loop.perfect_tile(n"]),
+        ("    let x ~ perfect<|>_tile(mm.i, n = 2)", ["perfect_tile(loop, n"]),
         ("    mm.cache_read(<|>A)", ["f32[64, 64]", "16 KiB"]),
         ("    let c = mm.cache_write(T)\n    <|>c.compute_at(mm.i)", ["block"]),
     ],
