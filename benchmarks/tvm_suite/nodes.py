@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
 from mslang.interop.tvmscript.directions import directed
@@ -10,6 +11,9 @@ from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.program import Param, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.schedule.size import Size
+
+if TYPE_CHECKING:
+    from benchmarks.tvm_suite.schedule import TvmSchedule
 
 
 class Parameter(Whatever):
@@ -28,6 +32,33 @@ def parameters(program: Program) -> list[object]:
     """The parameters of a program as TVM has them: buffers, then scalars."""
     buffers = [Parameter([_size(n) for n in p.buffer.shape]) for p in program.params]
     return [*buffers, *(Size(s) for s in program.dynamic)]
+
+
+class Result:
+    """The program that a schedule has come to."""
+
+    def __init__(self, schedule: TvmSchedule) -> None:
+        self.schedule = schedule
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self.schedule.own.program
+
+    def __getitem__(self, name: str) -> Result:
+        return self
+
+    def with_attr(self, *given: object) -> Result:
+        """The same: attributes of functions mean nothing here."""
+        return self
+
+    @property
+    def params(self) -> list[object]:
+        """The parameters, as TVM has them."""
+        return parameters(self.program)
+
+    def __getattr__(self, name: str) -> Whatever:
+        return Whatever()
 
 
 class Part:

@@ -3,61 +3,36 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+from benchmarks.tvm_suite.arguments import dtype_of, map_of, region_of, remark_of, size_of
 from benchmarks.tvm_suite.intrinsics import Intrinsics
-from benchmarks.tvm_suite.nodes import Node, Reference, parameters
+from benchmarks.tvm_suite.nodes import Node, Reference, Result
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
-from mslang.ir.expr import ONE, Binary, Const, Expr, Var
-from mslang.ir.index_map import TO, IndexMap
+from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import ONE, Const
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop, walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.size import Size
 from mslang.schedule.values import HOLE
 from mslang.transform.analysis.mapping import tensorize_mapping
 from mslang.transform.outcome import BlockRef, LoopRef
 
-DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
-
+SAME = frozenset(
+    {"add_unit_loop", "bind", "compute_inline", "decompose_padding", "decompose_reduction", "merge", "pad_einsum"}
+    | {"parallel", "reorder", "reorder_block_iter_var", "reverse_compute_inline", "unannotate", "unroll", "vectorize"}
+)
+"""Methods of TVM's schedule that are this project's, but that a block may be given by its name."""
 
 OTHERS = frozenset(
     {"fork_seed", "func_working_on", "remove_rv", "seed", "state", "sample_compute_location"}
     | {"sample_partitioned_tile", "set_axis_separator", "reindex_cache", "can_decompose_padding"}
 )
 """Methods of TVM's schedule that are not stood in for."""
-
-
-class Result:
-    """The program that a schedule has come to."""
-
-    def __init__(self, schedule: TvmSchedule) -> None:
-        self.schedule = schedule
-
-    @property
-    def program(self) -> Program:
-        """The program."""
-        return self.schedule.own.program
-
-    def __getitem__(self, name: str) -> Result:
-        return self
-
-    def with_attr(self, *given: object) -> Result:
-        """The same: attributes of functions mean nothing here."""
-        return self
-
-    @property
-    def params(self) -> list[object]:
-        """The parameters, as TVM has them."""
-        return parameters(self.program)
-
-    def __getattr__(self, name: str) -> Whatever:
-        return Whatever()
 
 
 class TvmSchedule:
@@ -117,7 +92,11 @@ class TvmSchedule:
             raise AttributeError(name)
         if name in OTHERS:
             raise NotPortable(f"Schedule.{name}")
-        return getattr(self.own, name)
+        return partial(self._same, name) if name in SAME else getattr(self.own, name)
+
+    def _same(self, op: str, *given: Any, **named: Any) -> Any:
+        first = [self._block(x) for x in given[:1]]
+        return self._do(op, *first, *given[1:], **{k: self._block(x) if k == "block" else x for k, x in named.items()})
 
     # ------------------------------------------------------------------ access
     def get(self, handle: Handle) -> Node:
@@ -215,22 +194,6 @@ class TvmSchedule:
             raise _out_of_range(int(buffer))
         return self.own.get(regions[int(buffer)].buffer)
 
-    def _map(self, given: Any, count: int) -> IndexMap:
-        if isinstance(given, IndexMap):
-            return given
-        several = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(given).parameters.values())
-        names = [f"i{k}" for k in range(count)] if several else list(inspect.signature(given).parameters)
-        keywords = [p.name for p in inspect.signature(given).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        plain = [Size(Var(n)) for n in names if n not in keywords][: len(names) - (len(keywords) if several else 0)]
-        found = given(*plain, **{n: Size(Var(n)) for n in keywords})
-        names = [*(str(s.expr.name) for s in plain if isinstance(s.expr, Var)), *keywords]
-        results: list[Expr] = []
-        for x in found if isinstance(found, list | tuple) else [found]:
-            if not isinstance(x, Size | int):
-                raise NotPortable("axis separators")
-            results.append(x.expr if isinstance(x, Size) else Const(int(x)))
-        return IndexMap(tuple(names), tuple(results))
-
     def _rank(self, buffer: Handle) -> int:
         ref = self.own.session.handles.resolve(buffer)
         return len(all_buffers(self.own.parametric)[ref.name].shape)
@@ -244,46 +207,18 @@ class TvmSchedule:
         self, loop: Handle, factors: Sequence[Any], preserve_unit_iters: bool = True, disable_predication: bool = False
     ) -> list[Handle]:
         """TVM's split."""
-        given = [HOLE if f is None else _size(f) for f in factors]
+        given = [HOLE if f is None else size_of(f) for f in factors]
         return list(self.own.apply("split", loop, given, disable_predication=disable_predication))
 
     def loop_partition(self, loop: Handle, factors: Sequence[Any], preserve_unit_iters: bool = True) -> list[Handle]:
         """TVM's loop_partition."""
         ref = self.own.session.handles.resolve(loop)
         self.partitioned.append(ref.name)
-        return list(self.own.apply("loop_partition", loop, [HOLE if f is None else _size(f) for f in factors]))
+        return list(self.own.apply("loop_partition", loop, [HOLE if f is None else size_of(f) for f in factors]))
 
     def fuse(self, *loops: Handle, preserve_unit_iters: bool = True) -> Any:
         """TVM's fuse."""
         return self._do("fuse", *loops)
-
-    def merge(self, *loops: Handle) -> Any:
-        """TVM's merge."""
-        return self._do("merge", *loops)
-
-    def reorder(self, *loops: Handle) -> None:
-        """TVM's reorder."""
-        self._do("reorder", *loops)
-
-    def unroll(self, loop: Handle) -> None:
-        """TVM's unroll."""
-        self._do("unroll", loop)
-
-    def parallel(self, loop: Handle) -> None:
-        """TVM's parallel."""
-        self._do("parallel", loop)
-
-    def vectorize(self, loop: Handle) -> None:
-        """TVM's vectorize."""
-        self._do("vectorize", loop)
-
-    def bind(self, loop: Handle, axis: str) -> None:
-        """TVM's bind."""
-        self._do("bind", loop, axis)
-
-    def add_unit_loop(self, target: Handle | str) -> Any:
-        """TVM's add_unit_loop."""
-        return self._do("add_unit_loop", self._block(target))
 
     # ------------------------------------------------------------------ caches
     def _users(self, consumers: Any) -> list[Handle] | None:
@@ -322,13 +257,13 @@ class TvmSchedule:
     def reindex_cache_read(self, block: Any, read_buffer_index: Any, storage_scope: str, index_map: Any) -> Any:
         """TVM's reindex_cache_read."""
         b = self._block(block)
-        given = self._map(index_map, len(self._node(b).axes))
+        given = map_of(index_map, len(self._node(b).axes))
         return self._do("reindex_cache_read", b, self._buffer(b, read_buffer_index, "read"), storage_scope, given)
 
     def reindex_cache_write(self, block: Any, write_buffer_index: Any, storage_scope: str, index_map: Any) -> Any:
         """TVM's reindex_cache_write."""
         b = self._block(block)
-        given = self._map(index_map, len(self._node(b).axes))
+        given = map_of(index_map, len(self._node(b).axes))
         return self._do("reindex_cache_write", b, self._buffer(b, write_buffer_index, "write"), storage_scope, given)
 
     def read_at(self, loop: Handle, block: Any, read_buffer_index: Any, storage_scope: str) -> Any:
@@ -359,22 +294,11 @@ class TvmSchedule:
             made = [s for s in walk(self.own.program.body) if isinstance(s, For) and s.var not in before]
             self.absent |= {s.var for s in made if s.extent == ONE}
 
-    def compute_inline(self, block: Any) -> None:
-        """TVM's compute_inline."""
-        self._do("compute_inline", self._block(block))
-
-    def reverse_compute_inline(self, block: Any) -> None:
-        """TVM's reverse_compute_inline."""
-        self._do("reverse_compute_inline", self._block(block))
-
     def fuse_reduction_epilogue(self, reduction: Any, epilogue: Any) -> None:
         """TVM's fuse_reduction_epilogue."""
         self._do("fuse_reduction_epilogue", self._block(reduction), self._block(epilogue))
 
     # ------------------------------------------------------------------ reductions, blocks
-    def decompose_reduction(self, block: Any, loop: Handle) -> Any:
-        """TVM's decompose_reduction."""
-        return self._do("decompose_reduction", self._block(block), loop)
 
     def rfactor(self, loop: Handle, factor_axis: int) -> Any:
         """TVM's rfactor."""
@@ -385,10 +309,6 @@ class TvmSchedule:
         given = [self._block(b) for b in target] if isinstance(target, list | tuple) else target
         return self._do("blockize", given)
 
-    def reorder_block_iter_var(self, block: Any, new_order: Sequence[int]) -> None:
-        """TVM's reorder_block_iter_var."""
-        self._do("reorder_block_iter_var", self._block(block), list(new_order))
-
     def get_output_blocks(self, scope: Any) -> list[Handle]:
         """The blocks that write what is not allocated here."""
         first = blocks_of(self.own.parametric.body)[0].name
@@ -398,18 +318,12 @@ class TvmSchedule:
     # ------------------------------------------------------------------ notes, memory, layout
     def annotate(self, target: Any, ann_key: str, ann_val: Any) -> None:
         """TVM's annotate."""
-        self._do("annotate", self._block(target), ann_key, _remark(ann_val))
-
-    def unannotate(self, target: Any, ann_key: str) -> None:
-        """TVM's unannotate."""
-        self._do("unannotate", self._block(target), ann_key)
+        self._do("annotate", self._block(target), ann_key, remark_of(ann_val))
 
     def annotate_buffer_access(self, block: Any, buffer_index: Any, buf_type: str, gen_new_ranges: Any) -> None:
         """TVM's annotate_buffer_access."""
         b = self._block(block)
-        params = [Size(Var(a.name)) for a in self._node(b).axes]
-        ranges = tuple(_range(x) for x in gen_new_ranges(*params))
-        given = IndexMap(tuple(a.name for a in self._node(b).axes), ranges)
+        given = region_of(gen_new_ranges, tuple(a.name for a in self._node(b).axes))
         self._do("annotate_buffer_access", b, self._buffer(b, buffer_index, buf_type), buf_type, given)
 
     def tensorize(self, block_or_loop: Any, tensor_intrin: str, preserve_unit_iters: bool = True) -> None:
@@ -429,9 +343,7 @@ class TvmSchedule:
     def unsafe_set_dtype(self, block: Any, buffer_index: Any, dtype: str) -> None:
         """TVM's unsafe_set_dtype."""
         b = self._block(block)
-        letters = dtype.rstrip("0123456789")
-        given = DTYPES[letters] + dtype[len(letters) :]
-        self._do("unsafe_set_dtype", b, self._buffer(b, buffer_index, "write"), given)
+        self._do("unsafe_set_dtype", b, self._buffer(b, buffer_index, "write"), dtype_of(dtype))
 
     def unsafe_hide_buffer_access(self, block: Any, buf_type: str, buf_index_array: Sequence[int]) -> None:
         """TVM's unsafe_hide_buffer_access."""
@@ -455,23 +367,15 @@ class TvmSchedule:
         """TVM's transform_layout."""
         b = self._block(block)
         found = self._buffer(b, buffer, "write")
-        given = self._map(index_map, self._rank(found))
+        given = map_of(index_map, self._rank(found))
         if callable(pad_value):
-            pad_value = self._map(pad_value, len(given.results))
+            pad_value = map_of(pad_value, len(given.results))
         self._do("transform_layout", b, found, given, pad=pad_value, assume_injective=assume_injective_transform)
 
     def transform_block_layout(self, block: Any, index_map: Any) -> None:
         """TVM's transform_block_layout."""
         b = self._block(block)
-        self._do("transform_block_layout", b, self._map(index_map, len(self._node(b).axes)))
-
-    def pad_einsum(self, block: Any, padding: Sequence[int]) -> None:
-        """TVM's pad_einsum."""
-        self._do("pad_einsum", self._block(block), list(padding))
-
-    def decompose_padding(self, block: Any, loop: Handle) -> Any:
-        """TVM's decompose_padding."""
-        return self._do("decompose_padding", self._block(block), loop)
+        self._do("transform_block_layout", b, map_of(index_map, len(self._node(b).axes)))
 
     def sample_perfect_tile(self, loop: Handle, n: int, max_innermost_factor: int = 16, decision: Any = None) -> Any:
         """TVM's sample_perfect_tile."""
@@ -485,36 +389,6 @@ class TvmSchedule:
         chosen = None if decision is None else candidates[decision]
         return self.own.choose(list(candidates), list(probs), name=name, decision=chosen)
 
-    def enter_postproc(self) -> None:
-        """TVM's enter_postproc."""
-        self.own.enter_postproc()
 
-
-def _range(given: Any) -> Expr:
-    if not isinstance(given, tuple | list):
-        return _expr(given)
-    begin, end = given
-    return Binary(TO, _expr(begin), _expr(end))
-
-
-def _expr(given: Any) -> Expr:
-    return given.expr if isinstance(given, Size) else Const(int(given))
-
-
-def _remark(value: Any) -> Any:
-    match value:
-        case dict():
-            return [[key, _remark(inner)] for key, inner in value.items()]
-        case list() | tuple():
-            return [_remark(inner) for inner in value]
-    return _size(value)
-
-
-def _size(value: Any) -> Any:
-    return value.value if isinstance(value, Const) else value
-
-
-def _out_of_range(index: int) -> Exception:
-    from mslang.diagnostics import ScheduleError, problem
-
+def _out_of_range(index: int) -> ScheduleError:
     return ScheduleError(problem("MS330", f"there is no buffer number {index}"))

@@ -9,13 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tvm_suite.arguments import dtype_of
 from benchmarks.tvm_suite.comparing import Verdicts
 from benchmarks.tvm_suite.intrinsics import Intrinsics
 from benchmarks.tvm_suite.macros import called
-from benchmarks.tvm_suite.nodes import Node, Outside, Part, function
+from benchmarks.tvm_suite.nodes import Node, Outside, Part, Result, function
 from benchmarks.tvm_suite.nodes import Parameter as Given
 from benchmarks.tvm_suite.reading import NotPortable, Script, Whatever
-from benchmarks.tvm_suite.schedule import DTYPES, Result, TvmSchedule
+from benchmarks.tvm_suite.schedule import TvmSchedule
 from benchmarks.tvm_suite.traces import Instruction, InstructionKind, LoopRV, SBlockRV, Trace
 from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
@@ -152,8 +153,7 @@ def _is_buffer(param: object) -> bool:
 
 
 def _number(dtype: str, value: Any) -> Const:
-    letters = dtype.rstrip("0123456789")
-    return Const(value, DTYPES[letters] + dtype[len(letters) :])
+    return Const(value, dtype_of(dtype))
 
 
 def _module(functions: dict[str, Any]) -> Any:
