@@ -206,7 +206,8 @@ IN_PRIMITIVES = (
         "mslang/transform/primitives/rfactor.py",
         "results = combined(reducer, before, values)",
         "results = combined(reducer, values, before)",
-        caught_by="tests/unit/transform/test_rfactor.py",
+        pair=384,
+        only=("rfactor",),
     ),
     Planted(
         "a dropped predicate: of partial results",
