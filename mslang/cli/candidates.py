@@ -52,7 +52,7 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
     """The candidate that the arguments mean; warnings of repaired pins are printed."""
     path, name = split_item(args.item)
-    module = load_clean(path)
+    module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
     if name is None:
         name = only(items, "schedule", module.path) if items else only(module.programs, "program", module.path)

@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     from mslang.ir.print import print_program
 
     path, name = split_item(args.item)
-    program = program_of(load_clean(path), name, dict(args.sizes))
+    program = program_of(load_clean(path, name), name, dict(args.sizes))
     text = print_program(program)
     emit({"kind": "program", "name": program.name, "text": text}) if args.json else print(text)
     return DONE

@@ -117,7 +117,7 @@ def _program_named(args: argparse.Namespace) -> Program | None:
     if args.subject is None:
         return None
     file, name = split_item(args.subject)
-    return program_of(load_clean(file), name, dict(args.sizes))
+    return program_of(load_clean(file, name), name, dict(args.sizes))
 
 
 def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.diagnostics import MsError, Severity, problem
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from mslang.syntax import tree
 
 
-def load_clean(path: Path) -> Module:
-    """A file's module; raises its errors, prints its warnings."""
-    from mslang.cli.common import bounded_depth, read_text
+def load_clean(path: Path, name: str | None = None) -> Module:
+    """A file's module; raises its errors (of one item of it: those of what it builds on), prints its warnings."""
+    from mslang.cli.common import bounded_depth, counted, note, read_text
     from mslang.cli.render import Texts, print_diagnostics
     from mslang.ide.findings import findings
     from mslang.sema.modules import load
@@ -25,15 +25,41 @@ def load_clean(path: Path) -> Module:
     with bounded_depth(path):
         module = load(str(path), read_text(path))
         found = findings(module)
+        concerned = _concerned(module, name)
     errors = [d for d in found if d.severity is Severity.ERROR]
-    if errors:
+    if any(_is_in(d, module, concerned) for d in errors):
         raise MsError(*errors)
+    if errors:
+        note(f"passing over {counted(len(errors), 'error')} in other items: mslang check {path}")
     print_diagnostics(
-        [d for d in found if d.severity is Severity.WARNING],
+        [d for d in found if d.severity is Severity.WARNING and _is_in(d, module, concerned)],
         stream=sys.stderr,
         texts=Texts({str(path): module.file.text}),
     )
     return module
+
+
+def _concerned(module: Module, name: str | None) -> list[tuple[str, Span]] | None:
+    """Where an item and all that it builds on stand; None: everywhere."""
+    from mslang.ide.findings import names_in
+    from mslang.sema.module import Found
+
+    first = None if name is None else module.find(name)
+    if not isinstance(first, Found):
+        return None
+    queue, seen = [first], dict[tuple[str, Span], None]()
+    while queue:
+        this = queue.pop()
+        place = this.module.path, Span(this.placed.start, this.placed.start + len(this.placed.parsed.text))
+        if place not in seen:
+            seen[place] = None
+            queue += [t for t in map(this.module.find, names_in(this.placed)) if isinstance(t, Found)]
+    return list(seen)
+
+
+def _is_in(d: Diagnostic, module: Module, places: list[tuple[str, Span]] | None) -> bool:
+    path = d.path or module.path
+    return places is None or d.span is None or any(p == path and s.start <= d.span.start <= s.end for p, s in places)
 
 
 def program_of(module: Module, name: str | None, sizes: Mapping[str, int]) -> Program:

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[Path, Named]]:
     """The searches that an argument stands for."""
     path, name = split_item(text)
-    module = load_clean(path)
+    module = load_clean(path, name)
     known = (*module.programs, *module.spaces, *module.schedules)
     if name is not None and name not in known:
         raise unknown_item("program, space or schedule", name, known, module.path)

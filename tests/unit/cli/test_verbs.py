@@ -58,6 +58,17 @@ def test_a_program_is_run_and_shown_as_it_is(good: Path, capsys: Captured) -> No
     assert status("show", "good.ms") == 0
 
 
+def test_a_mistake_in_one_item_hinders_no_other(good: Path, capsys: Captured) -> None:
+    good.write_text(GOOD + "\nschedule wrong for p {\n    b.x.parallel()\n}\n\nschedule u for p = wrong with {}\n")
+    assert status("show", "good.ms:s") == 0
+    assert "passing over 1 error in other items" in capsys.readouterr().err
+    assert status("expand", "good.ms:p") == 0
+    capsys.readouterr()
+    for words in (("show", "good.ms:wrong"), ("show", "good.ms:u"), ("tune", "good.ms", "--trials", "1")):
+        assert status(*words) == 1
+        assert "unknown axis `x`" in capsys.readouterr().err
+
+
 def test_a_record_is_replayed_for_its_program_and_doubted_for_another_schedule(good: Path, capsys: Captured) -> None:
     assert status("tune", "good.ms", "--trials", "1", "--db", "r.db") == 0
     assert status("run", "good.ms:s", "--record", "1", "--db", "r.db") == 0
