@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mslang.ir.program import For, Program
-from mslang.ir.visit import Path, free_vars
+from mslang.ir.visit import Path, free_vars, path_to_block, path_to_loop
 from mslang.transform.analysis.position import block_at, block_path, leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, refuse
 
@@ -15,6 +15,18 @@ def axis_loops(path: Path, axis: str) -> tuple[For, ...]:
     mine = frozenset().union(*(free_vars(a.binding) for a in block.axes if a.name == axis))
     others = frozenset().union(*(free_vars(a.binding) for a in block.axes if a.name != axis))
     return tuple(s for s in loops_above(path) if s.var in mine - others and leaves(s) == (block,))
+
+
+def called(program: Program, loop: LoopRef) -> str:
+    """A loop as messages name it: by its name, and as the axis of a block where text can say so."""
+    path = path_to_loop(program, loop.name) or ()
+    under = leaves(path[-1]) if path else ()
+    if len(under) != 1:
+        return f"`{loop.name}`"
+    block = under[0]
+    down = path_to_block(program, block.name) or ()
+    axis = next((a.name for a in block.axes if [s.var for s in axis_loops(down, a.name)] == [loop.name]), None)
+    return f"`{loop.name}`" if axis in (None, loop.name) else f"`{loop.name}` (`{block.name}.{axis}`)"
 
 
 def axis_loop(program: Program, block: BlockRef, axis: str) -> LoopRef:

@@ -11,6 +11,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ZERO
 from mslang.ir.program import Block, Buffer, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, path_to_block, path_to_loop
+from mslang.transform.analysis.axes import called
 from mslang.transform.analysis.cover import consumed_box, produces_for
 from mslang.transform.analysis.dependence import (
     buffers_read,
@@ -189,7 +190,7 @@ def _explained(move: _Move, program: Program, block: BlockRef, loop: LoopRef, in
         if found.code == "MS301":
             raise
         primitive = "compute_at" if move is _compute_at else "reverse_compute_at"
-        legal = [f"`{x.name}`" for x in legal_loops(program, block, primitive)]
+        legal = [called(program, x) for x in legal_loops(program, block, primitive)]
         where = (
             f"loops at which `{block.name}` can be placed: {', '.join(legal)}"
             if legal

@@ -90,7 +90,7 @@ def loops(s, block):
             lambda s: s.compute_at(s.get("mm"), loops(s, "mm")[0]),
             "MS340",
             "under a loop of another block",
-            "loops at which `mm` can be placed: `i_1`, `j_1`",
+            "loops at which `mm` can be placed: `i_1` (`relu.i`), `j_1` (`relu.j`)",
         ),
         (
             lambda s: s.reverse_compute_at(s.get("relu"), loops(s, "mm")[2]),

@@ -214,7 +214,7 @@ def test_threads_share_what_they_need_together():
 
 def test_compute_at_refuses():
     p = blur()
-    with refused("MS340", "loop `y` is above block `bx` already", "`y_1`, `x_1`"):
+    with refused("MS340", "loop `y` is above block `bx` already", "`y_1` (`by.y`), `x_1` (`by.x`)"):
         compute_at(p, block("bx"), loop("y"))
     with refused("MS343", "`by` is an output block", "`B`"):
         compute_at(p, block("by"), loop("y"))
@@ -223,7 +223,7 @@ def test_compute_at_refuses():
     with refused("MS301", "no loop `none`"):
         compute_at(p, block("bx"), loop("none"))
     wide = vectorize(p, loop("x_1")).program
-    with refused("MS346", "loop `x_1` is vectorized", "can be placed: `y_1`"):
+    with refused("MS346", "loop `x_1` is vectorized", "can be placed: `y_1` (`by.y`)"):
         compute_at(wide, block("bx"), loop("x_1"))
     apart = decompose_reduction(softmax(), block("top"), loop("k")).program
     with refused("MS345", "`top_update`", "axis `k` is reduce"):
