@@ -30,7 +30,7 @@ Arguments = Mapping[str, object]
 TRIES = 24
 """How many alternatives are tried at most."""
 
-_OF_ARGUMENTS = frozenset({"MS301", "MS303"})
+_OF_ARGUMENTS = frozenset({"MS301", "MS303", "MS316"})
 """Refusals for which nothing else needs to be tried: the message says all."""
 
 
@@ -54,6 +54,13 @@ def _works(apply: Apply, program: Program, args: Arguments) -> bool:
     return True
 
 
+def _changes(apply: Apply, program: Program, args: Arguments) -> bool:
+    try:
+        return apply(program, **args).program != program
+    except MsError:
+        return False
+
+
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{n}`" for n in names)
 
@@ -70,7 +77,7 @@ def _other_loop(which: str) -> Callable[[Apply, Program, Arguments, Diagnostic],
         block = args.get("block")
         near = _above(program, block.name) if isinstance(block, BlockRef) else _nest(program, asked.name)
         others = [LoopRef(v) for v in near if v != asked.name]
-        legal = [x.name for x in islice(others, TRIES) if _works(apply, program, {**args, key: x})]
+        legal = [x.name for x in islice(others, TRIES) if _changes(apply, program, {**args, key: x})]
         what = f" of block `{block.name}`" if isinstance(block, BlockRef) else " of this nest"
         if not legal:
             return f"there is no other loop{what} {which} now" if others else None

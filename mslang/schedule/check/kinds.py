@@ -121,9 +121,12 @@ def describe(value: Static) -> str:
             return f"a list of {inner.value}s"
         case Static(kind=Kind.VALUES):
             return "a list"
-        case Static(kind=Kind.INT | Kind.INTRIN | Kind.INDEX_MAP | Kind.ACCESS | Kind.DTYPE):
-            return f"an {value.kind.value}"
-    return f"a {value.kind.value}"
+    return with_article(value.kind)
+
+
+def with_article(kind: Kind) -> str:
+    """`a loop`, `an intrin`."""
+    return f"{'an' if kind.value[0] in 'aeiou' else 'a'} {kind.value}"
 
 
 class Death(msgspec.Struct, frozen=True):

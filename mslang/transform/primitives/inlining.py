@@ -161,7 +161,13 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
     then reduce over nothing."""
     block = block_at(path)
     if block.init is not None and (not begins or any(a.kind == "reduce" for a in block.axes)):
-        raise refuse("MS350", primitive, f"block `{block.name}` has an init", why="a reduction is no formula")
+        raise refuse(
+            "MS350",
+            primitive,
+            f"block `{block.name}` has an init",
+            why="a reduction is no formula",
+            help="`compute_at` moves it to where its result is read" if primitive == "compute_inline" else None,
+        )
     require_complete(program, path, primitive)
     formula = formula_of(block)
     if formula is not None and block.init is not None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.print import print_expr
 from mslang.ir.program import For, Program, Stmt
 from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
 from mslang.ops.words import TAILS
@@ -150,7 +151,10 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
             )
         if not arith.proved(Binary("<", ZERO, f)):
             raise refuse(
-                "MS306", "split", "a factor is not surely positive", help="a factor is a number above 0 or `_`"
+                "MS306",
+                "split",
+                f"the factor `{print_expr(f)}` is not surely positive",
+                help="a factor is a number above 0 or `_`",
             )
     product = arith.size_product(given)
     if len(given) < len(factors):

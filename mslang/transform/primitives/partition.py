@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Expr, Var
+from mslang.ir.print import print_expr
 from mslang.ir.program import For, Program
 from mslang.ir.visit import free_vars, fresh
 from mslang.transform.analysis.position import loop_at, loop_path, taken_names
@@ -82,7 +83,10 @@ def _extents(loop: For, sizes: Sequence[Expr | None]) -> list[Expr]:
             )
         if not arith.proved(Binary("<", ZERO, s)):
             raise refuse(
-                "MS306", "loop_partition", "a size is not surely positive", help="a size is a number above 0 or `_`"
+                "MS306",
+                "loop_partition",
+                f"the size `{print_expr(s)}` is not surely positive",
+                help="a size is a number above 0 or `_`",
             )
     total: Expr = ZERO
     for s in given:
@@ -92,7 +96,8 @@ def _extents(loop: For, sizes: Sequence[Expr | None]) -> list[Expr]:
             "MS306",
             "loop_partition",
             f"the sizes do not surely leave anything of loop `{loop.var}`",
-            why="their sum must be below the extent: the rest is a part of its own",
+            why=f"their sum, {print_expr(total)}, must be below the extent, {print_expr(loop.extent)}: "
+            "the rest is a part of its own",
         )
     rest = arith.simplify(arith.sub(loop.extent, total))
     return [rest if s is None else s for s in (sizes if len(given) < len(sizes) else [*sizes, None])]

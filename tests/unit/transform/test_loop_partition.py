@@ -70,7 +70,7 @@ def test_the_rest_of_a_dynamic_extent(n):
 
 
 def test_sizes_that_leave_nothing():
-    with refused("MS306", "must be below the extent"):
+    with refused("MS306", "their sum, 100, must be below the extent, 100"):
         loop_partition(copy(100), loop("i"), sizes(60, 40))
     with refused("MS306", "must be below the extent"):
         loop_partition(copy(100), loop("i"), sizes(60, None, 40))
@@ -81,7 +81,7 @@ def test_sizes_that_are_none():
         loop_partition(copy(100), loop("i"), [])
     with refused("MS303", "only one size"):
         loop_partition(copy(100), loop("i"), [None, None])
-    with refused("MS306", "not surely positive"):
+    with refused("MS306", "the size `0` is not surely positive"):
         loop_partition(copy(100), loop("i"), sizes(0, None))
     with refused("MS306", "depends on `j`"):
         loop_partition(copy(100), loop("i"), [Var("j"), None])

@@ -124,7 +124,7 @@ def test_split_refuses():
         split(p, loop("i"), [])
     with refused("MS303", "only one factor may be `_`"):
         split(p, loop("i"), [None, None])
-    with refused("MS306", "not surely positive"):
+    with refused("MS306", "is not surely positive"):
         split(p, loop("i"), sizes(None, 0))
     with refused("MS306", "not surely positive"):
         split(p, loop("i"), sizes(None, Symbol("v", Choice((0, 4)))))
