@@ -41,14 +41,14 @@ def test_other_programs_and_other_sizes():
     assert again.program != by[0].program
 
 
-NESTED = """program p(A: f32[8], out B: f32[8]) {{
-    for i in 0..2 {{
-        block o[x: 2 = i] {{
+NESTED = """program p(A: f32[8], inout B: f32[8]) {{
+    for i in 0..1 {{
+        block o[x: 1 = i] {{
             view a: f32[4] = A[x * 4 .. x * 4 + 4]
             reads A[x * 4 .. x * 4 + 4]
             writes B[x * 4 .. x * 4 + 4]
             for j in 0..4 {{
-                block b[o: 2 = x, y: 4 = j] {{ reads {} writes B[o * 4 + y] B[o * 4 + y] = a[y] }} }} }} }} }}"""
+                block b[o: 1 = x, y: 4 = j] {{ reads {} writes B[o * 4 + y] B[o * 4 + y] = a[y] }} }} }} }} }}"""
 
 
 def other_reads(p: Program, reads: str) -> Outcome:
