@@ -1,27 +1,39 @@
-"""`mslang check`: all diagnostics of files."""
+"""`mslang check`: all diagnostics of files, those among them that only running the schedules tells."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mslang.cli.common import bounded_depth, counted, note, read_text
+from mslang.cli.common import bounded_depth, counted, natural, note, read_text
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, Texts, print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, Severity
+
+if TYPE_CHECKING:
+    from mslang.ide.snapshot import Snapshot
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Files and the form of the report."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to report (default: text with carets)")
+    parser.add_argument(
+        "--draws",
+        type=natural,
+        default=16,
+        metavar="N",
+        help="draws of each schedule and space that are run, for what primitives refuse; 0 for none (default 16)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Report everything found; exit 1 if there is an error among it."""
     from mslang.ide.findings import findings
-    from mslang.sema.modules import load
+    from mslang.ide.snapshot import Snapshot
 
     texts: dict[str, str] = {}
     found: list[Diagnostic] = []
@@ -29,7 +41,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             texts[name] = read_text(Path(name))
             with bounded_depth(name):
-                found += findings(load(name, texts[name]))
+                snapshot = Snapshot({name: texts[name]})
+                refused = _refusals(snapshot, name, args.draws) if args.draws else ()
+                found += sorted((*findings(snapshot.module(name)), *refused), key=lambda d: (d.span is None, d.span))
         except MsError as error:
             found += error.diagnostics
     form = "json" if args.json else args.format
@@ -40,3 +54,15 @@ def run(args: argparse.Namespace) -> int:
         result = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}" if errors or warnings else "all well"
         note(f"{counted(len(texts), 'file')}, {result}")
     return FINDINGS if errors else DONE
+
+
+def _refusals(snapshot: Snapshot, path: str, draws: int) -> Iterator[Diagnostic]:
+    """What running the schedules finds. That some draws of a space are refused is no fault of it."""
+    from mslang.ide.trial import trial, trial_names
+
+    module = snapshot.module(path)
+    for name in trial_names(module):
+        start = module.items[name].start
+        yield from (
+            d.placed(path, start) for d in trial(snapshot, path, name, draws) if d.severity is not Severity.INFORMATION
+        )

@@ -1,6 +1,6 @@
 """Trial runs: each schedule of a file is run for some draws, and what its primitives refuse becomes a diagnostic.
 
-A primitive that refuses every draw is an error at its statement; one that refuses some is an information, for the
+A primitive that refuses is an error at its statement if no draw is valid; else it is an information, for the
 structures that reach it are only part of the space.
 """
 
@@ -79,6 +79,7 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
             return (error.diagnostic.at(at),)
     refused: Counter[Diagnostic] = Counter()
     rejected: Counter[str] = Counter()
+    valid = False
     for k in range(draws):
         try:
             drawn = space.attempt(0, k)
@@ -88,11 +89,13 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
         match drawn:
             case Candidate() if not drawn.sketch.addresses:
                 return ()
+            case Candidate():
+                valid = True
             case Rejection(illegal=True, error=MsError() as refusal):
                 refused[refusal.diagnostic] += 1
             case Rejection(reason=reason):
                 rejected[reason] += 1
-    outcome = [_refusal(d, n, draws, found) for d, n in refused.items()]
+    outcome = [_refusal(d, n, draws, found, valid) for d, n in refused.items()]
     if rejected and sum(rejected.values()) == draws:
         reasons = "; ".join(f"{n} of {draws}: {why}" for why, n in rejected.most_common(3))
         outcome.append(
@@ -108,11 +111,12 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
     return tuple(outcome)
 
 
-def _refusal(d: Diagnostic, count: int, of: int, found: Found) -> Diagnostic:
-    """A refusal where it happened in this item, else at the item's name; spans count from the item."""
+def _refusal(d: Diagnostic, count: int, of: int, found: Found, valid: bool) -> Diagnostic:
+    """A refusal where it happened in this item, else at the item's name; spans count from the item. It is an error
+    unless a draw is valid."""
     here = _in_item(d, found)
     span = here if here is not None else found.item.name.span
-    severity = Severity.ERROR if count == of and d.code != UNAVAILABLE else Severity.INFORMATION
+    severity = Severity.INFORMATION if valid or d.code == UNAVAILABLE else Severity.ERROR
     why = d.why
     if count < of:
         why = f"fails for {count} of {of} draws" + (f"; {d.why}" if d.why else "")

@@ -112,6 +112,17 @@ def test_what_is_not_possible_is_one_diagnostic(
     assert errors.count("error[") == (wanted != 0) and "Traceback" not in errors
 
 
+def test_check_runs_schedules_and_says_what_is_refused_where_it_is(good: Path, capsys: Captured) -> None:
+    text = GOOD + "\nschedule r for p {\n    b.i.vectorize()\n    b.i.split([_, 2])\n}\n"
+    good.write_text(text.replace("= 2)\n", '= 2)\n    require t[1] > 1\n    b.i.unannotate("k")\n', 1))
+    assert status("check", "good.ms") == 1
+    told = capsys.readouterr()
+    assert "error[MS305]: split" in told.out and "good.ms:16:5" in told.out and "2 errors" in told.err, told
+    assert told.out.index("MS312") < told.out.index("MS305")
+    good.write_text(text)
+    assert status("check", "good.ms", "--draws", "0") == 0
+
+
 def test_one_file_that_cannot_be_read_hides_no_other(good: Path, capsys: Captured) -> None:
     assert status("check", "none.ms", "bad.ms", "good.ms", "good.ms") == 1
     told = capsys.readouterr()
