@@ -59,6 +59,13 @@ class Kind(StrEnum):
     NOTHING = "nothing"
     ANY = "any"
 
+    @property
+    def with_article(self) -> str:
+        """`a loop`, `an intrin`, `a list of loops`."""
+        if self.value in ("loops", "blocks", "buffers", "sizes", "values", "factors"):
+            return f"a list of {self.value}"
+        return f"{'an' if self.value[0] in 'aeiou' else 'a'} {self.value}"
+
 
 class Group(StrEnum):
     """What an operation does to a trace."""

@@ -9,6 +9,7 @@ from mslang.ir.expr import Expr
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param, Required, Signature
+from mslang.ops.words import ACCESSES
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
@@ -142,6 +143,8 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             raise _wrong(op, param, value)
     if kind is Kind.SIZE:
         return _size(op, param, value)
+    if kind is Kind.ACCESS and value not in ACCESSES:
+        raise _wrong(op, param, value)
     if kind in _SCALARS and isinstance(value, _SCALARS[kind]):
         return value
     raise _wrong(op, param, value)
@@ -155,11 +158,14 @@ def _size(op: str, param: Param, value: object) -> Expr:
 
 
 def _wrong(op: str, param: Param, value: object) -> ScheduleError:
-    kind = param.kind.value
-    article = "an" if kind[0] in "aeiou" else "a"
-    return ScheduleError(
-        problem("MS203", f"`{op}` takes {article} {kind} as `{param.name}`, not {describe(value)}"),
-    )
+    what = "`read` or `write`" if param.kind is Kind.ACCESS else param.kind.with_article
+    given = value if isinstance(value, str) and param.kind is Kind.ACCESS else describe(value)
+    help = None
+    if isinstance(value, str) and param.kind in _HANDLES:
+        help = "from Python, `schedule.get(name)` gives a block or buffer, `schedule.axis(block, name)` a loop"
+    elif callable(value) and param.kind in (Kind.INDEX_MAP, Kind.PADDING):
+        help = "`schedule.index_map(f)` makes a map of a function"
+    return ScheduleError(problem("MS203", f"`{op}` takes {what} as `{param.name}`, not {given}", help=help))
 
 
 def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:

@@ -125,7 +125,7 @@ def weights_of(value: object, n: int) -> tuple[float, ...] | None:
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != n or not all(isinstance(x, int | float) and x >= 0 for x in value):
-        raise ScheduleError(problem("MS203", f"`choose` takes one weight for each of its {n} values"))
+        raise ScheduleError(problem("MS203", f"`choose` takes one weight, of 0 or more, for each of its {n} values"))
     if not math.fsum(value) > 0:
         raise ScheduleError(problem("MS203", "`choose` takes weights of which one is above 0"))
     return tuple(float(x) for x in value)

@@ -11,6 +11,7 @@ from mslang.ir.expr import Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.signature import Group
 from mslang.schedule import methods, values
 from mslang.schedule.arguments import bind
@@ -22,6 +23,7 @@ from mslang.schedule.size import Size, SizeLike, Tile, combine, unwrap, wrap
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
 from mslang.schedule.values import Location
+from mslang.sema.report import nearest
 from mslang.target.description import Target
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -89,7 +91,11 @@ class Schedule(Methods):
         found = self.session.named(name) if isinstance(name, str) else None
         if isinstance(found, Handle):
             return found
-        raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`"))
+        known = (*(b.name for b in blocks_of(self.program.body)), *all_buffers(self.program))
+        near = nearest(str(name), known)
+        listed = f"there are: {', '.join(known)}"
+        help = f"did you mean `{near}`?" if near else None
+        raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`", why=listed, help=help))
 
     def axis(self, block: Handle | str, axis: str) -> Handle:
         """The one loop of a block's axis: `mm.i` is `axis("mm", "i")`."""

@@ -202,6 +202,8 @@ class Session:
         }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
+        if not callable(names) and len(names) > len(outcome.handles):
+            raise ScheduleError(problem("MS206", f"{len(names)} names are given, `{op}` gives {len(outcome.handles)}"))
         outcome = self._renamed(outcome, names)
         self.handles.follow(outcome.forward, site or Site(f"{op}(…)"), outcome.program)
         self.program = outcome.program

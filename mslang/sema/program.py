@@ -71,9 +71,13 @@ def _build(
 ) -> tuple[Elaborated, Declarations]:
     known = {s.name.text for s in item.sizes}
     made = Elaborator(exact, reserved=known | _own_names(item))
-    for name in sizes:
+    for name, size in sizes.items():
         if name not in known:
-            made.diagnostics.append(unknown("MS112", item.name, f"size of program `{item.name.text}`:", name, known))
+            listed = f"its sizes are {', '.join(s.name.text for s in item.sizes)}" if known else "it has no sizes"
+            what = f"size of program `{item.name.text}`:"
+            made.diagnostics.append(unknown("MS112", item.name, what, name, known, why=listed))
+        elif isinstance(size, bool) or not isinstance(size, int | Symbol):
+            raise MsError(problem("MS112", f"size `{name}` is {size!r}", why="a size is a whole number"))
     scope, dynamic = _sizes(item, sizes, consts, made, open_sizes)
     params: list[Param] = []
     for p in item.params:

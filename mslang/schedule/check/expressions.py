@@ -37,7 +37,6 @@ from mslang.schedule.check.kinds import (
     list_of,
     may_be_made,
     of_kind,
-    with_article,
 )
 from mslang.schedule.check.scope import item_value, native_value
 from mslang.sema.module import Found, Module
@@ -379,9 +378,9 @@ class Expressions:
             inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
             if not accepts(param.kind, inner):
                 what = (
-                    f"`{signature.name}` is an operation of {with_article(param.kind)}"
+                    f"`{signature.name}` is an operation of {param.kind.with_article}"
                     if method and param is signature.params[0]
-                    else f"`{param.name}` of `{signature.name}` must be {with_article(param.kind)}"
+                    else f"`{param.name}` of `{signature.name}` must be {param.kind.with_article}"
                 )
                 self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=signature.text))
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:

@@ -121,12 +121,7 @@ def describe(value: Static) -> str:
             return f"a list of {inner.value}s"
         case Static(kind=Kind.VALUES):
             return "a list"
-    return with_article(value.kind)
-
-
-def with_article(kind: Kind) -> str:
-    """`a loop`, `an intrin`."""
-    return f"{'an' if kind.value[0] in 'aeiou' else 'a'} {kind.value}"
+    return value.kind.with_article
 
 
 class Death(msgspec.Struct, frozen=True):

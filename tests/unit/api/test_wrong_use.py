@@ -1,0 +1,53 @@
+"""Mistakes from Python: each is one diagnostic that says what would be right."""
+
+from collections.abc import Callable
+
+import pytest
+
+import mslang as ms
+
+GEMM = """program gemm[M = 16, N = 16, K = 16](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {
+    block mm[i: M, j: N | k: K] { C[i, j] += A[i, k] * B[k, j] }
+}"""
+
+WRONG: list[tuple[Callable[[ms.Schedule], object], str, str]] = [
+    (lambda s: s.get("mn"), "MS201", "did you mean `mm`?"),
+    (lambda s: s.get("mn"), "MS201", "there are: mm, A, B, C"),
+    (lambda s: s.apply("splitt", s.axis("mm", "i"), [None, 8]), "MS201", "did you mean `split`?"),
+    (
+        lambda s: s.split(s.axis("mm", "i"), [None, 8], names=["a", "b", "c"]),
+        "MS206",
+        "3 names are given, `split` gives 2",
+    ),
+    (lambda s: s.apply("split", s.axis("mm", "i"), 8), "MS203", "takes a list of factors"),
+    (lambda s: s.apply("cache_read", s.get("mm"), "A"), "MS203", "`schedule.get(name)` gives a block or buffer"),
+    (
+        lambda s: s.apply("transform_layout", s.get("mm"), s.get("A"), lambda i, j: [j, i]),
+        "MS203",
+        "`schedule.index_map(f)` makes a map of a function",
+    ),
+    (
+        lambda s: s.apply("unsafe_hide_buffer_access", s.get("mm"), "reads", [s.get("A")]),
+        "MS203",
+        "takes `read` or `write` as `access`, not reads",
+    ),
+    (lambda s: s.choose([1, 2], [-1.0, 1.0], name="c"), "MS203", "one weight, of 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "code", "said"), WRONG)
+def test_a_wrong_call_is_one_diagnostic(wrong: Callable[[ms.Schedule], object], code: str, said: str) -> None:
+    schedule = ms.Schedule(ms.parse(GEMM).program())
+    with pytest.raises(ms.MsError) as caught:
+        wrong(schedule)
+    d = caught.value.diagnostic
+    assert d.code == code and said in f"{d.message}; {d.why}; {d.help}"
+    assert schedule.trace.instructions == ()
+
+
+@pytest.mark.parametrize(("sizes", "said"), [({"Q": 1}, "its sizes are M, N, K"), ({"M": "3"}, "size `M` is '3'")])
+def test_a_size_that_cannot_be(sizes: dict[str, int], said: str) -> None:
+    with pytest.raises(ms.MsError) as caught:
+        ms.parse(GEMM).program(**sizes)
+    d = caught.value.diagnostic
+    assert d.code == "MS112" and said in f"{d.message}; {d.why}"
