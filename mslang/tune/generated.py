@@ -7,6 +7,7 @@ from functools import partial
 
 from mslang.diagnostics import Diagnostic, MsError, Span, problem
 from mslang.ir.program import Program
+from mslang.ir.work import operations
 from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.schedule.strategies import space_of
 from mslang.schedule.testing import TestResult
@@ -14,6 +15,9 @@ from mslang.sema.module import Module
 from mslang.syntax import tree
 from mslang.tune.equivalence import difference
 from mslang.tune.reference import small_program
+
+LARGE = 2_000_000_000
+"""Programs of up to so many operations are run at their real sizes where no draw is valid at small ones."""
 
 ATTEMPTS = 64
 """Draws tried for each candidate wanted: some are refused by a `require`."""
@@ -30,7 +34,7 @@ def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | N
         item = placed.item
         match item:
             case tree.Schedule(program=path, name=name) | tree.Space(program=path, name=name) if path is not None:
-                programs = [path[-1].text] if path[-1].text in module.programs else []
+                programs = [".".join(n.text for n in path)]
             case tree.Rule(name=name, params=params) if len(params) == 1:
                 programs = list(module.programs)
             case _:
@@ -42,7 +46,7 @@ def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | N
                 continue
             span = name.span.shifted(placed.start)
             whole = partial(space_of, module, name.text) if isinstance(item, tree.Schedule | tree.Space) else None
-            yield _test(module, title, span, space_of(module, name.text, small), small, samples, seed, whole)
+            yield _test(module, title, span, space_of(module, name.text, small), samples, seed, whole)
 
 
 def _test(
@@ -50,39 +54,49 @@ def _test(
     title: str,
     span: Span,
     space: Space,
-    program: Program,
     samples: int,
     seed: int,
     whole: Callable[[], Space] | None,
 ) -> TestResult:
+    found = _drawn(module, title, span, space, samples, seed)
+    if found is not None:
+        return found
+    try:
+        if whole is None:
+            space.sample(seed)
+            return TestResult(title, module.path, span)
+        # What is required, pinned or divided may fit the real sizes only.
+        real = whole()
+        real.sample(seed)
+    except MsError as error:
+        return TestResult(title, module.path, span, error.diagnostics)
+    work = None if real.program.dynamic else operations(real.program)
+    found = _drawn(module, title, span, real, 1, seed) if work is not None and work <= LARGE else None
+    return found or TestResult(title, module.path, span)
+
+
+def _drawn(module: Module, title: str, span: Span, space: Space, samples: int, seed: int) -> TestResult | None:
+    """What becomes of so many draws of a space; None if none is valid."""
     done = 0
-    illegal = False
     for attempt in range(samples * ATTEMPTS):
         if done >= samples:
             break
         drawn = space.attempt(seed, attempt)
         if isinstance(drawn, Rejection):
-            illegal = illegal or drawn.illegal
             continue
         done += 1
-        wrong = fault_of(program, drawn)
+        wrong = fault_of(space.program, drawn)
         if wrong is not None:
-            smallest, wrong = shrink(space, program, drawn, wrong)
+            smallest, wrong = shrink(space, space.program, drawn, wrong)
             found = problem(
                 "MS506",
-                f"{title.partition(' keeps')[0]} changes what {program.name} computes",
+                f"{title.partition(' keeps')[0]} changes what {space.program.name} computes",
                 span=span,
                 why=wrong,
                 help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}",
             )
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
-    if done < 1:
-        # A requirement, or pins, may fit the real sizes only: then they must hold there.
-        try:
-            (space if illegal or whole is None else whole()).sample(seed)
-        except MsError as error:
-            return TestResult(title, module.path, span, error.diagnostics)
-    return TestResult(title, module.path, span, (), done)
+    return TestResult(title, module.path, span, (), done) if done else None
 
 
 def _placed(d: Diagnostic, path: str) -> Diagnostic:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Program
-from mslang.sema.module import Module
+from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
@@ -18,10 +18,14 @@ SMALL_SIZES = (6, 9, 13)
 
 
 def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Program | None:
-    """The program with its sizes cut down, so that the interpreter is quick; None if that cannot be done."""
+    """The program that a name means in a module, with its sizes cut down, so that the interpreter is quick; None if
+    that cannot be done."""
+    found = module.find(name)
+    if not isinstance(found, Found) or not isinstance(found.item, tree.Program):
+        return None
     written = {
         s.name.text: s.default.value
-        for s in module.programs[name].sizes
+        for s in found.item.sizes
         if isinstance(s.default, tree.Number) and isinstance(s.default.value, int)
     }
     full = {**written, **sizes}

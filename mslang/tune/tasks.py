@@ -100,14 +100,10 @@ def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], ta
         )
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
     task = Task(drawn.program, drawn, target, module.path)
-    return Named(task, program, space, _best(program), _small(module, program, sizes))
+    return Named(task, program, space, _best(program), small_program(module, program, sizes))
 
 
 def _automatic(module: Module, name: str, sizes: Mapping[str, int], target: Target) -> Named:
     program = instantiate(module, name, sizes)
     task = Task(program, automatic_space(program, target), target, module.path)
-    return Named(task, name, name, _best(name), _small(module, name, sizes))
-
-
-def _small(module: Module, program: str, sizes: Mapping[str, int]) -> Program | None:
-    return small_program(module, program, sizes) if program in module.programs else None
+    return Named(task, name, name, _best(name), small_program(module, name, sizes))
