@@ -74,6 +74,10 @@ def run(args: argparse.Namespace) -> int:
             case "top":
                 records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k)]
                 records.sort(key=lambda r: r.seconds or 0.0)
+                if not records and any(count for _, count, _ in database.workloads()):
+                    note(
+                        "no record has a time of this machine: `mslang db export` gives all, `mslang run` measures one"
+                    )
                 return _print_records(records[: args.k], args.json)
             case _ if args.format == "tvm":
                 return _export_to_tvm(database, args)

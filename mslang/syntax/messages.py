@@ -69,7 +69,9 @@ def unexpected(token: Token, expected: frozenset[str], before: Token | None) -> 
     wanted = expected_text(expected)
     if wanted is None:
         return problem("MS001", f"unexpected {found_text(token)}", span=_place(token, before))
-    return problem("MS001", f"expected {wanted}, found {found_text(token)}", span=_place(token, before))
+    sized = token.kind == "LSQB" and {"EQUAL", "LBRACE", "ON"} <= expected
+    help = "sizes are given where it is run: `--set M=64`; or write a program of those sizes" if sized else None
+    return problem("MS001", f"expected {wanted}, found {found_text(token)}", span=_place(token, before), help=help)
 
 
 def incomplete(tokens: Sequence[Token]) -> Diagnostic:

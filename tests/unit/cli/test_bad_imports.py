@@ -189,3 +189,11 @@ def test_an_empty_database_brings_nothing(place: Path, capsys: pytest.CaptureFix
     assert main(["db", "import", "none", "--db", "r.db"]) == 0
     assert main(["db", "export", "--format", "tvm", "out", "--db", "r.db"]) == 0
     assert "0 records written to out" in capsys.readouterr().err
+
+
+def test_times_of_elsewhere_are_no_top_and_that_is_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(DATA, place / "theirs")
+    assert main(["db", "import", "theirs", "--db", "r.db"]) == 0
+    capsys.readouterr()
+    assert main(["db", "top", "--db", "r.db"]) == 0
+    assert "no record has a time of this machine" in capsys.readouterr().err

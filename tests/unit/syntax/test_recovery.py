@@ -167,3 +167,8 @@ def test_a_broken_expression_is_no_expression() -> None:
 
     with pytest.raises(SyntaxProblem, match="never closed"):
         parse_expression("f(a")
+
+
+def test_sizes_behind_the_program_of_a_schedule() -> None:
+    (found,) = parse_file("x.ms", "schedule s for gemm[60, 64] {\n}\n").diagnostics
+    assert found.code == "MS001" and "`--set M=64`" in (found.help or "")
