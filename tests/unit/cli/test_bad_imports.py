@@ -195,5 +195,5 @@ def test_times_of_elsewhere_are_no_top_and_that_is_said(place: Path, capsys: pyt
     shutil.copytree(DATA, place / "theirs")
     assert main(["db", "import", "theirs", "--db", "r.db"]) == 0
     capsys.readouterr()
-    assert main(["db", "top", "--db", "r.db"]) == 0
+    assert main(["db", "top", "--db", "r.db"]) == 1
     assert "no record has a time of this machine" in capsys.readouterr().err
