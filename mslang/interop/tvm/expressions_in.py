@@ -107,7 +107,13 @@ class Expressions:
         """
         node = self.graph.node(ref)
         if node.kind != "IntImm":
-            raise unsupported("a size that is no number")
+            raise MsError(
+                problem(
+                    "MS745",
+                    "a program graph with a size that is no number cannot be read",
+                    help="import the TVMScript that `.script()` prints: there a size may be known only at the call",
+                )
+            )
         return Const(self._integer(node))
 
     def index(self, ref: object) -> Expr:

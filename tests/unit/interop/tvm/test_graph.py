@@ -164,6 +164,15 @@ def _blocks(p: Program) -> list[Any]:
 
 
 # ------------------------------------------------------------------ what cannot be
+def test_a_size_that_is_no_number_is_sent_to_tvmscript() -> None:
+    data = json.loads(to_graph(parse_program("program p(A: f32[4]) { block b[i: 4] {} }")))
+    shape = next(n for n in data["nodes"] if n["type"].endswith("BufferType"))["data"]["shape"]
+    data["nodes"][shape]["data"] = [next(k for k, n in enumerate(data["nodes"]) if n["type"].endswith("ir.Var"))]
+    with pytest.raises(MsError) as caught:
+        programs(json.dumps(data))
+    assert "`.script()`" in (caught.value.diagnostic.help or "")
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
