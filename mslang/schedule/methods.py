@@ -774,7 +774,7 @@ class Methods:
             - a block that does not read the buffer, or a loop that is not above it or is vectorized
             - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
               there
-            - a buffer that is touched by another name, or outside of blocks
+            - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
             - elements that are not surely written before
 
         Source: TVM read_at
@@ -821,7 +821,7 @@ class Methods:
             - a block that does not write the buffer, or a loop that is not above it or is vectorized
             - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
               there last
-            - a buffer that is touched by another name, or outside of blocks
+            - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
             - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
               iteration; several that write different parts
             - a block that reads what the same iteration has not surely written before

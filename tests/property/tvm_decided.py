@@ -320,7 +320,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "the reduction is not over where the block around ends; TVM would combine partial results too early",
         ),
         "hidden accesses": Decision(
-            "TVM", (), r"MS379", "what a block hides it may still touch; nothing moves over it"
+            "TVM", (), r"MS379|MS352 block `_` hides", "what a block hides it may still touch; nothing moves over it"
         ),
     }
 )

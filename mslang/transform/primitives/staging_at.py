@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.program import Block, Buffer, For, Program, Range, Stmt
-from mslang.ir.visit import Path, path_to_block, path_to_loop
+from mslang.ir.region import hidden
+from mslang.ir.visit import Path, blocks_of, path_to_block, path_to_loop
 from mslang.transform.analysis.cover import Box, image, produced_box, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,
@@ -74,7 +75,7 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
         - a block that does not read the buffer, or a loop that is not above it or is vectorized
         - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
           there
-        - a buffer that is touched by another name, or outside of blocks
+        - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
         - elements that are not surely written before
 
     Source: TVM read_at
@@ -137,7 +138,7 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
         - a block that does not write the buffer, or a loop that is not above it or is vectorized
         - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
           there last
-        - a buffer that is touched by another name, or outside of blocks
+        - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
         - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
           iteration; several that write different parts
         - a block that reads what the same iteration has not surely written before
@@ -201,6 +202,14 @@ def _place(
             f"loop `{vector}` is vectorized",
             why="a vectorized loop holds one block, in lanes",
             help="vectorize after staging",
+        )
+    hiding = next((b for b in blocks_of(target[-1:]) if old.name in hidden(b, "read") | hidden(b, "write")), None)
+    if hiding is not None:
+        raise refuse(
+            "MS352",
+            primitive,
+            f"block `{hiding.name}` hides that it touches `{old.name}`",
+            why="it is not known which part of it is to be staged",
         )
     names = (old.name,)
     require_in_blocks(program, scope_body(program, path), primitive, read=names, written=names)

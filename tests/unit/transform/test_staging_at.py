@@ -1,6 +1,7 @@
 """read_at and write_at: what one iteration of a loop touches, and what is refused."""
 
 from mslang.transform.outcome import BlockRef
+from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.staging_at import read_at, write_at
 from tests.unit.transform.programs import block, buffer, loop, refused
 from tests.unit.transform.staged import accepted, program
@@ -130,6 +131,20 @@ def test_what_was_there_before_the_loop_is_refused():
     p = program("A: f32[8], inout B: f32[8]", "for i in 0..8 { block a[x: 8 = i] { B[x] = B[x] + A[x] } }")
     with refused("MS332", "block `a` would read what the same iteration has not surely written"):
         write_at(p, block("a"), loop("i"), buffer("B"))
+
+
+def test_what_a_block_under_the_loop_hides_is_refused():
+    p = program(
+        "A: f32[8], out B: f32[8], out C: f32[8]",
+        "for i in 0..8 { block a[x: 8 = i] { B[x] = A[x] }\n block b[x: 8 = i] { C[x] = A[7 - x] } }",
+    )
+    p = unsafe_hide_buffer_access(p, block("b"), "read", [buffer("A")]).program
+    with refused("MS352", "`b` hides that it touches `A`"):
+        read_at(p, block("a"), loop("i"), buffer("A"))
+    accepted(p, write_at(p, block("a"), loop("i"), buffer("B")))
+    p = unsafe_hide_buffer_access(p, block("b"), "write", [buffer("C")]).program
+    with refused("MS330", "does not write `C`"):
+        write_at(p, block("b"), loop("i"), buffer("C"))
 
 
 def test_a_reduction_may_declare_that_it_reads_what_its_init_started():
