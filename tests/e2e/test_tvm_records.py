@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 import mslang as ms
+from mslang.interop import tvmscript
 from mslang.interop.tvm import records
 from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.program_out import to_graph
@@ -118,6 +119,45 @@ def test_our_trace_gives_the_same_numbers_there(seed: int) -> None:
     given = inputs()
     np.testing.assert_allclose(run_theirs(theirs.mod, given), expected(given), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(run_ours(candidate.program, given), expected(given), rtol=1e-4, atol=1e-4)
+
+
+OWN_NAMES = """
+# from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((64, 48), "float32"), B: T.Buffer((48, 32), "float32"), C: T.Buffer((64, 32), "float32")):
+    D = T.sblock_alloc_buffer((64, 32), "float32")
+    for i, j, k in T.grid(64, 32, 48):
+        with T.sblock("D"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                D[vi, vj] = T.float32(0)
+            D[vi, vj] = D[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(64, 32):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.max(D[vi, vj], T.float32(0))
+"""
+
+
+def test_a_trace_goes_to_a_module_of_their_own_by_the_names_there() -> None:
+    (function,) = tvmscript.read(OWN_NAMES).functions
+    assert function.blocks == {"D": "D_block", "C": "C_block"}
+    s = ms.Schedule(function.program)
+    product = s.get("D_block")
+    i = s.axis("D_block", "vi")
+    outer, inner = s.split(i, [None, 8])
+    s.compute_at(s.cache_read(product, s.get("A"), "local"), outer)
+    s.decompose_reduction(product, inner)
+    s.reverse_compute_at(s.get("C_block"), outer)
+    s.unroll(s.loops(s.get("C_block"))[-1])
+    trace = export_trace(function.program, s.trace, blocks=function.blocks).trace
+    schedule = tvm.s_tir.Schedule(tvm.script.from_source(OWN_NAMES))
+    tvm.s_tir.schedule.Trace.apply_json_to_schedule(to_data(trace), schedule)
+    given = inputs()
+    np.testing.assert_allclose(run_theirs(schedule.mod, given), expected(given), rtol=1e-4, atol=1e-4)
+    for name in ("A_local", "D_init", "D_update", "C"):
+        schedule.get_sblock(name)
 
 
 def test_the_loops_are_the_same_there() -> None:

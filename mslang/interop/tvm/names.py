@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from mslang.interop.tvm import words
 from mslang.ir.program import Block
@@ -16,9 +17,9 @@ from mslang.transform.outcome import BlockRef
 class TvmNames:
     """TVM's names, by the handle of a block and by the name of a buffer."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, blocks: Mapping[str, str] = MappingProxyType({})) -> None:
         self._session = session
-        self._blocks: dict[int, str] = {}
+        self._blocks = {session.handles.handle(BlockRef(here)).number: there for there, here in blocks.items()}
         self._buffers: dict[str, str] = {}
 
     def of_block(self, name: str) -> str:

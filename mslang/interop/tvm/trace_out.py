@@ -8,6 +8,7 @@ elsewhere the number that it has here stands, and a note says so. What TVM has n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -54,25 +55,29 @@ class Exported(msgspec.Struct, frozen=True):
     notes: tuple[Diagnostic, ...] = ()
 
 
-def export_trace(program: Program, trace: Trace, *, function: str = "main") -> Exported:
+def export_trace(
+    program: Program, trace: Trace, *, function: str = "main", blocks: Mapping[str, str] = MappingProxyType({})
+) -> Exported:
     """The trace of TVM's that does what a pinned trace of ours does.
 
     Args:
         program: what the trace is for.
         trace: the trace; a decision without a value is drawn.
         function: what TVM's module calls the program.
+        blocks: what blocks of the program are called here, by the names that TVM's module has for them, where these
+            differ: `Function.blocks` of what `tvmscript.read` gives.
 
     Raises:
         MsError: MS746, it holds what TVM has not; or an instruction does not apply.
     """
-    return _Export(program, trace, function).run()
+    return _Export(program, trace, function, blocks).run()
 
 
 class _Export:
-    def __init__(self, program: Program, trace: Trace, function: str) -> None:
+    def __init__(self, program: Program, trace: Trace, function: str, blocks: Mapping[str, str]) -> None:
         self.source = trace
         self.session = Session(program, Drawing(0, pins=trace.decisions))
-        self.to = Writing(self.session, function)
+        self.to = Writing(self.session, function, blocks)
 
     def run(self) -> Exported:
         for k, instruction in enumerate(self.source.instructions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.interop.tvm.names import TvmNames
@@ -24,10 +24,10 @@ def lacking(what: str) -> MsError:
 class Writing:
     """What has been written: instructions, decisions by the position of theirs, and which variable is what."""
 
-    def __init__(self, session: Session, function: str) -> None:
+    def __init__(self, session: Session, function: str, blocks: Mapping[str, str]) -> None:
         self.session = session
         self.function = function
-        self.names = TvmNames(session)
+        self.names = TvmNames(session, blocks)
         self.insts: list[Inst] = []
         self.decisions: list[tuple[int, object]] = []
         self.blocks: dict[int, Name] = {}

@@ -405,6 +405,17 @@ def test_an_unroll_with_a_limit() -> None:
         assert [n.code for n in done.notes] == ["MS744"]
 
 
+def test_blocks_have_the_names_that_the_module_there_gives_them() -> None:
+    program = parse_program(GEMM)
+    s = Schedule(program)
+    s.decompose_reduction(s.get("mm"), s.axis("mm", "k"))
+    s.unroll(s.loops(s.get("mm_init"))[-1])
+    asked = [
+        i.attrs[0] for i in export_trace(program, s.trace, blocks={"C": "mm"}).trace.insts if i.kind == "GetSBlock"
+    ]
+    assert asked == ["C"]
+
+
 # ------------------------------------------------------------------ layouts
 @pytest.mark.parametrize("name", ["A", "T", "B"])
 def test_layouts_of_parameters_and_padding_by_the_index_come_back(name: str) -> None:
