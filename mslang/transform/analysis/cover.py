@@ -185,11 +185,13 @@ def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
 
 
 def cuts_only_outside(path: Path) -> bool:
+    """Does the predicate of the block at the end of a path leave out no instance: is it false only where an axis would
+    leave its extent, or where the same instance runs elsewhere?"""
+    return only_guards(path) or _bijective(path)
+
+
+def only_guards(path: Path) -> bool:
     """Is the predicate of the block at the end of a path false only where an axis would leave its extent?"""
-    return _has_guards_only(path) or _bijective(path)
-
-
-def _has_guards_only(path: Path) -> bool:
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
     axes = tuple((a.binding, a.extent) for a in block.axes)

@@ -12,7 +12,7 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Region
 from mslang.ir.region import HIDDEN, hidden, infer_regions
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, substitute, walk
-from mslang.transform.analysis.cover import cuts_only_outside
+from mslang.transform.analysis.cover import cuts_only_outside, only_guards
 from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above, taken_names
 from mslang.transform.outcome import refuse
 from mslang.transform.rewriting.rewrite import tidy
@@ -146,12 +146,22 @@ def said_inside(conditions: Iterable[Expr], path: Path, within: set[str]) -> tup
     """Conditions that keep the axes of the block at the end of a path in their domains, without loops outside.
 
     What neither is about the axes and the loops inside nor compares them is said anew: each axis keeps to its domain,
-    which comes to the same, for no instance may run outside.
+    which comes to the same, for no instance may run outside; MS377 if it is false elsewhere, too, where an instance
+    would run once more.
     """
     block, ranges = block_at(path), ranges_above(path)
     said = [_said(c, block, ranges, {a.name for a in block.axes} | within) for c in conditions]
     kept = [c for c in said if c is not None]
     if len(kept) < len(said):
+        if not only_guards(path):
+            raise refuse(
+                "MS377",
+                PRIMITIVE,
+                f"the predicate of block `{block.name}` mixes loops outside with loops inside",
+                why="it is not known to be false only where an axis would leave its domain, which is all that the axes "
+                "of the new block can tell",
+                help="split by a factor that divides, or state the condition on the axes: `where` in the block",
+            )
         for a in block.axes:
             bounds = (Binary("<=", ZERO, Var(a.name)), Binary("<", Var(a.name), a.extent))
             kept += [c for c in bounds if c not in kept and not arith.proved(substitute(c, bindings(block)), ranges)]

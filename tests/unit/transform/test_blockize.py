@@ -388,3 +388,11 @@ def test_what_a_block_hides_the_one_around_hides_too():
 
 def test_a_reduction_that_hides_what_it_touches():
     refuses("MS379", lambda: blockize(hiding("mm", "read"), loop("i_1")), "block `mm` hides that it touches `A`")
+
+
+def test_a_predicate_that_keeps_instances_from_running_twice_is_not_taken_for_a_bound():
+    # Rows 2 and 3 come again where `x` is 1, at `o = 0`: each axis keeps to its domain there.
+    p = parse_program("""program p(A: f32[4], out B: f32[4]) {
+        for o in 2, x in 2, y in 2 {
+            block s[i: 4 = o * 2 + x * 2 + y] { where x * 2 + y < 2 B[i] = A[i] } } }""")
+    refuses("MS377", lambda: blockize(p, loop("y")), "mixes loops outside with loops inside")
