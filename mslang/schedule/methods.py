@@ -1153,8 +1153,8 @@ class Methods:
         Rejects:
             - a loop under which several statements stand, or something else than loops and a block
             - a block of which an axis is not a multiple of what the loops inside run over, plus these
-            - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by loops
-              outside and inside
+            - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
+              loops outside and inside
             - an init that would not run as often as before
             - a block with an init that hides what it touches
             - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
