@@ -65,6 +65,12 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"body of the inlined block should be",
             "TVM takes the bounds of axes for them only as it writes them; here whatever says that axes stay in theirs",
         ),
+        "epilogues of other forms": Decision(
+            "ours",
+            ("fuse_reduction_epilogue",),
+            r"body of the inlined block should be",
+            "TVM takes a sum with another operand and a clipping; here whatever can be done to each partial result",
+        ),
         "results that others read": Decision(
             "TVM",
             ("reverse_compute_inline", "fuse_reduction_epilogue"),
@@ -86,8 +92,9 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "loops and axes in other orders": Decision(
             "ours",
             ("transform_block_layout",),
-            r"binding values of the .* are not variables of outer loops",
-            "TVM wants the loops in the order of the axes; the loops that are made do not depend on it",
+            r"binding values of the .* are not variables of outer loops|is not bijective affine",
+            "TVM wants the loops in the order of the axes and maps of its own forms; the loops that are made do not "
+            "depend on it, and maps are proved one to one",
         ),
         "loops around other blocks too": Decision(
             "ours",
@@ -106,6 +113,62 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             ("decompose_padding",),
             r"MS374 the condition of block .* is always true",
             "TVM fills what is overwritten at once, if it does not see that the condition is always true",
+        ),
+        "axes that loops do not divide": Decision(
+            "TVM",
+            ("blockize",),
+            r"MS376|MS377",
+            "the blocks inside would not be all of what the new block says that it writes; TVM believes the division, "
+            "or the predicate",
+        ),
+        "paddings of other forms": Decision(
+            "TVM",
+            ("decompose_padding",),
+            r"MS374 a condition of",
+            "conditions on several axes at once, as a layout makes them; TVM fills all of the buffer first",
+        ),
+        "fillings that lanes share": Decision(
+            "TVM",
+            ("pad_einsum", "write_at"),
+            r"MS310",
+            "the copy would stand inside of lanes or threads, which would all write it",
+        ),
+        "scopes that are no stage pipelines": Decision(
+            "TVM",
+            ("read_at", "write_at", "reindex", "reindex_cache_read", "reindex_cache_write", "rfactor"),
+            r"MS362|MS368 block `_` stands where",
+            "TVM goes by the regions that blocks declare; that all that is read of the buffer was written, and is not "
+            "written later, is proved here, or it is refused",
+        ),
+        "reductions done again": Decision(
+            "TVM",
+            ("decompose_reduction",),
+            r"MS314",
+            "the init would run once, before a loop that does the whole reduction several times",
+        ),
+        "reductions of other shapes": Decision(
+            "TVM",
+            ("fuse_reduction_epilogue",),
+            r"MS353|MS369",
+            "TVM pairs the blocks by the places of their axes, whatever else the reduction holds or the epilogue reads",
+        ),
+        "copies before what they copy": Decision(
+            "TVM",
+            ("cache_read",),
+            r"MS344",
+            "TVM copies for all consumers at once, for one that reads before the buffer is written, too",
+        ),
+        "nothing to keep": Decision(
+            "TVM",
+            ("cache_index",),
+            r"MS363",
+            "TVM takes formulas of a nest together; where none occurs often enough in the block nothing is done here",
+        ),
+        "nests of one axis each": Decision(
+            "TVM",
+            ("transform_block_layout",),
+            r"MS389",
+            "the new loops stand for the axes, each whole; TVM takes loops over a part of one for all of it",
         ),
         "paddings that would count": Decision(
             "TVM",
@@ -166,8 +229,8 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "copies in lanes": Decision(
             "TVM",
             ("read_at", "write_at", "reindex_cache_read", "reindex_cache_write"),
-            r"MS346 (loop `_` is vectorized|iterations of the vectorized)",
-            "a vectorized loop holds one block, in lanes; TVM puts a copy beside it and runs the lanes in turn",
+            r"MS346 (loop `_` is vectorized|iterations of the)",
+            "a vectorized loop holds one block, in lanes, and threads share what is copied; TVM puts a copy there",
         ),
         "orders of several blocks": Decision(
             "TVM",
@@ -209,7 +272,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "conditions on several axes": Decision(
             "ours",
             ("reorder",),
-            r"partial affine binding",
+            r"affine binding",
             "TVM wants the predicate to be bounds of single sums of loops; another order leaves what it says as it is",
         ),
         "what nobody wrote": Decision(
@@ -232,7 +295,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         ),
         "reductions that are not done": Decision(
             "TVM",
-            ("write_at", "cache_write"),
+            ("write_at", "cache_write", "cache_inplace"),
             r"MS346 loop `[^`]*` still reduces",
             "the copy back would stand inside of a loop that still reduces: one instance of it would store one value, "
             "then another",
