@@ -29,6 +29,7 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.lower.lower import lower
+from mslang.ops.table import OPERATIONS
 from mslang.runtime.arrays import sparse_integers
 from mslang.runtime.kernel import load
 from mslang.runtime.linker import Linker
@@ -217,7 +218,8 @@ def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
     op, args, named = step
     if op in ("fuse", "reorder", "merge"):
         args = tuple(args[0])
-    names = rng.choice([(), (), ("p", "q"), ("t",)])
+    signature = OPERATIONS[op]
+    names = rng.choice([(), (), ("p", "q"), ("t",)])[: None if signature.many else len(signature.results)]
     schedule.apply(
         op, *(_given(schedule, a) for a in args), names=names, **{k: _given(schedule, v) for k, v in named.items()}
     )
