@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference import interpret
+from mslang.ir import visit
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
 from mslang.ir.operators import select
@@ -13,6 +14,7 @@ from mslang.ir.program import For, If, Program, Stmt
 from mslang.lower import Kernel, lower
 from mslang.lower.kernel import Allocate, walk
 from mslang.lower.print import print_kernel
+from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 from tests.unit.llvm.support import loaded, run
@@ -157,6 +159,28 @@ def test_unit_loops_and_dead_statements_go():
     assert print_kernel(kernel) == (
         "kernel small(X: f32[4], out Y: f32[4]) {\n    for i0 in 0..4 {\n        Y[i0] = X[i0]\n    }\n}\n"
     )
+
+
+def test_loops_that_never_run_touch_nothing():
+    p = parse_program("""program p(A: f32[2], out B: f32[2]) {
+        alloc T: f32[2]
+        block a[i: 2] { T[i] = A[i] }
+        block b[i: 2] { B[i] = T[i] + 1.0 }
+    }""")
+    text = """schedule s for p {
+        let t, x, y = b.i.split([_, 2, 2], tail = peel)
+        let y0, y1 = y.loop_partition([1])
+        let x0, x1 = x.loop_partition([1])
+        b.reindex(T)
+    }"""
+    made = space_of_text(text, p).sample(0).program
+    assert any(
+        int(s.extent.value) < 0 for s in visit.walk(made.body) if isinstance(s, For) and isinstance(s.extent, Const)
+    )
+    assert all(n > 0 for shape in shape_of(lowered(made), "T_reindex_1") for n in shape)
+    given, out = np.arange(2, dtype=np.float32), np.zeros(2, np.float32)
+    run(made, given, out)
+    assert np.array_equal(out, given + 1)
 
 
 def test_a_guard_on_a_dynamic_size_stays_and_holds():
