@@ -121,17 +121,21 @@ class Workers:
         Raises:
             MsError: MS502, the unscheduled program does not run; or why it cannot be compiled.
         """
+        from concurrent.futures.process import BrokenProcessPool
+
         from pebble import ProcessExpired
 
         name = task.program.name
         try:
             self._wait(self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]))
-        except ProcessExpired as error:
+        except (ProcessExpired, BrokenProcessPool) as error:
+            # The pool is broken if its only process ended before it had said which task it took.
+            why = _how(error.exitcode) if isinstance(error, ProcessExpired) else "the process ended at once"
             raise MsError(
                 problem(
                     "MS502",
                     f"the unscheduled {name} crashes when it runs",
-                    why=_how(error.exitcode),
+                    why=why,
                     help="is there enough memory for its arrays?",
                 )
             ) from error
