@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,10 +25,7 @@ from mslang.tune.job import BuildJob, MeasureJob
 from mslang.tune.progress import Confirming, Finished, Listener, Started, Tally, Trial
 from mslang.tune.record import TRIED, Outcome, Record, Result
 from mslang.tune.roofline import Roofline
-from mslang.tune.workers import Workers
-
-if TYPE_CHECKING:
-    from pebble import ProcessFuture
+from mslang.tune.workers import Pending, Workers
 
 DRAWS_WITHOUT_NEWS = 2000
 """After so many draws in a row that gave nothing new, the space counts as exhausted."""
@@ -169,13 +166,13 @@ class Search:
 
     def _consume(self, drawn: Iterator[Distinct], ahead: int) -> str:
         """Keep candidates compiling ahead and measure them in order; returns why it ended."""
-        compiling: deque[tuple[Distinct, ProcessFuture[bytes]]] = deque()
+        compiling: deque[tuple[Distinct, Pending]] = deque()
         exhausted = False
         while True:
             why = self._over()
             if why is not None:
-                for _, future in compiling:
-                    future.cancel()
+                for _, pending in compiling:
+                    pending.future.cancel()
                 return why
             while not exhausted and len(compiling) < self._wanted(ahead):
                 new = next(drawn, None)
@@ -184,8 +181,8 @@ class Search:
                     compiling.append((new, self._workers.build(BuildJob(new.candidate.program, self._task.target))))
             if not compiling:
                 return "the space is exhausted"
-            candidate, future = compiling.popleft()
-            self._measure(candidate, future)
+            candidate, pending = compiling.popleft()
+            self._measure(candidate, pending)
 
     def _wanted(self, ahead: int) -> int:
         """How many to compile ahead: no more than trials are left."""
@@ -197,8 +194,8 @@ class Search:
             return "interrupted"
         return self._settings.budget.spent(self._tally.trials, time.monotonic() - self._start, self._since_better)
 
-    def _measure(self, drawn: Distinct, future: ProcessFuture[bytes]) -> None:
-        built = self._workers.built(future)
+    def _measure(self, drawn: Distinct, pending: Pending) -> None:
+        built = self._workers.built(pending)
         result = built.result
         if result is None:
             best = self._best.seconds if self._best is not None else None

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -26,7 +28,7 @@ from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
 from mslang.tune.record import Outcome, Result
 
 if TYPE_CHECKING:
-    from pebble import ProcessFuture
+    from pebble import ProcessFuture, ProcessPool
 
 T = TypeVar("T")
 
@@ -47,6 +49,38 @@ class Work(msgspec.Struct, frozen=True):
     prepare: Callable[[bytes], bytes] = jobs.prepare
     build: Callable[[bytes], bytes] = jobs.build
     measure: Callable[[bytes], bytes] = jobs.measure
+
+
+class _Pool:
+    """Processes of one kind, made anew when the pool that holds them breaks."""
+
+    def __init__(self, make: Callable[[], ProcessPool]) -> None:
+        self._make = make
+        self._pool = make()
+
+    def schedule(self, work: Callable[[bytes], bytes], job: bytes, seconds: float | None) -> ProcessFuture[bytes]:
+        """Start a job, which may take so many seconds (None: any)."""
+        try:
+            return self._pool.schedule(work, args=[job], timeout=seconds)
+        except RuntimeError:  # So pebble says that the pool is broken.
+            self.stop()
+            self._pool = self._make()
+            return self._pool.schedule(work, args=[job], timeout=seconds)
+
+    def stop(self) -> None:
+        """Kill whatever still works."""
+        self._pool.stop()
+        self._pool.join()
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A job that a pool works on, and what starts it again."""
+
+    pool: _Pool
+    work: Callable[[bytes], bytes]
+    job: bytes
+    seconds: float | None
+    future: ProcessFuture[bytes]
 
 
 class Workers:
@@ -80,12 +114,17 @@ class Workers:
         self._work = Work() if work is None else work
         self._abandoned = False
         limit = memory_limit() if memory is None else memory
-        self._builders, self._runner = (
-            ProcessPool(
-                max_workers=n, max_tasks=TASKS_A_WORKER, context=context, initializer=_start_worker, initargs=[limit]
+
+        def pool(processes: int) -> ProcessPool:
+            return ProcessPool(
+                max_workers=processes,
+                max_tasks=TASKS_A_WORKER,
+                context=context,
+                initializer=_start_worker,
+                initargs=[limit],
             )
-            for n in (builders, 1)
-        )
+
+        self._builders, self._runner = _Pool(partial(pool, builders)), _Pool(partial(pool, 1))
 
     def __enter__(self) -> Workers:
         return self
@@ -97,9 +136,8 @@ class Workers:
 
     def stop(self) -> None:
         """Kill whatever still works."""
-        for pool in (self._builders, self._runner):
-            pool.stop()
-            pool.join()
+        self._builders.stop()
+        self._runner.stop()
 
     def abandon(self) -> None:
         """Let whoever waits for a job get a KeyboardInterrupt, now or when next waiting; for signal handlers.
@@ -108,7 +146,18 @@ class Workers:
         """
         self._abandoned = True
 
-    def _wait(self, future: ProcessFuture[bytes]) -> bytes:
+    def _start(self, pool: _Pool, work: Callable[[bytes], bytes], job: bytes, seconds: float | None = None) -> Pending:
+        return Pending(pool, work, job, seconds, pool.schedule(work, job, seconds))
+
+    def _wait(self, pending: Pending) -> bytes:
+        """The answer. A process that ends before its pool knows what it works on breaks the pool, and the jobs of its
+        other processes are lost with it: each is done once more."""
+        try:
+            return self._patiently(pending.future)
+        except BrokenProcessPool:
+            return self._patiently(pending.pool.schedule(pending.work, pending.job, pending.seconds))
+
+    def _patiently(self, future: ProcessFuture[bytes]) -> bytes:
         while not self._abandoned:
             done, _ = wait((future,), timeout=PATIENCE)
             if done:
@@ -121,15 +170,12 @@ class Workers:
         Raises:
             MsError: MS502, the unscheduled program does not run; or why it cannot be compiled.
         """
-        from concurrent.futures.process import BrokenProcessPool
-
         from pebble import ProcessExpired
 
         name = task.program.name
         try:
-            self._wait(self._builders.schedule(self._work.prepare, args=[jobs.encode(task)]))
+            self._wait(self._start(self._builders, self._work.prepare, jobs.encode(task)))
         except (ProcessExpired, BrokenProcessPool) as error:
-            # The pool is broken if its only process ended before it had said which task it took.
             why = _how(error.exitcode) if isinstance(error, ProcessExpired) else "the process ended at once"
             raise MsError(
                 problem(
@@ -149,25 +195,25 @@ class Workers:
                 )
             ) from error
 
-    def build(self, task: BuildJob) -> ProcessFuture[bytes]:
+    def build(self, task: BuildJob) -> Pending:
         """Start compiling a candidate."""
-        return self._builders.schedule(self._work.build, args=[jobs.encode(task)], timeout=self._build_seconds)
+        return self._start(self._builders, self._work.build, jobs.encode(task), self._build_seconds)
 
-    def built(self, future: ProcessFuture[bytes]) -> Built:
+    def built(self, pending: Pending) -> Built:
         """Wait for a compilation."""
-        found = self._answer(future, Built, "compiling", self._build_seconds)
+        found = self._answer(pending, Built, "compiling", self._build_seconds)
         return Built(result=found) if isinstance(found, Result) else found
 
     def measure(self, task: MeasureJob) -> Result:
         """Verify and time a compiled candidate; waits."""
-        future = self._runner.schedule(self._work.measure, args=[jobs.encode(task)], timeout=self._run_seconds)
-        return self._answer(future, Result, "running", self._run_seconds)
+        pending = self._start(self._runner, self._work.measure, jobs.encode(task), self._run_seconds)
+        return self._answer(pending, Result, "running", self._run_seconds)
 
-    def _answer(self, future: ProcessFuture[bytes], wanted: type[T], doing: str, seconds: float) -> T | Result:
+    def _answer(self, pending: Pending, wanted: type[T], doing: str, seconds: float) -> T | Result:
         from pebble import ProcessExpired
 
         try:
-            answer = pickle.loads(self._wait(future))
+            answer = pickle.loads(self._wait(pending))
         except FutureTimeout:
             return Result(Outcome.TIME_OUT, f"{doing} took more than {seconds:g} s")
         except ProcessExpired as error:

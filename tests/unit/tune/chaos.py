@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import time
+from pathlib import Path
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.equal import structural_hash
@@ -57,6 +58,12 @@ def prepare_too_much(job: bytes) -> bytes:
 def prepare_and_die(job: bytes) -> bytes:
     """Crash."""
     os.abort()
+
+
+def prepare_and_tell(job: bytes) -> bytes:
+    """Leave the number of the process in its folder."""
+    (Path(pickle.loads(job).folder) / f"{os.getpid()}.pid").touch()
+    return b""
 
 
 def build(job: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """The search under candidates that crash, hang, lie and take too much: everything is counted, nothing is lost."""
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +200,13 @@ def test_results_that_cannot_be_had_are_one_diagnostic(tmp_path: Path) -> None:
         with Workers(1, work=Work(prepare), memory=1 << 32) as workers, pytest.raises(MsError) as error:
             workers.prepare(job)
         assert error.value.diagnostic.code == "MS502" and why in error.value.diagnostic.message
+
+
+def test_a_process_that_is_killed_between_two_jobs_is_replaced(tmp_path: Path) -> None:
+    job = PrepareJob(space().program, GENERIC, str(tmp_path), 0)
+    with Workers(1, work=Work(chaos.prepare_and_tell), memory=1 << 32) as workers:
+        for count in range(1, 4):
+            workers.prepare(job)
+            seen = sorted(tmp_path.glob("*.pid"), key=lambda p: p.stat().st_mtime_ns)
+            assert len(seen) == count
+            os.kill(int(seen[-1].stem), signal.SIGKILL)
