@@ -67,3 +67,17 @@ def diamond(n: int = 8) -> Program:
     with b.block("join", spatial("x", n)) as (x,):
         o[x] = u[x] + v[x]
     return b.finish()
+
+
+def two_sums(dead: bool = False) -> Program:
+    """Two sums over one input. A last block copies the first; the second is an output, or read by nobody (`dead`)."""
+    b = ProgramBuilder("sums")
+    a, t, o = b.input("A", (6, 3)), b.alloc("T", (6,)), b.output("B", (6,))
+    u = b.alloc("U", (6,)) if dead else b.output("U", (6,))
+    with b.block("first", spatial("i", 6), reduce("k", 3)) as (i, k):
+        t[i] += a[i, k]
+    with b.block("second", spatial("i", 6), reduce("k", 3)) as (i, k):
+        u[i] += a[i, k]
+    with b.block("last", spatial("i", 6)) as (i,):
+        o[i] = t[i]
+    return b.finish()
