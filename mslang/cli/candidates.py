@@ -4,6 +4,7 @@ record."""
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         record = _record(args, path, space.program)
         if name in items:
             candidate = space.replay(msgspec.json.decode(record.decisions), strict=args.strict)
-            _look_at_candidate(candidate, record, f"{module.path}:{space.program.name}")
+            _warn_of_another(candidate, record, f"{module.path}:{space.program.name}")
         else:
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
@@ -115,10 +116,8 @@ def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
     return record
 
 
-def _look_at_candidate(candidate: Candidate, record: Record, program: str) -> None:
+def _warn_of_another(candidate: Candidate, record: Record, program: str) -> None:
     """Print a warning where the decisions of a record do not make the candidate that it is of."""
-    import sys
-
     from mslang.cli.render import print_diagnostics
     from mslang.ir.equal import structural_hash
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mslang.interop.annotations import BUFFERS, buffers_of
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
@@ -242,12 +243,12 @@ class _Writer:
     # ------------------------------------------------------------------ annotations
     def _annotations(self, notes: Annotations) -> int:
         g = self.graph
-        return g.map([(g.string(k), self._buffers(v) if k == words.BUFFERS else self._attribute(v)) for k, v in notes])
+        return g.map([(g.string(k), self._noted(k, v)) for k, v in notes])
 
-    def _buffers(self, names: AttrValue) -> int:
-        known = self.expressions.buffers
-        listed = names if isinstance(names, tuple) else ()
-        return self.graph.array([known[n] for n in listed if isinstance(n, str) and n in known])
+    def _noted(self, key: str, value: AttrValue) -> int:
+        if key == BUFFERS:
+            return self.graph.array(buffers_of(value, self.expressions.buffers))
+        return self._attribute(value)
 
     def _attribute(self, value: AttrValue) -> int:
         g = self.graph

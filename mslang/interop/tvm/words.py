@@ -56,9 +56,6 @@ def scope_out(scope: str) -> str:
     return _TVM_SCOPES.get(scope, scope)
 
 
-BUFFERS = "layout_free_placeholders"
-"""The annotation whose value there is a list of buffers; here it is one of their names."""
-
 AXIS_KINDS: Mapping[int, str] = MappingProxyType({0: "spatial", 2: "reduce", 3: "scan", 4: "opaque"})
 LOOP_KINDS: Mapping[int, str] = MappingProxyType({0: "serial", 1: "parallel", 2: "vectorized", 3: "unrolled"})
 THREAD_BINDING = 4

@@ -35,9 +35,6 @@ THEIR_SCOPES: Table = MappingProxyType(
 )
 OUR_SCOPES = _inverse(THEIR_SCOPES)
 
-BUFFERS = "layout_free_placeholders"
-"""The annotation whose value there is a list of buffers; here it is one of their names."""
-
 THEIR_FUNCTIONS: Table = MappingProxyType({"round": "nearbyint"})
 """Functions that are called otherwise there; the others have the same name."""
 OUR_FUNCTIONS: Table = MappingProxyType({"nearbyint": "round", "power": "pow", "fabs": "abs"})

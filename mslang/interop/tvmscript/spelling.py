@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 
 from mslang.diagnostics import MsError, problem
-from mslang.interop.tvmscript.names import BUFFERS, THEIR_FUNCTIONS, their_type
+from mslang.interop.annotations import BUFFERS, buffers_of
+from mslang.interop.tvmscript.names import THEIR_FUNCTIONS, their_type
 from mslang.ir.dtype import INDEX, is_float, parts
 from mslang.ir.expr import (
     COMPARISONS,
@@ -212,10 +213,5 @@ def annotation(value: AttrValue, names: Names) -> str:
 
 def notes_text(notes: Iterable[tuple[str, AttrValue]], names: Names) -> str:
     """A dictionary of annotations."""
-    written = ((k, _buffers(v, names) if k == BUFFERS else annotation(v, names)) for k, v in notes)
+    written = ((k, f"[{', '.join(buffers_of(v, names))}]" if k == BUFFERS else annotation(v, names)) for k, v in notes)
     return f"{{{', '.join(f'{text(k)}: {v}' for k, v in written)}}}"
-
-
-def _buffers(value: AttrValue, names: Names) -> str:
-    listed = value if isinstance(value, tuple) else ()
-    return f"[{', '.join(names[x] for x in listed if isinstance(x, str) and x in names)}]"
