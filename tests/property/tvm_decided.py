@@ -127,12 +127,6 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS374 a condition of",
             "conditions on several axes at once, as a layout makes them; TVM fills all of the buffer first",
         ),
-        "fillings that lanes share": Decision(
-            "TVM",
-            ("pad_einsum", "write_at"),
-            r"MS310",
-            "the copy would stand inside of lanes or threads, which would all write it",
-        ),
         "scopes that are no stage pipelines": Decision(
             "TVM",
             ("read_at", "write_at", "reindex", "reindex_cache_read", "reindex_cache_write", "rfactor"),
@@ -185,9 +179,9 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         ),
         "fillings inside of lanes and threads": Decision(
             "TVM",
-            ("transform_layout",),
+            ("transform_layout", "pad_einsum", "write_at"),
             r"MS310|MS388",
-            "TVM fills the padding in each lane or thread, which would write the same elements at once",
+            "TVM fills, or copies, in each lane or thread, which would write the same elements at once",
         ),
         "nests that others see": Decision(
             "TVM",
