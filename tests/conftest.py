@@ -1,10 +1,34 @@
-"""Options of the test run."""
+"""Options of the test run, and where its random draws come from."""
 
+from __future__ import annotations
+
+import secrets
+
+import hypothesis
 import pytest
+
+FIXED, FRESH = "fixed", "fresh"
+
+# The same draws in every run and on every machine: no seed of the day, no database of past failures.
+hypothesis.settings.register_profile(FIXED, derandomize=True, database=None)
+hypothesis.settings.register_profile(FRESH, derandomize=False, database=None, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", action="store_true", help="run the long random campaigns too")
+    parser.addoption("--fresh", action="store_true", help="draw anew instead of the fixed draws; the seed is printed")
+    parser.addoption("--fresh-seed", type=int, metavar="SEED", help="repeat the draws of a run with --fresh")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.fresh and config.option.fresh_seed is None:
+        config.option.fresh_seed = secrets.randbelow(1 << 32)
+    seed = config.option.fresh_seed
+    hypothesis.settings.load_profile(FIXED if seed is None else FRESH)
+    if seed is not None:
+        # Hypothesis' own plugin, which is configured after this, seeds every property with it.
+        config.option.hypothesis_seed = str(seed)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -14,3 +38,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "campaign" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if (seed := config.option.fresh_seed) is not None:
+        terminalreporter.write_line(f"draws of seed {seed}: repeat them with --fresh-seed={seed}")
+
+
+@pytest.fixture(scope="session")
+def fresh_seed(pytestconfig: pytest.Config) -> int | None:
+    """The seed of a run with `--fresh`; None in a run with the fixed draws."""
+    seed: int | None = pytestconfig.option.fresh_seed
+    return seed
