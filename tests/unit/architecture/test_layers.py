@@ -23,6 +23,7 @@ LAYERS = (
     "runtime",
     "target",
     "ir",
+    "workers",
     "syntax",
 )
 """Top to bottom; a module may import its own layer and those below."""

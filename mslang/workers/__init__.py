@@ -1,0 +1,1 @@
+"""Worker processes: tasks that may crash, hang or exhaust memory, each ending in one outcome value."""
