@@ -10,6 +10,7 @@ import msgspec
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
+from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.signature import Parameter, Signature
 
@@ -34,11 +35,22 @@ def numpy_name(dtype: str) -> str:
 
 class Arguments(msgspec.Struct, frozen=True):
     """What a kernel is called with: every parameter's array by name, the dynamic sizes, and for each parameter that is
-    packed, and was not given so, the array that stands for it."""
+    packed, and was not given so, the array that stands for it. `given` are the arguments as the caller has them."""
 
     arrays: dict[str, NDArray[Any]]
     sizes: dict[str, int]
     staged: dict[str, Staging]
+    given: dict[str, object]
+
+    def result(self, p: Parameter) -> Any:
+        """An output for the caller: the array that was given for it, else a new one of the library that the inputs are
+        from."""
+        if p.name in self.given:
+            x = self.given[p.name]
+            return x.array if isinstance(x, Packed) else x
+        namespace = next((n for x in self.given.values() if (n := namespace_of(x)) is not None), None)
+        array = self.arrays[p.name]
+        return array if namespace is None else given_back(array, p.dtype, namespace)
 
 
 def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> Arguments:
@@ -62,7 +74,7 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
         _check(p, shape, sizes, arrays[p.name])
     _check_overlaps(signature, arrays)
     staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
-    return Arguments(arrays, sizes, staged)
+    return Arguments(arrays, sizes, staged, matched)
 
 
 def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:
@@ -165,7 +177,7 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
             f"{name} is no array but {type(x).__name__}",
             help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)",
         )
-    return np.from_dlpack(x)
+    return array_of(name, x)
 
 
 def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -210,21 +222,41 @@ def _check(
     expected = numpy_name(p.dtype)
     if x.dtype.name not in (expected, "bfloat16" if p.dtype == "bf16" else expected):
         _refuse("MS411", f"{p.name} holds {x.dtype.name}, expected {expected}", help=f"{p.name}.astype({expected!r})")
-    if x.shape != shape:
-        _refuse("MS412", f"{p.name} has shape {x.shape}, expected {shape}")
-    size = size_of(p.dtype)
-    strides = row_strides(shape) if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
-    actual = tuple(s // size for s in x.strides)
-    if any(n > 1 and a != b for n, a, b in zip(shape, actual, strides, strict=True)) and x.size:
+    if not x.dtype.isnative:
+        order = "big" if x.dtype.byteorder == ">" else "little"
         _refuse(
             "MS413",
-            f"{p.name} has strides {actual} (in elements), expected {strides}",
-            help=f"numpy.ascontiguousarray({p.name})" if p.strides is None else None,
+            f"the elements of {p.name} are in {order}-endian byte order",
+            why="kernels work on elements in the machine's own byte order",
+            help=_mended(p, written, f'{p.name}.astype({p.name}.dtype.newbyteorder("="))'),
         )
-    if x.ctypes.data % size:
-        _refuse("MS413", f"{p.name} is not aligned to its elements", help=f"{p.name}.copy()")
+    if x.shape != shape:
+        _refuse("MS412", f"{p.name} has shape {x.shape}, expected {shape}")
+    strides = row_strides(shape) if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
+    wanted = tuple(s * size_of(p.dtype) for s in strides)
+    if any(n > 1 and a != b for n, a, b in zip(shape, x.strides, wanted, strict=True)) and x.size:
+        _refuse(
+            "MS413",
+            f"{p.name} is not contiguous" if p.strides is None else f"{p.name} does not have its declared strides",
+            why=f"its strides are {x.strides} bytes, expected {wanted}",
+            help=_mended(p, written, f"np.ascontiguousarray({p.name})") if p.strides is None else None,
+        )
+    if x.ctypes.data % size_of(p.dtype):
+        _refuse(
+            "MS413",
+            f"{p.name} is not aligned",
+            why=f"its address is not a multiple of {size_of(p.dtype)}, the size of an element",
+            help=_mended(p, written, f"{p.name}.copy()"),
+        )
     if written and p.direction != "in" and not x.flags.writeable:
         _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+
+
+def _mended(p: Parameter, written: bool, call: str) -> str:
+    """What to pass in place of an array: a copy that the kernel can use."""
+    if not written or p.direction == "in":
+        return call
+    return f"pass a copy, `copy = {call}`, and copy the result back: `{p.name}[...] = copy`"
 
 
 def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

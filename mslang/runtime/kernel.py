@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, problem
 from mslang.runtime.arguments import Arguments, pack, prepare
-from mslang.runtime.arrays import empty
 from mslang.runtime.linker import Linker, process_linker
 from mslang.runtime.packing import Packed
 from mslang.runtime.signature import FIRST_ARGUMENT, Signature
 from mslang.runtime.timing import Limits, Timing, measure
+from mslang.runtime.workspace import Workspaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +30,10 @@ def load(code: bytes, signature: Signature, linker: Linker | None = None) -> Loa
 
 
 class LoadedKernel:
-    """A kernel that can be called; it has one workspace, so one call at a time."""
+    """A kernel that can be called, from several threads at once too: each call has a workspace of its own.
+
+    Python's lock is released while compiled code runs.
+    """
 
     def __init__(self, code: bytes, signature: Signature, linker: Linker) -> None:
         once, many = signature.entry, signature.bench_entry
@@ -38,19 +44,20 @@ class LoadedKernel:
         self._bench = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)(self._library[many])
         workers = linker.workers if signature.parallel else 1
         size = -(-signature.workspace // 64) * 64 + workers * (-(-signature.worker_workspace // 64) * 64)
-        self.workspace = empty((max(size, 64),), "u8")
+        self.workspace = Workspaces(size)
 
-    def __call__(self, *arrays: object, **named: object) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+    def __call__(self, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
         Where the schedule gave a parameter another layout, its array is given and returned as the unscheduled program
         has it, and packed and unpacked here; `pack` does that once for an array that stays as it is (weights).
 
-        Returned: the output array, or all of them if there are several.
+        Returned: the output, or all of them if there are several. Outputs that are left out are tensors of the library
+        that the inputs are from (torch tensors for torch tensors), and NumPy arrays for NumPy arrays.
         """
         bound = self.bind(*arrays, **named)
         bound.run()
-        outputs = tuple(bound.arrays[p.name] for p in self.signature.parameters if p.direction != "in")
+        outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(self, *arrays: object, **named: object) -> Bound:
@@ -73,29 +80,38 @@ class LoadedKernel:
         return self.bind(*arrays, **named).time(limits)
 
     def words(self, arrays: dict[str, NDArray[Any]], sizes: dict[str, int], status: Any) -> list[int]:
-        """What an entry is given."""
-        pool = self._linker.pool if self.signature.parallel and self._linker.workers > 1 else None
+        """What an entry is given; the workspace and the pool are put in by `enter`."""
         return [
-            self.workspace.ctypes.data,
-            *((0, 0) if pool is None else (pool.launcher, pool.state)),
+            *(0,) * 3,
             ctypes.addressof(status),
             *(arrays[p.name].ctypes.data for p in self.signature.parameters),
             *(sizes[s.text] for s in self.signature.dynamic),
         ]
 
-    def enter(self, words: Any, times: int = 1) -> None:
-        """Run `times` times over bound arguments."""
-        if times == 1:
-            self._run(ctypes.addressof(words))
-        else:
-            self._bench(ctypes.addressof(words), times)
+    @contextmanager
+    def ready(self, words: Any) -> Iterator[Callable[[int], None]]:
+        """What runs the kernel so many times over bound arguments; it has a workspace until the context ends."""
+        pool = self._linker.pool if self.signature.parallel and self._linker.workers > 1 else None
+        words[1], words[2] = (0, 0) if pool is None else (pool.launcher, pool.state)
+        address = ctypes.addressof(words)
+
+        def enter(times: int) -> None:
+            if times == 1:
+                self._run(address)
+            else:
+                self._bench(address, times)
+
+        with self.workspace.taken() as words[0]:
+            yield enter
 
 
 class Bound:
-    """A kernel with its arguments: `arrays` as they were given."""
+    """A kernel with its arguments: `arrays` are the caller's. Its runs take turns, as they write to the same arrays."""
 
     def __init__(self, kernel: LoadedKernel, arguments: Arguments) -> None:
         self.kernel = kernel
+        self.arguments = arguments
+        self._turn = threading.Lock()
         self.arrays = arguments.arrays
         self._staged = arguments.staged
         self._status = (ctypes.c_int64 * 4)()
@@ -106,15 +122,17 @@ class Bound:
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
-        for s in self._staged.values():
-            s.put()
-        self._enter(times)
-        for p in self.kernel.signature.parameters:
-            if p.direction != "in" and p.name in self._staged:
-                self._staged[p.name].take()
+        with self._turn:
+            for s in self._staged.values():
+                s.put()
+            with self.kernel.ready(self._words) as enter:
+                enter(times)
+            self._check_status()
+            for p in self.kernel.signature.parameters:
+                if p.direction != "in" and p.name in self._staged:
+                    self._staged[p.name].take()
 
-    def _enter(self, times: int) -> None:
-        self.kernel.enter(self._words, times)
+    def _check_status(self) -> None:
         code, dimension, index, extent = self._status
         if code:
             self._status[0] = 0
@@ -129,6 +147,10 @@ class Bound:
 
     def time(self, limits: Limits | None = None) -> Timing:
         """How long a run takes: of the kernel alone, on arrays that are packed already."""
-        for s in self._staged.values():
-            s.put()
-        return measure(self._enter, limits or Limits())
+        with self._turn:
+            for s in self._staged.values():
+                s.put()
+            with self.kernel.ready(self._words) as enter:
+                timing = measure(enter, limits or Limits())
+            self._check_status()
+            return timing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import lru_cache
 from itertools import count
@@ -23,6 +24,8 @@ class Linker:
         self.jit = llvm.create_lljit_compiler()
         self.workers = cores() if workers is None else workers
         self._pool: Pool | None = None
+        self._inherited: Pool | None = None  # kept, as ending it would wait for threads that do not exist here
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._numbers = count()
 
@@ -45,10 +48,11 @@ class Linker:
 
     @property
     def pool(self) -> Pool:
-        """The pool of workers."""
+        """The pool of workers; a process that was forked makes a new one, as threads are not inherited."""
         with self._lock:
-            if self._pool is None:
-                self._pool = Pool(self.jit, self.workers)
+            if self._pool is None or self._process != os.getpid():
+                self._inherited, self._pool = self._pool, Pool(self.jit, self.workers)
+                self._process = os.getpid()
             return self._pool
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ running (from a nested loop, or from another thread) runs serially in its caller
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import weakref
@@ -230,7 +231,7 @@ class Pool:
         builder = JITLibraryBuilder().add_ir(pool_ir()).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        library = builder.link(jit, "mslang.pool")
+        library = builder.link(jit, f"mslang.pool{os.getpid()}")
         self.workers = workers
         memory = ctypes.create_string_buffer(_BYTES * 2 + 128)
         self.state = -(-ctypes.addressof(memory) // 128) * 128

@@ -1,0 +1,66 @@
+"""Arrays that a kernel cannot use in place: one diagnostic, and its help is a call that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import Diagnostic, MsError
+
+COPY = "program p(A: f32[2, 3], out C: f32[2, 3]) { block a[i: 2, j: 3] { C[i, j] = A[i, j] } }"
+ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def misaligned() -> np.ndarray:
+    return np.frombuffer(b"\0" + ROWS.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)
+
+
+def field_of_records() -> np.ndarray:
+    """Elements that are 5 bytes apart, which is no whole number of elements."""
+    records = np.zeros((2, 3), np.dtype([("value", "<f4"), ("flag", "i1")]))
+    records["value"] = ROWS
+    found: np.ndarray = records["value"]
+    return found
+
+
+def refused(*arrays: Any) -> Diagnostic:
+    with pytest.raises(MsError) as caught:
+        ms.build(ms.parse_program(COPY))(*arrays)
+    assert len(caught.value.diagnostics) == 1
+    return caught.value.diagnostic
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "help"),
+    [
+        (ROWS.astype(">f4"), "big-endian", 'A.astype(A.dtype.newbyteorder("="))'),
+        (ROWS[::-1], "not contiguous", "np.ascontiguousarray(A)"),
+        (ROWS[:, ::-1], "not contiguous", "np.ascontiguousarray(A)"),
+        (np.asfortranarray(ROWS), "not contiguous", "np.ascontiguousarray(A)"),
+        (np.repeat(ROWS, 2, axis=1)[:, ::2], "not contiguous", "np.ascontiguousarray(A)"),
+        (np.broadcast_to(ROWS[:1], (2, 3)), "not contiguous", "np.ascontiguousarray(A)"),
+        (field_of_records(), "not contiguous", "np.ascontiguousarray(A)"),
+        (misaligned(), "not aligned", "A.copy()"),
+    ],
+)
+def test_the_help_is_a_call_that_mends(given: np.ndarray, message: str, help: str):
+    found = refused(given)
+    assert (found.code, found.help) == ("MS413", help)
+    assert message in found.message
+    mended = eval(help, {"A": given, "np": np})
+    assert (ms.build(ms.parse_program(COPY))(mended) == given).all()
+
+
+def test_integers_of_another_byte_order_are_refused():
+    kernel = ms.build(ms.parse_program(COPY.replace("f32", "i32")))
+    with pytest.raises(MsError, match="big-endian"):
+        kernel(ROWS.astype(">i4"))
+
+
+def test_an_output_of_another_layout_is_filled_by_way_of_a_copy():
+    found = refused(ROWS, np.zeros((2, 3), np.float32, order="F"))
+    assert found.help == "pass a copy, `copy = np.ascontiguousarray(C)`, and copy the result back: `C[...] = copy`"
+    assert "big-endian" in refused(ROWS, np.zeros((2, 3), ">f4")).message
