@@ -372,6 +372,16 @@ def conjuncts(e: Expr) -> tuple[Expr, ...]:
     return () if e == TRUE else (e,)
 
 
+def guarded(predicate: Expr, conditions: tuple[Expr, ...]) -> Expr:
+    """A predicate with conditions on loops or axes added.
+
+    `and` evaluates from left to right and stops at the first false part. Where the predicate loads, the conditions
+    stand in front: a load must not happen where one of them is false.
+    """
+    parts = conjuncts(predicate)
+    return conjunction((*conditions, *parts) if any(loads_of(predicate)) else (*parts, *conditions))
+
+
 def conjunction(parts: tuple[Expr, ...]) -> Expr:
     """The parts joined by `and`, duplicates dropped; `true` for none."""
     result: Expr | None = None

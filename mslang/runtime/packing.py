@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.expr import Binary, Const, Expr, Symbol, Var
+from mslang.ir.expr import Binary, Const, Expr, Select, Symbol, Unary, Var
 from mslang.ir.program import Packing
+from mslang.ir.text import print_expr
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,29 +79,45 @@ def _value(e: Expr, names: Mapping[str, Any]) -> Any:
 
     match e:
         case Const(value=v):
-            return int(v)
+            return v
         case Var(name=n) if n in names:
             return names[n]
         case Symbol(text=n) if n in names:
             return names[n]
-        case Binary(op=op, left=left, right=right):
-            a, b = _value(left, names), _value(right, names)
-            match op:
-                case "+":
-                    return a + b
-                case "-":
-                    return a - b
-                case "*":
-                    return a * b
-                case "//":
-                    return a // b
-                case "%":
-                    return a % b
-                case "min":
-                    return np.minimum(a, b)
-                case "max":
-                    return np.maximum(a, b)
-    raise MsError(problem("MS420", "the map of a packing has what cannot be computed where arrays are packed"))
+        case Unary(op=op, operand=x):
+            return np.logical_not(_value(x, names)) if op == "not" else np.negative(_value(x, names))
+        case Select(condition=c, then=t, otherwise=o):
+            return np.where(_value(c, names), _value(t, names), _value(o, names))
+        case Binary(op=op, left=left, right=right) if op in _UFUNCS:
+            return getattr(np, _UFUNCS[op])(_value(left, names), _value(right, names))
+    raise MsError(
+        problem(
+            "MS420",
+            "the map of a packing cannot be computed where arrays are packed",
+            why=f"`{print_expr(e)}` is in it, which is no arithmetic of its indices",
+            help="use `+`, `-`, `*`, `//`, `%`, `min`, `max`, comparisons and `select`",
+        )
+    )
+
+
+_UFUNCS = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "//": "floor_divide",
+    "%": "remainder",
+    "min": "minimum",
+    "max": "maximum",
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "and": "logical_and",
+    "or": "logical_or",
+}
+"""NumPy's functions by operator; their floor division and remainder are those of the language."""
 
 
 class Staging(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from mslang.ir.expr import (
     Uniform,
 )
 from mslang.ir.program import Program
-from mslang.ir.visit import walk_expr
+from mslang.ir.visit import free_vars, walk_expr
 from mslang.transform import getters
 from mslang.transform.analysis.location import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
@@ -88,6 +88,16 @@ def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
     assert isinstance(n, int)
     if not 1 <= n <= PARTS:
         raise ScheduleError(problem("MS203", f"`{op}` takes 1 to {PARTS} parts, not {n}"))
+    moving = sorted(free_vars(extent))
+    if moving:
+        raise ScheduleError(
+            problem(
+                "MS203",
+                f"`{op}` of a loop whose extent depends on loop `{moving[0]}`",
+                why="one set of sizes would have to divide each of its extents",
+                help="split by a size that does not depend on the extent: `split([_, 8])`",
+            )
+        )
     if not dynamic(extent) and not arith.proved(Binary("<=", ONE, extent)):
         raise ScheduleError(
             problem("MS203", f"`{op}` of a loop that may have no iterations", why="then no sizes make its extent")

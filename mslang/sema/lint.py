@@ -130,6 +130,10 @@ class Place(msgspec.Struct, frozen=True):
                 yield from self.accesses(a)
                 yield from self.when(a).accesses(b)
                 return
+            case Binary(op="or", left=a, right=b):
+                yield from self.accesses(a)
+                yield from self.when(Unary("not", a)).accesses(b)
+                return
             case Load(buffer=b, indices=xs):
                 yield self.access(b, xs)
         for x in children(e):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Const, Var
+from mslang.ir.expr import Call, Cast, Const, Expr, Load, Var
 from mslang.ir.program import Buffer, Packing
-from mslang.ir.text import PACKED
+from mslang.ir.text import PACKED, print_expr
+from mslang.ir.visit import walk_expr
 from mslang.sema.expressions import index, typed
 from mslang.sema.report import failure
 from mslang.sema.scope import Scope, Variable
@@ -37,11 +38,25 @@ def packing(e: tree.Expr, buffer: Buffer, scope: Scope) -> Packing:
             for p in found.params:
                 inside = inside.with_name(p.text, Variable(Var(p.text, INDEX), "index"), p.span)
             results = tuple(index(x, inside) for x in found.results)
+            _require_arithmetic(found, results)
             pad = typed(rest[0].value, scope, buffer.dtype) if rest else None
             if pad is not None and not isinstance(pad, Const):
                 raise failure("MS113", rest[0].value, "the padding is a number that is known here", help=_HELP)
             return Packing(tuple(index(x, scope) for x in shape), params, results, pad)
     raise failure("MS110", e, "a parameter of a program has no default", why=f"it may be `{PACKED}`", help=_HELP)
+
+
+def _require_arithmetic(at: tree.IndexMap, results: tuple[Expr, ...]) -> None:
+    for e in results:
+        strange = next((x for x in walk_expr(e) if isinstance(x, Load | Call | Cast)), None)
+        if strange is not None:
+            raise failure(
+                "MS110",
+                at,
+                f"the map of a packing cannot hold `{print_expr(strange)}`",
+                why="arrays are packed before the kernel runs, by arithmetic of their indices",
+                help="use `+`, `-`, `*`, `//`, `%`, `min`, `max`, comparisons and `select`",
+            )
 
 
 __all__ = ["packing"]

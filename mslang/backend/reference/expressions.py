@@ -164,9 +164,9 @@ class Expressions:
             return f"({a} {op} {b})"
         match op:
             case "and":
-                return f"({a} & {b})"
+                return f"({a} and {b})"
             case "or":
-                return f"({a} | {b})"
+                return f"({a} or {b})"
             case "&" | "|" | "^":
                 return f"({a} {op} {b})"
             case "min" | "max":

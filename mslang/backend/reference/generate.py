@@ -248,7 +248,7 @@ class _Generator:
             bound[a.name] = inner[a.name] = name
         if b.predicate != TRUE:
             whole = replace(scope, names=bound)
-            self._line(f"if {' & '.join(self.e.expr(c, whole) for c in conjuncts(b.predicate))}:")
+            self._line(f"if {' and '.join(self.e.expr(c, whole) for c in conjuncts(b.predicate))}:")
             self.depth += 1
         if self.check:
             inner = {a.name: self._checked_axis(b.name, a.name, inner[a.name], known(a.extent)) for a in b.axes}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mslang.ir.arith.domain import TABLE_LIMIT, limits, rows
+from mslang.ir.arith.domain import TABLE_LIMIT, is_dynamic, limits, rows
 from mslang.ir.arith.size import Factor, Poly
 from mslang.ir.arith.verdict import Verdict, verdict
 from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
@@ -177,6 +177,8 @@ def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int
 
     if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
         return None
+    if isinstance(domain, FreeTile) and is_dynamic(domain.extent):
+        return None  # drawn before the extent is known: nothing relates the two
     extent = read_size(domain.extent)
     if any(n not in columns for n, _ in decisions(extent)):
         return None

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Expr
 from mslang.ir.program import Block, For, If, Range, Stmt
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, guarded, loads_of, substitute
 from mslang.transform.analysis.position import axis_ranges, bindings, block_at, ranges_above
 
 
@@ -40,7 +40,7 @@ def narrowed(path: Path) -> Path:
         replace(
             block,
             axes=tuple(replace(a, extent=bounds.get(a.name, a.extent)) for a in block.axes),
-            predicate=conjunction((*conjuncts(block.predicate), *kept)),
+            predicate=guarded(block.predicate, kept),
             body=tuple(_without(s, dropped) for s in block.body) if dropped else block.body,
         ),
     )

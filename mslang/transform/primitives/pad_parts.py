@@ -11,7 +11,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Select, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, loads_of, substitute
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, guarded, loads_of, substitute
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.legality import why_not_alone, why_not_complete
@@ -254,7 +254,7 @@ def _copy_nest(program: Program, path: Path, pad: _Padding, inside: Mapping[str,
         tidy_value(substitute(pad.value, shifted), ranges),
     )
     kept = tuple(c for c in limits if not arith.proved(c, ranges))
-    bare = replace(old, axes=axes, body=(store,), predicate=conjunction((*conjuncts(old.predicate), *kept)))
+    bare = replace(old, axes=axes, body=(store,), predicate=guarded(old.predicate, kept))
     reads, writes = infer_regions(bare, all_buffers(program))
     made: Stmt = replace(bare, reads=reads, writes=writes)
     extents = {s.var: inside[n].extent for n, s in shorter.items()}

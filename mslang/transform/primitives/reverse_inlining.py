@@ -16,6 +16,7 @@ from mslang.ir.visit import (
     all_buffers,
     conjunction,
     conjuncts,
+    guarded,
     loads_of,
     map_expr,
     path_to_block,
@@ -322,7 +323,7 @@ def _folded(
     done = put(
         program,
         source.inner,
-        replace(inner, body=(stored,), init=None, predicate=conjunction(tuple(dict.fromkeys((*said, *conditions))))),
+        replace(inner, body=(stored,), init=None, predicate=guarded(conjunction(said), conditions)),
     )
     done = _declared(done, source, frozenset(buffers_read(block)), store.buffer)
     fused = block_at(path_to_block(done, makes.name) or ())

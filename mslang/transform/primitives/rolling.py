@@ -18,10 +18,9 @@ from mslang.ir.region import hidden
 from mslang.ir.visit import (
     Path,
     blocks_of,
-    conjunction,
-    conjuncts,
     free_vars,
     fresh,
+    guarded,
     map_expr,
     map_stmt_exprs,
     path_to_block,
@@ -380,7 +379,7 @@ def _only_new(block: Block, written: Region, rolls: tuple[_Roll, ...], taken: se
     axes = tuple(replace(a, kind="opaque" if a.name in ordered else a.kind) for a in block.axes)
     return replace(
         _with_axes(replace(block, axes=axes), names),
-        predicate=conjunction((*conjuncts(substitute(block.predicate, values)), *conditions)),
+        predicate=guarded(substitute(block.predicate, values), tuple(conditions)),
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import COMPARISONS, LOGICAL, ONE, Binary, Expr
 from mslang.ir.program import Block, Evaluate, For, If, Let, Program, Range, Stmt, Store, While
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, replace_at, substitute
+from mslang.ir.visit import Path, free_vars, guarded, replace_at, substitute
 from mslang.transform.analysis.position import loop_range
 
 
@@ -101,7 +101,7 @@ def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
             case For():
                 out.append(replace(s, body=guard(s.body, condition)))
             case Block():
-                out.append(replace(s, predicate=conjunction((*conjuncts(s.predicate), condition))))
+                out.append(replace(s, predicate=guarded(s.predicate, (condition,))))
             case _:
                 out.append(If(condition, (s,)))
     return tuple(out)

@@ -213,11 +213,13 @@ def test_negative_index_does_not_wrap_around():
     assert e.diagnostic.code == "MS480" and "store of `y`" in e.diagnostic.message
 
 
-def test_select_evaluates_one_side_and_conditions_both():
+def test_select_evaluates_one_side_and_conditions_stop_where_they_are_decided():
     ok = "program p(x: f32[8], out y: f32[8]) { block b[i: 8] { y[i] = select(i < 7, x[i + 1], 0.0) } }"
     assert run(parse_program(ok), {"x": data(8)})["y"][7] == 0
-    bad = "program p(x: f32[8], out y: f32[8]) { block b[i: 8] { y[i] = select(i < 7 and x[i + 1] > 0.0, 1.0, 0.0) } }"
-    assert fault(bad, x=data(8)).diagnostic.code == "MS480"
+    both = "program p(x: f32[8], out y: f32[8]) {{ block b[i: 8] {{ y[i] = select({}, 1.0, 0.0) }} }}"
+    assert run(parse_program(both.format("i < 7 and x[i + 1] > 0.0")), {"x": data(8)})["y"][7] == 0
+    assert run(parse_program(both.format("i >= 7 or x[i + 1] > 0.0")), {"x": data(8)})["y"][7] == 1
+    assert fault(both.format("x[i + 1] > 0.0 and i < 7"), x=data(8)).diagnostic.code == "MS480"
 
 
 def test_uninitialised_reads():

@@ -10,9 +10,18 @@ from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.lower.lower import lower
 from mslang.runtime.kernel import load
+from mslang.schedule.replay import space_of_text
+from mslang.sema.program import parse_program
 from mslang.target.detect import host
 
 Sizes = Mapping[str, int]
+
+
+def scheduled(program: str, steps: str) -> tuple[Program, Program]:
+    """The program of a text, and what the steps of a schedule make of it (of their first draw)."""
+    before = parse_program(program)
+    space = space_of_text(f"schedule s for {before.name} {{ {steps} }}", before)
+    return before, space.sample(0).program
 
 
 def arrays(program: Program, sizes: Sizes) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
 from mslang.ir.equal import alpha_equal, structural_hash
 from mslang.ir.expr import Const, DynamicRange, Symbol
+from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_program
 from mslang.ir.program import Packing, Param, Program
 from mslang.ir.verify import verify
@@ -264,3 +265,37 @@ def test_two_paddings_are_refused() -> None:
     once = transform_layout(copying(), block("b"), buffer("A"), FOURS, pad=5).program
     with refused("MS385", "padded with 5.0 already", "6.0"):
         transform_layout(once, block("b"), buffer("A"), fn(lambda i, j: [i // 3, i % 3, j]), pad=6)
+
+
+@pytest.mark.parametrize(
+    "index_map",
+    [fn(lambda i, j: [i, 0 - j]), fn(lambda i, j: [5 - i, j]), fn(lambda i, j: [1 - j, 5 - i])],
+    ids=["negated", "reversed", "both"],
+)
+def test_whatever_is_accepted_can_be_packed(index_map: IndexMap) -> None:
+    width = 1 if index_map == fn(lambda i, j: [i, 0 - j]) else 2
+    p = parse_program(f"""program p(A: f32[6, {width}], out B: f32[6, {width}]) {{
+        for i in 6, j in {width} {{ block b[x: 6 = i, y: {width} = j] {{ B[x, y] = A[x, y] * 2.0 }} }}
+    }}""")
+    for name in ("A", "B"):
+        done = transform_layout(p, block("b"), buffer(name), index_map).program
+        same_meaning(p, done)
+        a = np.arange(6 * width, dtype=np.float32).reshape(6, width)
+        assert np.array_equal(ms.build(done)(a), a * 2)
+
+
+def test_a_packing_in_text_may_choose() -> None:
+    p = parse_program("""program p(
+        A: f32[6] = packed([6], fn (i) -> [select(i < 3, i + 3, i - 3)]), out B: f32[6]
+    ) { block b[x: 6] { B[x] = A[x] } }""")
+    a = np.arange(6, dtype=np.float32)
+    assert np.array_equal(ms.build(p)(a), [3, 4, 5, 0, 1, 2])
+
+
+@pytest.mark.parametrize("index", ["abs(i)", "i64(i)"])
+def test_a_packing_is_arithmetic_of_indices(index: str) -> None:
+    with pytest.raises(MsError) as caught:
+        parse_program(f"""program p(A: f32[6] = packed([6], fn (i) -> [{index}]), out B: f32[6]) {{
+            block b[x: 6] {{ B[x] = A[x] }}
+        }}""")
+    assert caught.value.diagnostic.code == "MS110"
