@@ -28,6 +28,7 @@ OWN_FIELDS: Mapping[str, type] = MappingProxyType(
         "l1": int,
         "l2": int,
         "l3": int,
+        "nan_free": bool,
     }
 )
 """The fields that every target has, and their types; a target may add others."""
@@ -155,6 +156,8 @@ def _with_field(made: Target, f: tree.Field, value: Value) -> Target:
     wanted = OWN_FIELDS[name]
     if wanted is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise failure("MS104", f.value, f"`{name}` is a whole number")
+    if wanted is bool and not isinstance(value, bool):
+        raise failure("MS104", f.value, f"`{name}` is `true` or `false`")
     if wanted is str and not isinstance(value, str):
         raise failure("MS104", f.value, f"`{name}` is a text")
     if wanted is tuple and not (isinstance(value, tuple) and all(isinstance(x, str) for x in value)):

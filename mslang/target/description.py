@@ -13,7 +13,8 @@ MIB = 1024 * KIB
 class Target(msgspec.Struct, frozen=True, cache_hash=True):
     """A machine. `features` and `cpu` are LLVM's names; cache sizes are bytes (l1 and l2 of one core).
 
-    `extra` holds fields that a target in a program adds.
+    `nan_free` promises that `min` and `max` of floats see no NaN and that the sign of a zero they give does not
+    matter, so that each is one instruction. `extra` holds fields that a target in a program adds.
     """
 
     name: str = "generic"
@@ -27,6 +28,7 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
     l1: int = 32 * KIB
     l2: int = 256 * KIB
     l3: int = 4 * MIB
+    nan_free: bool = False
     extra: tuple[tuple[str, int | float | str | bool], ...] = ()
 
     @property
@@ -53,6 +55,7 @@ class Target(msgspec.Struct, frozen=True, cache_hash=True):
             "l1": self.l1,
             "l2": self.l2,
             "l3": self.l3,
+            "nan_free": self.nan_free,
         }
         return own | dict(self.extra)
 

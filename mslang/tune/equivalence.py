@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.ir.work import operations
-from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
+from mslang.tune.verification import DENSE, SPARSE, Difference, compare, half_tolerance, make_arguments, make_inputs
 
 if TYPE_CHECKING:
     from mslang.tune.verification import Arrays
@@ -23,7 +23,8 @@ def difference(program: Program, scheduled: Program, rtol: float, atol: float, s
     Args:
         program: the unscheduled program, of constant sizes.
         scheduled: what a schedule made of it.
-        rtol: relative tolerance on dense inputs, of the largest expected magnitude.
+        rtol: relative tolerance on dense inputs, of the largest expected magnitude; of a program that rounds to a half
+            type at least what `tolerance` allows.
         atol: absolute tolerance added to it.
         seed: of the inputs.
 
@@ -31,6 +32,7 @@ def difference(program: Program, scheduled: Program, rtol: float, atol: float, s
         MsError: the scheduled program breaks a rule that the interpreter checks, or cannot be compiled.
     """
     work = operations(program)
+    rtol = max(rtol, half_tolerance(program))
     small = work is not None and work <= INTERPRETED
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed)
@@ -52,7 +54,7 @@ def _on_gpu(program: Program) -> bool:
 def _interpret(program: Program, inputs: Arrays) -> Arrays:
     from mslang.backend.reference.interpret import run
 
-    return run(program, inputs)
+    return run(program, inputs, bits=True)
 
 
 def _compiled(program: Program, inputs: Arrays) -> Arrays:

@@ -68,7 +68,7 @@ def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:
         inputs = make_inputs(program, kind, seed=1)
         arrays = make_arguments(program, inputs)
         kernel.bind(**arrays).run()
-        expected = run(program, inputs)
+        expected = run(program, inputs, bits=True)
         found = compare(program, expected, arrays, kind)
         if isinstance(found, Difference):
             return problem(

@@ -15,7 +15,7 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import bits, is_float, is_unsigned
-from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol
+from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol, dtype_of
 from mslang.ir.program import Buffer, For, Program, Store
 from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
 from mslang.tune.record import Verification
@@ -37,7 +37,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def reorders_exactly(program: Program) -> bool:
-    """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction."""
+    """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction, no
+    more terms than a half type can count."""
 
     def inexact(e: Expr) -> bool:
         match e:
@@ -49,25 +50,42 @@ def reorders_exactly(program: Program) -> bool:
                 return v == v and abs(v) != float("inf") and not v.is_integer()
         return False
 
+    if _epsilon(program) >= _EPSILON["f16"] and 9 * _terms(program) * _epsilon(program) > 2:
+        return False  # sums of products of up to 3 * 3 may leave the integers that a half type holds
     return not any(inexact(x) for s in walk(program.body) for e in stmt_exprs(s) for x in walk_expr(e))
 
 
-def tolerance(program: Program, buffer: Buffer) -> float:
-    """The relative error allowed on dense inputs: a few roundings for each doubling of the terms summed."""
-    if not is_float(buffer.dtype):
-        return 0.0
-    terms = 1
+def tolerance(program: Program) -> float:
+    """The relative error allowed on dense inputs: a few roundings for each doubling of the terms summed.
+
+    Of half types, where so many roundings would allow any result, no more of them than the sums have terms.
+    """
+    epsilon, terms = _epsilon(program), _terms(program)
+    roundings = 64 * max(1, terms.bit_length())
+    return epsilon * (roundings if epsilon < _EPSILON["f16"] else min(roundings, 4 + 2 * terms))
+
+
+def half_tolerance(program: Program) -> float:
+    """`tolerance` where the program rounds to a half type, else 0: what no reordering can be held to less than."""
+    return tolerance(program) if _epsilon(program) >= _EPSILON["f16"] else 0.0
+
+
+def _epsilon(program: Program) -> float:
+    return max((_EPSILON[d] for d in _computed_in(program) if d in _EPSILON), default=_EPSILON["f32"])
+
+
+def _terms(program: Program) -> int:
+    extents = (s.extent for s in walk(program.body) if isinstance(s, For))
+    return max((int(e.value) for e in extents if isinstance(e, Const)), default=1)
+
+
+def _computed_in(program: Program) -> set[str]:
+    """The element types that results are rounded to: of operations, and of what is stored."""
+    found = {p.buffer.dtype for p in program.params if p.direction != "in"} | {b.dtype for b in program.allocs}
     for s in walk(program.body):
-        if isinstance(s, For) and isinstance(s.extent, Const):
-            terms = max(terms, int(s.extent.value))
-    epsilon = max(_EPSILON[b.dtype] for b in _float_buffers(program)) if _float_buffers(program) else _EPSILON["f32"]
-    return float(epsilon * 64 * max(1, terms.bit_length()))
-
-
-def _float_buffers(program: Program) -> list[Buffer]:
-    return [p.given for p in program.params if p.buffer.dtype in _EPSILON] + [
-        b for b in program.allocs if b.dtype in _EPSILON
-    ]
+        for e in stmt_exprs(s):
+            found |= {dtype_of(x) for x in walk_expr(e) if isinstance(x, Binary | Call)}
+    return found
 
 
 def shape_of(buffer: Buffer) -> tuple[int, ...]:
@@ -185,13 +203,13 @@ def compare(
         if param.direction == "in":
             continue
         name, buffer = param.buffer.name, param.given
-        want, got = np.asarray(expected[name]), np.asarray(actual[name])
+        want, got = (_numbers(np.asarray(x[name]), buffer.dtype) for x in (expected, actual))
         floating = is_float(buffer.dtype)
         if not floating or exact:
             same = (want == got) | ((want != want) & (got != got)) if floating else want == got
         else:
             a, b = want.astype(np.float64), got.astype(np.float64)
-            allowed = (tolerance(program, buffer) if rtol is None else rtol) + atol / _scale(a)
+            allowed = (tolerance(program) if rtol is None else rtol) + atol / _scale(a)
             with np.errstate(invalid="ignore", over="ignore"):
                 error = np.abs(a - b) / np.maximum(np.abs(a), _scale(a))
             same = (error <= allowed) | (a == b) | ((a != a) & (b != b))
@@ -205,6 +223,11 @@ def compare(
                 f"{name}[{place}] is {got[at]} instead of {want[at]} ({wrong} of {same.size} elements differ)"
             )
     return Verification(kind, worst)
+
+
+def _numbers(array: np.ndarray, dtype: str) -> np.ndarray:
+    """What an array of a parameter holds, as numbers: bf16 travels as its bits."""
+    return (array.astype("uint32") << 16).view("float32") if dtype == "bf16" else array
 
 
 def _scale(a: np.ndarray) -> float:

@@ -1,10 +1,15 @@
 """Operators and conversions on values, scalar or vector, with the language's meaning of integers.
 
 Integers wrap; `//` and `%` floor, and give 0 for a divisor of 0; a shift by the width or more gives what shifting
-step by step would. bf16 is computed in f32 and rounded after each operation, as hardware that has it does.
+step by step would. bf16 is computed in f32 and rounded after each operation, as hardware that has it does. `min` and
+`max` of floats are IEEE 754-2019's `minimum` and `maximum`: NaN propagates, and -0 is less than +0.
 """
 
 from __future__ import annotations
+
+import math
+import re
+import struct
 
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.types import Value, constant, type_of
@@ -45,6 +50,8 @@ def instruction(fn: FunctionWriter, text: str, v: Value) -> Value:
 def binary(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
     """`left op right`."""
     left, right = level(fn, left, right)
+    if op in ("min", "max") and is_float(left.dtype):
+        return _extreme(fn, op, left, right)
     if left.dtype == "bf16":
         wide = binary(fn, op, cast(fn, left, "f32"), cast(fn, right, "f32"))
         return wide if wide.dtype == "bool" else cast(fn, wide, "bf16")
@@ -62,6 +69,44 @@ def binary(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
         case "<<" | ">>":
             return _shift(fn, op, left, right)
     return instruction(fn, f"{_INT_OPS[op]} {left.typed}, {right.ref}", left)
+
+
+def _extreme(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
+    """`minimum` or `maximum` of IEEE 754-2019, in as few instructions as the target and the operands allow."""
+    if left.dtype in ("f16", "bf16"):
+        wide = _extreme(fn, op, cast(fn, left, "f32"), cast(fn, right, "f32"))
+        return _exactly_halved(fn, wide, left.dtype)
+    if not left.ref.startswith("%"):
+        left, right = right, left
+    if fn.nan_free:
+        return choose(fn, compare(fn, "<" if op == "min" else ">", left, right), left, right)
+    known = _constant(right)
+    if known is not None and known == known:
+        # An unordered comparison takes a NaN on the left; of two zeros it takes the one the operation asks for.
+        code = "gt" if op == "max" else "lt"
+        if known == 0 and (math.copysign(1.0, known) > 0) == (op == "min"):
+            code = "ge" if op == "max" else "le"
+        taken = Value(fn.pure(f"fcmp u{code} {left.typed}, {right.ref}"), "bool", left.lanes)
+        return choose(fn, taken, left, right)
+    if left.lanes > 1:
+        return fn.intrinsic(f"{op}imum", left.dtype, left.lanes, (left, right))
+    # LLVM branches on the sign of a scalar: selects instead.
+    integer = f"i{bits(left.dtype)}"
+    words = (bitcast(fn, left, integer), bitcast(fn, right, integer))
+    zero = bitcast(fn, binary(fn, "&" if op == "max" else "|", *words), left.dtype)
+    strict = choose(fn, compare(fn, "<" if op == "min" else ">", left, right), left, right)
+    ordered = choose(fn, compare(fn, "==", left, right), zero, strict)
+    unordered = Value(fn.pure(f"fcmp uno {left.typed}, {right.ref}"), "bool", left.lanes)
+    return choose(fn, unordered, instruction(fn, f"fadd {left.typed}, {right.ref}", left), ordered)
+
+
+_LITERAL = re.compile(r"0x([0-9A-F]{16})")
+
+
+def _constant(v: Value) -> float | None:
+    """The number of an f32 or f64 constant; None for what is computed."""
+    found = None if v.ref.startswith("%") else _LITERAL.search(v.ref)
+    return None if found is None else float(struct.unpack(">d", bytes.fromhex(found[1]))[0])
 
 
 def compare(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
@@ -210,6 +255,15 @@ def _to_odd_single(fn: FunctionWriter, v: Value) -> Value:
 def _from_bfloat(fn: FunctionWriter, v: Value) -> Value:
     word = cast(fn, bitcast(fn, v, "u16"), "u32")
     return bitcast(fn, _shift(fn, "<<", word, constant(16, "u32", v.lanes)), "f32")
+
+
+def _exactly_halved(fn: FunctionWriter, v: Value, dtype: str) -> Value:
+    """An f32 that `dtype`, f16 or bf16, holds exactly (or a NaN made from one of its NaNs) in that type."""
+    if dtype == "f16":
+        return cast(fn, v, "f16")
+    word = bitcast(fn, v, "u32")
+    upper = Value(fn.pure(f"lshr {word.typed}, {constant(16, 'u32', v.lanes).ref}"), "u32", v.lanes)
+    return bitcast(fn, cast(fn, upper, "u16"), "bf16")
 
 
 def _to_bfloat(fn: FunctionWriter, v: Value) -> Value:

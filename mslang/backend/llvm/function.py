@@ -23,13 +23,22 @@ class FunctionWriter:
     """One function under construction.
 
     `pure` operations are remembered by their text, so that unrolled copies share addresses; what is remembered
-    inside a loop or branch is forgotten when `nested` ends.
+    inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`.
     """
 
-    def __init__(self, name: str, params: tuple[str, ...], declarations: Declarations, result: str = "i32") -> None:
+    def __init__(
+        self,
+        name: str,
+        params: tuple[str, ...],
+        declarations: Declarations,
+        result: str = "i32",
+        *,
+        nan_free: bool = False,
+    ) -> None:
         self.name = name
         self.params = params
         self.result = result
+        self.nan_free = nan_free
         self.declarations = declarations
         self.block = "entry"
         self._entry: list[str] = []

@@ -75,7 +75,7 @@ class ModuleWriter:
         sizes = [f"%s{k}" for k in range(len(kernel.dynamic))]
         arrays, scalars = (f"ptr noalias {n}" for n in names), (f"i64 {s}" for s in sizes)
         params = ("ptr %ctx", "ptr noalias align 64 %arena", *arrays, *scalars)
-        fn = FunctionWriter(_core_name(kernel), params, self.declarations)
+        fn = FunctionWriter(_core_name(kernel), params, self.declarations, nan_free=self.target.nan_free)
         writer = StatementWriter(self, fn)
         variables: dict[str, Affine | Value] = {}
         for ref, size in zip(sizes, kernel.dynamic, strict=True):
@@ -120,7 +120,8 @@ class ModuleWriter:
         captured = tuple("ptr" if v.dtype == "ptr" else v.type for v in values)
         self._tasks.append(_Task(number, captured))
 
-        fn = FunctionWriter(f"mslang.parallel{number}", (*params, "i64 %begin", "i64 %end"), self.declarations)
+        params += ["i64 %begin", "i64 %end"]
+        fn = FunctionWriter(f"mslang.parallel{number}", tuple(params), self.declarations, nan_free=self.target.nan_free)
         writer = StatementWriter(self, fn, in_parallel=True)
         writer.expressions.ranges |= ranges
         places = {p.buffer.name: p._replace(pointer=f"%b{k}", row=0, tag="") for k, p in enumerate(buffers)}

@@ -170,7 +170,7 @@ class Expressions:
             case "&" | "|" | "^":
                 return f"({a} {op} {b})"
             case "min" | "max":
-                return f"{op}({b}, {a})"
+                return f"{op}imum({a}, {b})" if is_float(dtype) else f"{op}({b}, {a})"
             case "<<":
                 return wrapped(f"shift_left({a}, {b}, {bits(dtype)})", dtype)
             case ">>":

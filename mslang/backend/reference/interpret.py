@@ -43,6 +43,7 @@ def run(
     check: bool = True,
     *,
     sizes: Mapping[str, int | Sequence[int]] = NO_SIZES,
+    bits: bool = False,
 ) -> dict[str, Array]:
     """Run a program, before or after scheduling, in program order.
 
@@ -53,6 +54,8 @@ def run(
             loops, axes against their extents, and that instances of spatial axes are independent. Without it a
             faulty program may do anything but harm the process.
         sizes: values of dynamic sizes, and of sampled decisions (a sequence for a tile).
+        bits: whether bf16 results are given as their bits (`uint16`, as kernels take them), not as `float32` values.
+            Arguments may be either.
 
     Returns:
         The `out` and `inout` parameters; one that is packed is given and returned as its caller has it.
@@ -76,7 +79,7 @@ def run(
     except (ZeroDivisionError, Undefined) as error:
         what = "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
         raise _explained(Fault("MS486", what, None), error.__traceback__, compiled.source) from None
-    return {q.buffer.name: _given(q, lists[q.buffer.name]) for q in concrete.params if q.direction != "in"}
+    return {q.buffer.name: _given(q, lists[q.buffer.name], bits) for q in concrete.params if q.direction != "in"}
 
 
 class _Same:
@@ -170,7 +173,7 @@ NUMPY_TYPES = MappingProxyType(
         "f64": "float64",
     }
 )
-"""The NumPy type of arrays of each element type; NumPy has no bfloat16, so `f32` arrays stand for it."""
+"""The NumPy type of arrays of each element type. NumPy has no bfloat16: `float32` values stand for it, or its bits."""
 
 
 def _taken(q: Param, arrays: Mapping[str, Array], check: bool) -> list[Any]:
@@ -213,6 +216,8 @@ def _elements(b: Buffer, arrays: Mapping[str, Array]) -> list[Any]:
             )
         )
     wanted = NUMPY_TYPES.get(b.dtype)
+    if b.dtype == "bf16" and array.dtype.name in ("uint16", "bfloat16"):
+        return _from_bits(array)
     if wanted is not None and array.dtype.name != wanted:
         raise MsError(
             problem(
@@ -225,7 +230,14 @@ def _elements(b: Buffer, arrays: Mapping[str, Array]) -> list[Any]:
     return [bf16(x) for x in values] if b.dtype == "bf16" else values
 
 
-def _given(q: Param, values: list[Any]) -> Array:
+def _from_bits(array: Array) -> list[Any]:
+    import numpy as np
+
+    values: list[Any] = (array.view("uint16").astype(np.uint32) << 16).view(np.float32).ravel().tolist()
+    return values
+
+
+def _given(q: Param, values: list[Any], bits: bool) -> Array:
     import numpy as np
 
     b = q.given
@@ -234,4 +246,5 @@ def _given(q: Param, values: list[Any]) -> Array:
     dtype = np.dtype(NUMPY_TYPES[b.dtype])
     nothing = poison(b.dtype)
     filled = [nothing if x is None else x for x in values]
-    return np.array(filled, dtype=dtype).reshape(tuple(known(n) for n in b.shape))
+    made = np.array(filled, dtype=dtype).reshape(tuple(known(n) for n in b.shape))
+    return (made.view(np.uint32) >> 16).astype(np.uint16) if bits and b.dtype == "bf16" else made

@@ -2,8 +2,8 @@
 
 Every operation rounds to its type: `f32`, `f16` and `bf16` are computed in double precision and rounded once
 after each operation (exact for `+ - * /` and `sqrt`), integers wrap. Index arithmetic (`i64` without loads) is
-taken to be without overflow. `min(a, b)` is `a if a < b else b`, `max(a, b)` is `a if a > b else b`, so a NaN on
-either side gives `b`. `round` goes to the nearest even. Division by zero of integers, a shift by a count outside of
+taken to be without overflow. `min` and `max` of floats are `minimum` and `maximum` of IEEE 754-2019: NaN propagates,
+and -0 is less than +0. `round` goes to the nearest even. Division by zero of integers, a shift by a count outside of
 the type's width, and a conversion to an integer type that cannot hold the value are faults.
 """
 
@@ -106,6 +106,28 @@ def divide(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
+def minimum(a: float, b: float) -> float:
+    """The lesser of two; NaN if either is, and -0 of two zeros if either is -0."""
+    if a < b:
+        return a
+    if b < a:
+        return b
+    if a == b:
+        return a if math.copysign(1.0, a) < 0 else b
+    return math.nan
+
+
+def maximum(a: float, b: float) -> float:
+    """The greater of two; NaN if either is, and +0 of two zeros if either is +0."""
+    if a > b:
+        return a
+    if b > a:
+        return b
+    if a == b:
+        return a if math.copysign(1.0, a) > 0 else b
+    return math.nan
+
+
 def to_int(x: float, lo: int, hi: int) -> int:
     """`x` truncated to an integer from `lo` to `hi`."""
     if not math.isfinite(x) or not lo <= int(x) <= hi:
@@ -190,6 +212,8 @@ NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
         "nan": math.nan,
         "divide": divide,
         "to_int": to_int,
+        "minimum": minimum,
+        "maximum": maximum,
         "shift_left": shift_left,
         "shift_right": shift_right,
     }

@@ -140,7 +140,19 @@ def test_nan_goes_through_min_and_max_as_documented():
     p = parse_program("""program p(x: f32[2], y: f32[2], out a: f32[2], out b: f32[2]) {
         block z[i: 2] { a[i] = max(x[i], y[i])  b[i] = min(x[i], y[i]) } }""")
     out = run(p, {"x": np.array([np.nan, 1], F32), "y": np.array([1, np.nan], F32)})
-    assert out["a"][0] == out["b"][0] == 1 and np.isnan(out["a"][1]) and np.isnan(out["b"][1])
+    assert np.isnan([*out["a"], *out["b"]]).all()
+    zeros = run(p, {"x": np.array([0.0, -0.0], F32), "y": np.array([-0.0, 0.0], F32)})
+    assert not np.signbit(zeros["a"]).any() and np.signbit(zeros["b"]).all()
+
+
+def test_bfloat_arguments_are_values_or_bits_and_results_are_what_is_asked_for():
+    p = parse_program("program p(x: bf16[3], out y: bf16[3]) { block b[i: 3] { y[i] = x[i] + x[i] } }")
+    values = np.array([1.0, -0.5, np.inf], F32)
+    words = (values.view(np.uint32) >> 16).astype(np.uint16)
+    for given in (values, words):
+        assert np.array_equal(run(p, {"x": given})["y"], values + values)
+    doubled = ((values + values).view(np.uint32) >> 16).astype(np.uint16)
+    assert np.array_equal(run(p, {"x": words}, bits=True)["y"], doubled)
 
 
 def test_views_while_if_and_nested_blocks():
