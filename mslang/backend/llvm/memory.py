@@ -106,23 +106,22 @@ def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], 
     quick = writer.flat(place, indices, scope)
     if quick is not None:
         return quick
-    total: Affine | None = Affine(0)
-    if place.buffer.offset is not None:
-        total = writer.affine(place.buffer.offset, scope)
+    total = Affine(0)
     loose: list[Value] = []
+    if place.buffer.offset is not None:
+        start = writer.affine(place.buffer.offset, scope)
+        if start is None:
+            loose.append(writer.value(place.buffer.offset, scope))
+        else:
+            total = start
     for e, stride in zip(indices, place.strides, strict=True):
         form = writer.affine(e, scope)
-        if form is None:
-            v = writer.value(Binary("*", e, stride), scope)
-            loose.append(v)
-            continue
-        if isinstance(stride, Const):
-            part: Affine | None = scale(form, int(stride.value))
+        part = None if form is None else _product(writer, form, stride, scope)
+        if part is None:
+            # It differs between lanes by no constant: data as an index, or a stride known only at run time.
+            loose.append(arithmetic.binary(writer.fn, "*", writer.value(e, scope), writer.value(stride, scope)))
         else:
-            part = _product(writer, form, stride, scope)
-        total = None if total is None or part is None else add(total, part)
-    if total is None:
-        raise AssertionError("strides and offsets are scalars")
+            total = add(total, part)
     if not loose:
         return total
     wide = arithmetic.widen(writer.fn, writer.materialise(total, scope.lanes), scope.lanes)
@@ -132,7 +131,7 @@ def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], 
 
 
 def _product(writer: ExpressionWriter, form: Affine, stride: Expr, scope: Scope) -> Affine | None:
-    """A form times a stride known only at run time."""
+    """A form times a stride; None if it is none in the lanes."""
     by = writer.affine(stride, scope)
     if by is None:
         return None
@@ -140,8 +139,7 @@ def _product(writer: ExpressionWriter, form: Affine, stride: Expr, scope: Scope)
         return scale(by, form.constant)
     if by.is_constant:
         return scale(form, by.constant)
-    if form.lane:
-        # A lane step of run-time size is no form: it is rare enough to go through the generic path.
+    if form.lane or by.lane:
         return None
     ref = writer.fn.pure(f"mul i64 {writer.scalar(form).ref}, {writer.scalar(by).ref}")
     return Affine(0, ((ref, 1),))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Expr, Load, dtype_of
-from mslang.ir.program import Evaluate, For, Let, Stmt, Store, While
-from mslang.ir.visit import free_vars
+from mslang.ir.program import Evaluate, For, If, Let, Stmt, Store, While
+from mslang.ir.visit import free_vars, loads_of
 from mslang.lower.analysis import accesses
 from mslang.lower.kernel import Allocate, Body, Invoke, walk
 from mslang.lower.linear import linear
@@ -67,6 +67,9 @@ def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
             return False
         case For(start=a, extent=e):
             return not (_varies(a, varying) or _varies(e, varying))
+        case If(then=t, otherwise=o):
+            # Under a mask a load is one of all lanes, and a loop's bounds are a scalar.
+            return not any(isinstance(x, For) and (loads_of(x.start) or loads_of(x.extent)) for x in walk((*t, *o)))
         case Let(name=n, value=v):
             if _varies(v, varying):
                 varying.add(n)

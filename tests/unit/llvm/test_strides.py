@@ -1,0 +1,61 @@
+"""Vector loops over dimensions whose stride is known only at the call, or is data: gathers and scatters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.runtime.kernel import LoadedKernel
+
+TEXT = """
+program copy[N: dyn(1..40)](A: f32[8, N], out B: f32[8, N]) { block b[i: 8, j: N] { B[i, j] = A[i, j] * 2.0 } }
+schedule down for copy { b.i.vectorize() }
+
+program mirrored[N: dyn(1..40)](A: f32[8, N], idx: i32[8], out B: f32[8, N]) {
+    block b[i: 8, j: N] { B[7 - i, j] = A[idx[i], N - 1 - j] }
+}
+schedule mirror for mirrored { b.i.vectorize() }
+
+program guarded[N: dyn(1..40)](A: f32[11, N], mask: i32[11], out B: f32[11, N]) {
+    block b[i: 11, j: N] { B[i, j] = select(mask[i] > 0, A[i, j], 0.0) }
+}
+schedule guard for guarded { b.i.vectorize() }
+
+program counted(A: f32[8, 4], mask: i32[8], len: i32[1], out B: f32[8]) {
+    block b[i: 8] {
+        reads B[i], A[i, 0..4], mask[i], len[0]
+        writes B[i]
+        B[i] = 0.0
+        if mask[i] > 0 { for k in 0..len[0] { B[i] += A[i, k] } }
+    }
+}
+schedule count for counted { b.i.vectorize() }
+"""
+
+
+def kernel(schedule: str) -> LoadedKernel:
+    return ms.build(ms.parse(TEXT).space(schedule).sample(0).program)
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_a_vector_down_a_column_of_dynamic_stride(n: int):
+    a = np.random.default_rng(n).random((8, n), np.float32)
+    assert (kernel("down")(a) == 2 * a).all()
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_reversed_and_gathered_rows_of_dynamic_stride(n: int):
+    a, idx = np.random.default_rng(n).random((8, n), np.float32), np.array([3, 1, 0, 7, 6, 2, 2, 5], np.int32)
+    assert (kernel("mirror")(a, idx) == a[idx][::-1, ::-1]).all()
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_masked_lanes_of_dynamic_stride(n: int):
+    a, mask = np.random.default_rng(n).random((11, n), np.float32), np.arange(11, dtype=np.int32) % 3
+    assert (kernel("guard")(a, mask) == np.where(mask[:, None] > 0, a, 0)).all()
+
+
+def test_a_loop_of_loaded_length_under_a_condition_is_run_lane_by_lane():
+    a, mask = np.ones((8, 4), np.float32), np.arange(8, dtype=np.int32) % 2
+    assert (kernel("count")(a, mask, np.array([3], np.int32)) == 3 * mask).all()
