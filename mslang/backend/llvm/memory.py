@@ -9,7 +9,7 @@ from mslang.backend.llvm.affine import Affine, add, scale
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Binary, Const, Expr, Load
+from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.program import Store
 
 if TYPE_CHECKING:
