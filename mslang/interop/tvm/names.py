@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from mslang.interop.block_names import guess, tvm_names
 from mslang.interop.tvm import words
 from mslang.ir.program import Block
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
@@ -18,8 +18,9 @@ class TvmNames:
     """TVM's names, by the handle of a block and by the name of a buffer."""
 
     def __init__(self, session: Session, blocks: Mapping[str, str] = MappingProxyType({})) -> None:
+        known = {here: there for there, here in blocks.items()} or tvm_names(session.program)
         self._session = session
-        self._blocks = {session.handles.handle(BlockRef(here)).number: there for there, here in blocks.items()}
+        self._blocks = {session.handles.handle(BlockRef(here)).number: there for here, there in known.items()}
         self._buffers: dict[str, str] = {}
 
     def of_block(self, name: str) -> str:
@@ -27,19 +28,14 @@ class TvmNames:
         return self._blocks.get(self._session.handles.handle(BlockRef(name)).number, words.block_out(name))
 
     def block(self, name: str) -> Handle | None:
-        """The block that TVM calls so, if there is one.
-
-        A block whose name a buffer has is `name_1` or `name_block` here, as a graph or TVMScript was read: names are
-        unique.
-        """
+        """The block that TVM calls so, if there is one."""
         program = self._session.program
-        names = [b.name for b in blocks_of(program.body)]
-        found = [n for n in names if self.of_block(n) == name]
-        if not found and name in all_buffers(program):
-            found = [n for n in names if re.fullmatch(rf"{re.escape(name)}_(\d+|block(_\d+)?)", n)]
-        if not found:
+        there = {b.name: self.of_block(b.name) for b in blocks_of(program.body)}
+        plain = (n for n, known in there.items() if known == words.block_out(n))
+        found = next((n for n, known in there.items() if known == name), guess(name, plain, all_buffers(program)))
+        if found is None:
             return None
-        handle = self._session.handles.handle(BlockRef(found[0]))
+        handle = self._session.handles.handle(BlockRef(found))
         self._remember(handle, name)
         return handle
 

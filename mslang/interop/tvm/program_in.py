@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from mslang.interop.block_names import other_name, with_names
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
 from mslang.interop.tvm.graph import Graph, Node, unreadable
@@ -87,6 +88,8 @@ class Reader:
         self.buffers: dict[int, Buffer] = {}
         self.expressions = Expressions(graph, self.buffer)
         self.block_names: dict[int, str] = {}
+        self.here: dict[str, str] = {}
+        """What blocks are called here, by TVM's names; without names that several have, by which TVM finds none."""
         self.read: set[int] = set()
 
     # ------------------------------------------------------------------ the function
@@ -115,13 +118,14 @@ class Reader:
             body = self.body(g.field(function, "body"))
         said = self._directions(function)
         told = said if len(said) == len(params) else [direction(b.name, body) for b in params]
-        return Program(
+        program = Program(
             self.name,
             tuple(Param(b, d) for b, d in zip(params, told, strict=True)),
             body,
             allocs,
             annotations=notes,
         )
+        return with_names(program, self.here)
 
     def _directions(self, function: Node) -> list[str]:
         """The parameters' directions, where our own writer has said them."""
@@ -168,8 +172,15 @@ class Reader:
                             visit(g.key(node.fields[name]))
 
         visit(root)
+        shared: set[str] = set()
         for key in order[1:] if g.node(root).kind == "BlockRealize" else order:
-            self.block_names[key] = self._fresh(block_in(g.text(g.field(g.node(key), "name_hint"))))
+            hint = g.text(g.field(g.node(key), "name_hint"))
+            name = block_in(hint)
+            self.block_names[key] = self._fresh(other_name(name) if name in self.taken else name)
+            if hint in self.here:
+                shared.add(hint)
+            self.here[hint] = self.block_names[key]
+        self.here = {t: n for t, n in self.here.items() if t not in shared and n != block_in(t)}
 
     # ------------------------------------------------------------------ buffers
     def buffer(self, ref: object) -> Buffer:

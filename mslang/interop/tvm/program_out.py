@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mslang.interop.annotations import BUFFERS, buffers_of
+from mslang.interop.block_names import ATTRIBUTE, tvm_names
 from mslang.interop.tvm import words
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
@@ -51,14 +54,18 @@ class _Writer:
         self.graph = GraphWriter()
         self.expressions = ExpressionsOut(self.graph)
         self.buffers: dict[str, tuple[int, Buffer]] = {}
+        self.blocks: Mapping[str, str] = {}
+        """TVM's names of blocks that are called otherwise here."""
 
     # ------------------------------------------------------------------ the module
     def module(self, p: Program, function: str) -> str:
         g = self.graph
         if p.dynamic:
             raise unsupported("a size known only at the call, in what is written for TVM,")
+        self.blocks = tvm_names(p)
         params = [self._buffer(q.buffer) for q in p.params]
-        root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=p.annotations), "root")
+        notes = tuple((k, v) for k, v in p.annotations if k != ATTRIBUTE)
+        root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=notes), "root")
         directions = [q.direction for q in p.params]
         attrs = [("global_symbol", g.string(function)), ("s_tir", self._true()), ("tirx.noalias", self._true())]
         if directions != [direction(q.buffer.name, p.body) for q in p.params]:
@@ -155,7 +162,7 @@ class _Writer:
             case For():
                 return [self._loop(s)]
             case Block():
-                return [self._realize(s, words.block_out(s.name))]
+                return [self._realize(s, self.blocks.get(s.name, words.block_out(s.name)))]
             case If(condition=c, then=then, otherwise=otherwise):
                 fields = {
                     "span": 0,

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Severity, problem
+from mslang.interop.tvm import scopes
 from mslang.interop.tvm.arguments_in import arguments_of
 from mslang.interop.tvm.instructions import (
     BY_KIND,
@@ -175,7 +176,14 @@ class _Import:
         of = inst.inputs[0] if inst.inputs else None
         if isinstance(of, Name) and self.state.value(of) is ROOT:
             return self._get_of_root(kind)
-        found = self.state.ask(GETTERS[kind], self.state.handle(of))
+        handle = self.state.handle(of)
+        if kind in _RELATED:
+            ref = self.session.handles.resolve(handle)
+            if not isinstance(ref, BlockRef):
+                raise misfit(f"a block is needed, not the loop `{handle.name}`")
+            related = _RELATED[kind](self.session.program, ref.name)
+            return tuple(self.session.handles.handle(BlockRef(n)) for n in related)
+        found = self.state.ask(GETTERS[kind], handle)
         if kind != "GetLoops":
             return found
         there = tuple(h for h in found if h.number not in self.state.absent)
@@ -280,8 +288,10 @@ class _Import:
             case -1:
                 return "root"
             case int() if decision >= 0:
-                users = self.state.ask("consumers", block)
-                above = [h for u in users[:1] for h in self.state.ask("loops", u) if h.number not in self.state.absent]
+                ref = self.session.handles.resolve(block)
+                names = scopes.consumers(self.session.program, ref.name)[:1]
+                users = [self.session.handles.handle(BlockRef(n)) for n in names]
+                above = [h for u in users for h in self.state.ask("loops", u) if h.number not in self.state.absent]
                 if decision < len(above):
                     return f"at({self.session.handles.resolve(above[decision]).name})"
         raise misfit(f"{decision!r} is no place for block `{block.name}`")
@@ -335,6 +345,7 @@ class _Import:
         return arguments["key"] in dict(self.state.statement(target).annotations)
 
 
+_RELATED = {"GetProducers": scopes.producers, "GetConsumers": scopes.consumers}
 _MOVES = frozenset({"compute_at", "reverse_compute_at"})
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
+from mslang.interop.block_names import other_name
 from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.close import closed, size_bound
 from mslang.interop.tvmscript.frame import Frame
@@ -32,8 +33,9 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
     text = "block" if given is None else made.read.value(given, scope)
     if not isinstance(text, str):
         raise refuse("MS733", call, "the name of a block is a text")
-    name = made.names.declared(text, f"{text}_block" if text in made.declared.buffers else None)
-    made.block_names.setdefault(text, name)
+    name = made.names.declared(text, other_name(text) if text in made.declared.buffers else None)
+    if made.block_names.setdefault(text, name) != name:
+        made.shared_names.add(text)
     frame = Frame()
     inner = scope.inner()
     body = made.body(inside, inner, frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
@@ -46,8 +46,12 @@ def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Ex
                             values[k] if known and isinstance(values, tuple) else Unknown(f"`{t.id}` is computed")
                         )
                         seen.add(t.id)
-            case ast.For(target=ast.Name(id=name)) | ast.AugAssign(target=ast.Name(id=name)):
-                scope.names[name] = Unknown(f"`{name}` changes while the file runs")
+            case ast.FunctionDef() | ast.ClassDef():
+                pass
+            case _:
+                for name in _assigned(s):
+                    scope.names[name] = Unknown(f"`{name}` changes while the file runs")
+                    seen.add(name)
     return scope.names
 
 
@@ -66,7 +70,31 @@ def _short(e: ast.expr) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def parameters(f: ast.FunctionDef, names: Mapping[str, Value]) -> dict[str, Value]:
+def bodies(s: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The lists of statements directly inside of a statement, all of its branches."""
+    for _, field in ast.iter_fields(s):
+        match field:
+            case [ast.stmt(), *_]:
+                yield field
+            case [ast.ExceptHandler() | ast.match_case(), *_]:
+                yield from (part.body for part in field)
+
+
+def _assigned(s: ast.stmt) -> Iterator[str]:
+    """The names that a statement gives a value to, in its branches too."""
+    waiting: list[ast.AST] = [s]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+                continue
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+        waiting += ast.iter_child_nodes(node)
+
+
+def parameters(f: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, Value]) -> dict[str, Value]:
     """The names inside a Python function around a program: its parameters are known to its callers only."""
     args = f.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]

@@ -9,9 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError, Span
+from mslang.interop.block_names import with_names
 from mslang.interop.tvmscript.buffers import annotated
 from mslang.interop.tvmscript.calls import dotted
-from mslang.interop.tvmscript.constants import aliases_of, collect, is_program, parameters, size_type
+from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, parameters, size_type
 from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
@@ -171,14 +172,11 @@ def _programs(
         match s:
             case ast.FunctionDef() if is_program(s):
                 yield s, known
-            case ast.FunctionDef(body=inner):
+            case ast.FunctionDef(body=inner) | ast.AsyncFunctionDef(body=inner):
                 yield from _programs(inner, parameters(s, known), read)
-            case ast.ClassDef(body=inner):
-                yield from _programs(inner, known, read)
-            case ast.If(body=inner) | ast.With(body=inner) | ast.For(body=inner) | ast.While(body=inner):
-                yield from _programs(inner, known, read)
-            case ast.Try(body=inner):
-                yield from _programs(inner, known, read)
+            case _:
+                for inner in bodies(s):
+                    yield from _programs(inner, known, read)
 
 
 def _function(
@@ -197,7 +195,10 @@ def _function(
     if not found:
         at = source.span(f)
         found += [replace(d, span=at, path=source.path) for d in verify(program)]
-    return (None if found else Function(program, dict(made.block_names))), found
+    if found:
+        return None, found
+    single = {there: here for there, here in made.block_names.items() if there not in made.shared_names}
+    return Function(with_names(program, single), dict(made.block_names)), found
 
 
 def _reserved(f: ast.FunctionDef, aliases: frozenset[str]) -> Iterator[str]:

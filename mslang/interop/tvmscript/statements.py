@@ -54,6 +54,8 @@ class Statements:
         """How fragments hold their tiles: by rows or by columns."""
         self.block_names: dict[str, str] = {}
         """What each block is called here, by what it is called there (the first of that name)."""
+        self.shared_names: set[str] = set()
+        """Names there that several blocks have: TVM finds none of them by it."""
 
     # -------------------------------------------------------------- lists of statements
     def body(self, statements: list[ast.stmt], scope: Scope, frame: Frame) -> tuple[Stmt, ...]:

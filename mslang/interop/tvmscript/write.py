@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from mslang.interop.block_names import ATTRIBUTE as RENAMED
+from mslang.interop.block_names import tvm_names
 from mslang.interop.tvmscript.buffers import ANY_SIZE
 from mslang.interop.tvmscript.directions import derived
 from mslang.interop.tvmscript.names import (
@@ -140,6 +142,8 @@ class _Writer:
         self.words = words
         self.identifiers = Identifiers()
         self.instructions = recorded(program)
+        self.blocks = tvm_names(program)
+        """TVM's names of blocks that are called otherwise here."""
         self.loops: dict[str, For] = {}
         """The loops met so far."""
         for s in symbols_of(program):
@@ -174,7 +178,7 @@ class _Writer:
             b = q.buffer
             if b.name in handles:
                 inside.append(f"{self.names[b.name]} = T.match_buffer({handles[b.name]}, {self.shape(b)})")
-        own = tuple((k, v) for k, v in p.annotations if not k.startswith(FUNCTION_ATTRIBUTE))
+        own = tuple((k, v) for k, v in p.annotations if not k.startswith(FUNCTION_ATTRIBUTE) and k != RENAMED)
         body = [self.alloc(b) for b in p.allocs]
         if own:
             body.append(f"{self.words.attr}({notes_text(own, self.names)})")
@@ -302,7 +306,7 @@ class _Writer:
             inside += ["with T.init():", *_indented(self.body(b.init, names))]
         call = self.called(b, names)
         inside += self.body(b.body, names) if call is None else [f"T.evaluate({call})"]
-        return [f"with {self.words.block}({text(b.name)}):", *_indented(inside)]
+        return [f"with {self.words.block}({text(self.blocks.get(b.name, b.name))}):", *_indented(inside)]
 
     def called(self, b: Block, names: Names) -> str | None:
         """The call that a block is, if it is an instruction that has one there."""

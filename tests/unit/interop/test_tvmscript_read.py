@@ -501,3 +501,37 @@ def test():
     assert found.diagnostics == ()
     with pytest.raises(MsError, match="3 programs"):
         tvmscript.parse_one(text)
+
+
+@pytest.mark.parametrize(
+    "head, inner",
+    [
+        ("if x:\n    pass\nelse:", ""),
+        ("if x:\n    pass\nelif y:", ""),
+        ("for x in y:\n    pass\nelse:", ""),
+        ("while x:\n    pass\nelse:", ""),
+        ("try:\n    pass\nexcept E:", ""),
+        ("try:\n    pass\nfinally:", ""),
+        ("try:\n    pass\nexcept E:\n    pass\nelse:", ""),
+        ("with x:", ""),
+        ("match x:\n    case 1:", "    "),
+        ("async def f():", ""),
+    ],
+)
+def test_programs_in_every_branch_are_read(head, inner):
+    body = (
+        '@T.prim_func\ndef b(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):\n'
+        '    for i in range(8):\n        with T.block("b"):\n            B[i] = A[i]\n'
+    )
+    text = f"{head}\n" + "".join(f"{inner}    {line}\n" for line in body.splitlines())
+    assert [p.name for p in tvmscript.parse(text)] == ["b"]
+
+
+@pytest.mark.parametrize("change", ["if x:\n    N = 4", "for N in y: pass", "with y as N: pass", "del N", "N += 1"])
+def test_a_number_that_may_change_is_not_known(change):
+    text = (
+        f'N = 8\n{change}\n@T.prim_func\ndef b(A: T.Buffer((N,), "float32")):\n'
+        '    for i in range(8):\n        with T.block("b"):\n            A[i] = 1.0\n'
+    )
+    (found,) = tvmscript.read(text).diagnostics
+    assert found.code == "MS732"

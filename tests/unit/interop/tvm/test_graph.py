@@ -141,7 +141,7 @@ def test_names_become_unique_and_parameters_and_blocks_keep_theirs() -> None:
     (q,) = programs(text).values()
     assert [x.buffer.name for x in q.params] == ["A", "C"]
     assert {b.name for b in q.allocs} == {"T_1"}
-    assert [s.name for s in _blocks(q)] == ["T", "C_1"]
+    assert [s.name for s in _blocks(q)] == ["T", "C_block"]
 
 
 def test_an_annotation_may_hold_buffers() -> None:
