@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mslang.brevity import brief
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ide.findings import findings
 from mslang.ir.program import Program
+from mslang.notebook import page
 from mslang.schedule.interpret import World
-from mslang.schedule.space import Space
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.schedule import Schedule
+from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
+from mslang.schedule.trace import Value
 from mslang.sema.module import Module
 from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import Target
 from mslang.target.detect import host
+from mslang.target.named import named_target, runnable_target
 from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
@@ -25,7 +32,8 @@ if TYPE_CHECKING:
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
 
-NO_SIZES: Mapping[str, int] = {}
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+NO_PINS: Mapping[str, Value] = MappingProxyType({})
 
 
 class Source:
@@ -61,13 +69,18 @@ class Source:
             raise MsError(problem("MS704", f"{self.module.path} has {there_are}", why=", ".join(self.programs) or None))
         return instantiate(self.module, self.programs[0] if name is None else name, sizes)
 
-    def space(self, name: str, *, target: Target | None = None, sizes: Mapping[str, int] = NO_SIZES) -> Space:
-        """The space that a schedule or space spans; `machine` is `target` (default: this machine)."""
-        world = World(machine=target or host(), registry=self.registry)
+    def space(self, name: str, *, target: Target | str | None = None, sizes: Mapping[str, int] = NO_SIZES) -> Space:
+        """The space that a schedule or space spans; `machine` is `target` or the target of that name (default: this
+        machine)."""
+        machine = named_target(target) if isinstance(target, str) else target or host()
+        world = World(machine=machine, registry=self.registry)
         return space_of(self.module, name, world=world, sizes=sizes)
 
     def __repr__(self) -> str:
         return f"<{self.module.path}: {', '.join((*self.programs, *self.spaces)) or 'empty'}>"
+
+    def _repr_html_(self) -> str:
+        return page(self.module.path, text=self.module.file.text)
 
 
 def load(path: str | os.PathLike[str], *, registry: Registry = REGISTRY) -> Source:
@@ -89,7 +102,7 @@ def parse(text: str, path: str = "text.ms", *, registry: Registry = REGISTRY) ->
 def _clean(module: Module, registry: Registry) -> Source:
     errors = [d for d in findings(module, registry) if d.severity is Severity.ERROR]
     if errors:
-        raise MsError(*errors)
+        raise MsError(*errors, sources={module.path: module.file.text})
     return Source(module, registry)
 
 
@@ -118,20 +131,30 @@ def _docstring(source: Callable[[], object]) -> str:
     return inspect.getdoc(source) or ""
 
 
-def build(program: Program, target: Target | None = None, *, checked: bool = False) -> LoadedKernel:
+def build(
+    what: Program | Schedule | Candidate | Tuned | Space | Source,
+    target: Target | str | None = None,
+    *,
+    seed: int = 0,
+    pins: Mapping[str, Value] = NO_PINS,
+    checked: bool = False,
+) -> LoadedKernel:
     """Compile a program (scheduled or not) and load it: a callable over NumPy arrays and whatever speaks DLPack.
 
     It takes and gives the arrays of the unscheduled program. Parameters to which the schedule gave another layout are
     packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once.
 
     Args:
-        program: what to compile.
-        target: the machine (default: this one).
+        what: a program, a `Schedule`, a candidate or a tuning result; a space, of which one candidate is drawn; or a
+            source that holds one program and nothing else.
+        target: the machine or its name (`"avx2"`; default: this one).
+        seed: a space's open decisions are drawn from it.
+        pins: decisions of a space that are given, by address.
         checked: compare every index with its buffer's shape while running; slow.
 
     Raises:
-        MsError: the program cannot be compiled.
-        TargetError: LLVM has no code generator for the target.
+        MsError: there is nothing to compile, or it cannot be compiled.
+        TargetError: LLVM has no code generator for the target, or this machine cannot run its code.
 
     >>> import numpy
     >>> kernel = build(parse_program("program p(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = A[i] + 1.0 } }"))
@@ -142,30 +165,105 @@ def build(program: Program, target: Target | None = None, *, checked: bool = Fal
     from mslang.lower.lower import lower
     from mslang.runtime.kernel import load as load_kernel
 
-    target = target or host()
-    executable = compile(lower(program, target), target, checked)
+    program = _program_in(what, seed, pins)
+    machine = runnable_target(target)
+    executable = compile(lower(program, machine), machine, checked)
     return load_kernel(executable.object, executable.signature)
 
 
+def _program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
+    """The program to compile."""
+    from mslang.tune.result import Tuned
+
+    match what:
+        case Program():
+            return what
+        case Schedule() | Candidate() | Tuned():
+            return what.program
+        case Space():
+            return what.sample(seed, pins).program
+        case Source():
+            return _only_program(what, "build")
+    raise _misused("build", what, "a program, a schedule, a space or a candidate")
+
+
 def tune(
-    space: Space,
+    what: Space | Program | Source,
     *,
     trials: int | None = 64,
     seconds: float | None = None,
     patience: int | None = None,
     seed: int = 0,
     workers: int | None = None,
-    target: Target | None = None,
+    target: Target | str | None = None,
     database: str | os.PathLike[str] = ".mslang/records.db",
     listen: Callable[[Event], None] = lambda _: None,
 ) -> Tuned:
-    """Search a space for its fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`."""
+    """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
+
+    Args:
+        what: a space; or a program, or a source that holds one and nothing else, which is searched in the automatic
+            space (tiling, parallel and vectorized loops).
+        trials: stop after so many candidates.
+        seconds: stop after so much wall time.
+        patience: stop after so many candidates without a faster one.
+        seed: the same seed draws the same candidates.
+        workers: processes that compile.
+        target: the machine or its name (default: this one).
+        database: the record store's file.
+        listen: called with each event.
+
+    Raises:
+        MsError: there is nothing to tune, or the search cannot begin.
+
+    >>> tune("gemm")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    mslang.diagnostics.MsError: error[MS706]: `ms.tune` takes a space or a program, not 'gemm'...
+    """
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned
     from mslang.tune.search import Settings, Task
     from mslang.tune.tune import tune as run
 
-    task = Task(space.program, space, target or host(), "python")
+    machine = runnable_target(target)
+    for name, number in (("trials", trials), ("patience", patience), ("workers", workers)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise MsError(
+                problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
+            )
+    space = _space_in(what, machine)
+    task = Task(space.program, space, machine, "python")
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)
+
+
+def _space_in(what: object, machine: Target) -> Space:
+    """The space to search."""
+    match what:
+        case Space():
+            return what
+        case Program():
+            return automatic_space(what, machine)
+        case Source():
+            return automatic_space(_only_program(what, "tune"), machine)
+    raise _misused("tune", what, "a space or a program")
+
+
+def _only_program(source: Source, verb: str) -> Program:
+    """The program of a source that holds nothing else."""
+    if source.spaces or len(source.programs) != 1:
+        calls = [f"source.space({n!r})" for n in source.spaces] + [f"source.program({n!r})" for n in source.programs]
+        why = f"{source.module.path} has {', '.join((*source.programs, *source.spaces)) or 'no program'}"
+        help = f"say which: `ms.{verb}({calls[0]})`" if calls else None
+        raise MsError(problem("MS704", f"`ms.{verb}` takes one program or space", why=why, help=help))
+    return source.program()
+
+
+def _misused(verb: str, what: object, wanted: str) -> MsError:
+    help = None
+    if isinstance(what, str | os.PathLike):
+        help = f"`ms.load(path)` reads a file, `ms.parse(text)` a text; `ms.{verb}` takes what they give"
+    elif isinstance(what, Schedule):
+        help = "write it as a `schedule` in `.ms` text, where `~` leaves decisions open, and take `source.space(name)`"
+    return MsError(problem("MS706", f"`ms.{verb}` takes {wanted}, not {brief(repr(what))}", help=help))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -88,11 +89,22 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class MsError(Exception):
-    """The one exception family: it carries the diagnostics that explain it."""
+    """The one exception family: it carries the diagnostics that explain it.
 
-    def __init__(self, *diagnostics: Diagnostic) -> None:
+    `str(error)` is every diagnostic in full, as the command line prints it. `sources` are texts by path, for the lines
+    that it quotes of what is in no file.
+    """
+
+    def __init__(self, *diagnostics: Diagnostic, sources: Mapping[str, str] | None = None) -> None:
         super().__init__("; ".join(d.message for d in diagnostics))
         self.diagnostics = diagnostics
+        self.sources = sources
+
+    def __str__(self) -> str:
+        from mslang.rendering import Texts, as_text
+
+        texts = Texts(self.sources)
+        return "\n".join(as_text(d, texts) for d in self.diagnostics)
 
     def __reduce__(self) -> tuple[object, ...]:
         # An exception is else made again from its text alone: what a worker process raises would lose its diagnostics.

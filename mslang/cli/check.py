@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from mslang.cli.common import bounded_depth, counted, natural, note, read_text
 from mslang.cli.main import DONE, FINDINGS
-from mslang.cli.render import FORMATS, Texts, print_diagnostics
+from mslang.cli.render import FORMATS, print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.rendering import Texts
 
 if TYPE_CHECKING:
     from mslang.ide.snapshot import Snapshot
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
             texts[name] = read_text(Path(name))
             with bounded_depth(name):
                 snapshot = Snapshot({name: texts[name]})
-                refused = _refusals(snapshot, name, args.draws) if args.draws else ()
+                refused = refusals(snapshot, name, args.draws) if args.draws else ()
                 found += sorted((*findings(snapshot.module(name)), *refused), key=lambda d: (d.span is None, d.span))
         except MsError as error:
             found += error.diagnostics
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if errors else DONE
 
 
-def _refusals(snapshot: Snapshot, path: str, draws: int) -> Iterator[Diagnostic]:
+def refusals(snapshot: Snapshot, path: str, draws: int) -> Iterator[Diagnostic]:
     """What running the schedules finds. That some draws of a space are refused is no fault of it."""
     from mslang.ide.trial import trial, trial_names
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 
 from mslang.cli.common import emit
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, problem
+from mslang.suggestions import did_you_mean
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +36,12 @@ def run(args: argparse.Namespace) -> int:
         reason = REGISTRY.problem(args.what)
         if reason is not None:
             raise MsError(reason)
-        near = difflib.get_close_matches(args.what, [*pages, *REGISTRY.operations, *library_pages()], 3, 0.5)
+        near = did_you_mean(args.what, [*REGISTRY.operations, *library_pages()])
         raise MsError(
             problem(
                 "MS703",
                 f"nothing to explain under '{args.what}'",
-                help=f"did you mean {', '.join(near)}?" if near else "`mslang explain` lists all codes and operations",
+                help=near or "`mslang explain` lists all codes and operations",
             )
         )
     emit({"kind": "page", "name": page.name, "title": page.title, "text": page.text}) if args.json else print(page.text)

@@ -52,7 +52,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the items; exit 1 if something of the file could not be brought over."""
-    from mslang.cli.render import Texts, print_diagnostics
+    from mslang.cli.render import print_diagnostics
+    from mslang.rendering import Texts
 
     path = Path(args.file)
     importer = IMPORTERS.get(path.suffix)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def load_clean(path: Path, name: str | None = None) -> Module:
     """A file's module; raises its errors (of one item of it: those of what it builds on), prints its warnings."""
     from mslang.cli.common import bounded_depth, counted, note, read_text
-    from mslang.cli.render import Texts, print_diagnostics
+    from mslang.cli.render import print_diagnostics
     from mslang.ide.findings import findings
+    from mslang.rendering import Texts
     from mslang.sema.modules import load
 
     with bounded_depth(path):
@@ -101,16 +102,15 @@ def only(items: Mapping[str, object], what: str, path: str) -> str:
 
 def unknown_item(what: str, name: str, known: Iterable[str], where: str) -> MsError:
     """The error of a name that is not there."""
-    from mslang.sema.report import nearest
+    from mslang.suggestions import did_you_mean
 
     names = list(known)
-    near = nearest(name, names)
     listed = ", ".join(names) or "none"
     return MsError(
         problem(
             "MS703",
             f"{where} has no {what} `{name}`",
             why=f"there are: {listed}",
-            help=f"did you mean `{near}`?" if near else None,
+            help=did_you_mean(name, names),
         )
     )

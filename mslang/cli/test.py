@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from mslang.cli.common import counted, emit, natural, note, read_text, write_text
 from mslang.cli.items import load_clean
 from mslang.cli.main import DONE, FINDINGS
-from mslang.cli.render import Texts, print_diagnostics, print_error
+from mslang.cli.render import print_diagnostics, print_error
 from mslang.diagnostics import MsError, problem
+from mslang.rendering import Texts
 
 if TYPE_CHECKING:
     from mslang.schedule.testing import TestResult

@@ -22,7 +22,7 @@ from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
 from mslang.cli.tune_view import summary, view_for
-from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError, problem
+from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
 from mslang.schedule.space import NoCandidate
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.record import Outcome
@@ -72,9 +72,9 @@ STALE = "MS254"
 
 def run(args: argparse.Namespace) -> int:
     """Tune each program in turn; everything named is looked at before the first search begins."""
-    from mslang.target.detect import host
+    from mslang.target.named import runnable_target
 
-    target = _target(args.target) if args.target else host()
+    target = runnable_target(args.target)
     planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
     if args.write:
         for path in {path for path, _ in planned}:
@@ -195,24 +195,6 @@ def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str,
         if size not in known:
             raise unknown_item("size", size, sorted(known), module.path)
     return sizes
-
-
-def _target(name: str) -> Target:
-    from mslang.target.description import TARGETS
-    from mslang.target.detect import host
-
-    if name == "host":
-        return host()
-    if name not in TARGETS:
-        raise unknown_item("target", name, ("host", *TARGETS), "mslang")
-    target = TARGETS[name]
-    if target.kind != "cpu" or not set(target.features) <= set(host().features):
-        raise TargetError(
-            problem(
-                "MS403", f"this machine cannot run code for {name}", help="leave out --target to tune for this machine"
-            )
-        )
-    return target
 
 
 def _seconds(text: str) -> float:

@@ -194,3 +194,12 @@ class Program(msgspec.Struct, frozen=True, cache_hash=True):
     allocs: tuple[Buffer, ...] = ()
     dynamic: tuple[Expr, ...] = ()
     annotations: Annotations = ()
+
+    def __repr__(self) -> str:
+        return f"<program {self.name}({', '.join(p.buffer.name for p in self.params)})>"
+
+    def _repr_html_(self) -> str:
+        from mslang.ir.print import print_program
+        from mslang.notebook import page
+
+        return page(f"program {self.name}", text=print_program(self))

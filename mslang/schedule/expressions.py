@@ -22,8 +22,9 @@ from mslang.sema.module import Found
 from mslang.sema.native import Native
 from mslang.sema.program import sizes_by_position
 from mslang.sema.refer import dotted_name
-from mslang.sema.report import failure, nearest
+from mslang.sema.report import failure
 from mslang.sema.values import const_value
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import Target
 
@@ -125,8 +126,7 @@ def _named(it: Interpreter, e: tree.Ref | tree.Member, frame: Frame) -> object:
         found = lookup(it, name, frame)
         if found is None:
             known = [*frame.names, *WORDS, *it.block_names(), *(frame.place.module.names if frame.place.module else ())]
-            near = nearest(name, known)
-            raise failure("MS201", e, f"unknown name `{name}`", help=f"did you mean `{near}`?" if near else None)
+            raise failure("MS201", e, f"unknown name `{name}`", help=did_you_mean(name, known))
         return None if found is NONE else found
     dotted = dotted_name(e)
     if dotted is not None and lookup(it, dotted.partition(".")[0], frame, words=False) is None:
@@ -192,12 +192,11 @@ def _member(it: Interpreter, base: object, name: str) -> object:
         case Target(fields=fields):
             if name in fields:
                 return fields[name]
-            near = nearest(name, fields)
             raise ScheduleError(
                 problem(
                     "MS204",
                     f"target `{base.name}` has no field `{name}`",
-                    help=f"did you mean `{near}`?" if near else None,
+                    help=did_you_mean(name, fields),
                 )
             )
     raise ScheduleError(problem("MS204", f"{describe(base)} has no member `{name}`"))
@@ -371,8 +370,7 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
         if reason is not None:
             raise frame.blame(ScheduleError(reason), e.span)
         known = it.session.registry.operations
-        near = nearest(name, (*known, *frame.names, *(frame.place.module.names if frame.place.module else ())))
-        help = f"did you mean `{near}`?" if near else None
+        help = did_you_mean(name, (*known, *frame.names, *(frame.place.module.names if frame.place.module else ())))
         if receiver:
             raise failure("MS202", e, f"{describe(receiver[0])} has no operation `{name}`", help=help)
         raise failure("MS201", e, f"unknown name `{name}`", help=help)

@@ -21,8 +21,8 @@ from mslang.schedule.session import Names, Session
 from mslang.schedule.statements import Returned, Step, run_body
 from mslang.schedule.values import Location, describe
 from mslang.sema.module import Found, Module
-from mslang.sema.report import nearest
 from mslang.sema.targets import describe as describe_target
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
 from mslang.transform.outcome import BlockRef
@@ -224,14 +224,13 @@ class Interpreter:
         known = [p.name.text for p in params]
         for key, value in kwargs.items():
             if key not in known or key in bound:
-                near = nearest(key, known)
                 raise ScheduleError(
                     problem(
                         "MS205",
                         f"`{name}` has no parameter `{key}`"
                         if key not in known
                         else f"`{key}` of `{name}` is given twice",
-                        help=f"did you mean `{near}`?" if near and key not in known else None,
+                        help=did_you_mean(key, known) if key not in known else None,
                     )
                 )
             bound[key] = value

@@ -10,8 +10,10 @@ from mslang.diagnostics import Diagnostic, ScheduleError, problem
 from mslang.ir.expr import Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of
+from mslang.notebook import page
 from mslang.ops.signature import Group
 from mslang.schedule import methods, values
 from mslang.schedule.arguments import bind
@@ -23,7 +25,7 @@ from mslang.schedule.size import Size, SizeLike, Tile, combine, unwrap, wrap
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
 from mslang.schedule.values import Location
-from mslang.sema.report import nearest
+from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -50,6 +52,14 @@ class Schedule(Methods):
         self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
         self.session = Session(program, self._drawing, registry)
+
+    def __repr__(self) -> str:
+        return f"<schedule of {self.session.origin.name}: {len(self.session.instructions)} instructions>"
+
+    def _repr_html_(self) -> str:
+        return page(
+            f"schedule of {self.session.origin.name}", text=f"{self.trace.as_ms()}\n{print_program(self.program)}"
+        )
 
     # ------------------------------------------------------------------ state
     @property
@@ -92,9 +102,8 @@ class Schedule(Methods):
         if isinstance(found, Handle):
             return found
         known = (*(b.name for b in blocks_of(self.program.body)), *all_buffers(self.program))
-        near = nearest(str(name), known)
         listed = f"there are: {', '.join(known)}"
-        help = f"did you mean `{near}`?" if near else None
+        help = did_you_mean(str(name), known)
         raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`", why=listed, help=help))
 
     def axis(self, block: Handle | str, axis: str) -> Handle:

@@ -50,6 +50,9 @@ class Sketch(msgspec.Struct, frozen=True):
     implied: tuple[str, ...] = ()
     blocks: tuple[tuple[str, str], ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<sketch of {self.program.name}: {', '.join(self.addresses) or 'no decisions'}>"
+
     def instantiate(self, values: Values) -> Program:
         """The program of a candidate: the parametric program with its decisions' values put in."""
         return instantiate(self.program, values)

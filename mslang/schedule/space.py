@@ -14,8 +14,21 @@ from typing import NamedTuple
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, RequireFailed, ScheduleError, problem
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.schedule.decisions import Constraint, Decider, Decision, Drawing, Forced, NoValue, PinError, PinLost, holds
+from mslang.notebook import page
+from mslang.schedule.decisions import (
+    Constraint,
+    Decider,
+    Decision,
+    Drawing,
+    Forced,
+    NoValue,
+    PinError,
+    PinLost,
+    holds,
+    shown,
+)
 from mslang.schedule.distribution import Number
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.session import Session
@@ -39,6 +52,14 @@ class Candidate(msgspec.Struct, frozen=True):
     decisions: dict[str, Value]
     sketch: Sketch
     warnings: tuple[Diagnostic, ...] = ()
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{a} = {shown(v)}" for a, v in self.decisions.items())
+        return f"<candidate of {self.program.name}: {values or 'no decisions'}>"
+
+    def _repr_html_(self) -> str:
+        rows = ((a, shown(v)) for a, v in self.decisions.items())
+        return page(f"candidate of {self.program.name}", rows, print_program(self.program))
 
 
 class Illegal(msgspec.Struct, frozen=True):
@@ -106,6 +127,12 @@ class Space:
         self._recipe = recipe
         self._root = _Node()
         self.replays = 0
+
+    def __repr__(self) -> str:
+        return f"<space {self.name} of {self.program.name}>"
+
+    def _repr_html_(self) -> str:
+        return page(f"space {self.name} of {self.program.name}", text=print_program(self.program))
 
     # ------------------------------------------------------------------ drawing
     def sample(self, seed: int, pins: Mapping[str, Value] | None = None, *, strict: bool = False) -> Candidate:

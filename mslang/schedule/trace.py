@@ -15,6 +15,7 @@ from mslang.ir.expr import Expr, Symbol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.visit import walk_expr
+from mslang.notebook import page
 from mslang.schedule.distribution import Number
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -72,6 +73,12 @@ class Trace(msgspec.Struct, frozen=True):
     target: str | None = None
     source: str | None = None
     registry: Registry = REGISTRY
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.program}: {len(self.instructions)} instructions, {len(self.values)} decisions>"
+
+    def _repr_html_(self) -> str:
+        return page(f"trace of {self.program}", text=self.as_ms())
 
     @property
     def decisions(self) -> dict[str, Value]:

@@ -23,8 +23,9 @@ from mslang.ir.fixed_point import q_multiply_shift
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
 from mslang.sema.names import buffer_names, member, value_of
-from mslang.sema.report import failure, nearest, unknown
+from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope, TileName
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 
 OPERATORS = {
@@ -261,7 +262,7 @@ def _call(e: tree.Call, scope: Scope) -> Value:
             "function",
             name.text,
             [*BUILTINS, *SCALARS],
-            why="a program calls functions of the language only" if nearest(name.text, BUILTINS) is None else None,
+            why="a program calls functions of the language only" if did_you_mean(name.text, BUILTINS) is None else None,
         )
     )
 

@@ -12,7 +12,8 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, Note, Span, problem
 from mslang.sema.module import NAMED, Found, Module, Thing, Whole, exported, member
 from mslang.sema.native import MODULES
-from mslang.sema.report import fault, nearest, unknown
+from mslang.sema.report import fault, unknown
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_file
 
@@ -138,8 +139,7 @@ class _Loader:
                 f"cannot read `{item.file.value}`",
                 why=f"there is no such file beside `{PurePath(path).name}`",
             )
-        near = nearest(_shown(item), [*library_modules(), *MODULES])
-        help = f"did you mean `{near}`?" if near else None
+        help = did_you_mean(_shown(item), [*library_modules(), *MODULES])
         return fault("MS120", at, f"there is no module `{_shown(item)}`", help=help)
 
     def _source(self, item: tree.Use, path: str) -> Whole | None:

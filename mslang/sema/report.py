@@ -1,11 +1,11 @@
-"""How this layer reports: raising a diagnostic at a node, and finding the name that was probably meant."""
+"""How diagnostics are made: errors and warnings at a node, and the error of an unknown name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from mslang.diagnostics import Diagnostic, Fix, MsError, Note, Severity, Span
+from mslang.suggestions import nearest
 from mslang.syntax.tree import Node
 
 
@@ -49,16 +49,6 @@ def failure(
 ) -> MsError:
     """The `MsError` of one error diagnostic, to be raised."""
     return MsError(fault(code, at, message, why=why, help=help, notes=notes, fixes=fixes))
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` was probably meant to be, or None. Case is forgiven first."""
-    known = sorted(set(candidates))
-    folded = [c for c in known if c.lower() == name.lower()]
-    if folded:
-        return folded[0]
-    found = get_close_matches(name, known, n=1, cutoff=0.6 if len(name) > 3 else 0.5)
-    return found[0] if found else None
 
 
 def unknown(

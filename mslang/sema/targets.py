@@ -11,8 +11,9 @@ from mslang.diagnostics import MsError, problem
 from mslang.sema.consteval import Value, evaluate
 from mslang.sema.module import Found, Module
 from mslang.sema.native import TARGET_KINDS, Native
-from mslang.sema.report import failure, nearest, unknown
+from mslang.sema.report import failure, unknown
 from mslang.sema.values import const_value
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import CUDA, GENERIC, Target
 
@@ -53,8 +54,7 @@ def describe(module: Module, name: str) -> Target:
             except MsError as e:
                 raise MsError(*(d.placed(owner.path, start) for d in e.diagnostics)) from None
         case None:
-            near = nearest(name, target_names(module))
-            help = f"did you mean `{near}`?" if near else None
+            help = did_you_mean(name, target_names(module))
             raise MsError(problem("MS124", f"unknown target `{name}`", help=help))
     raise MsError(problem("MS128", f"`{name}` is no target"))
 

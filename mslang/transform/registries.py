@@ -13,7 +13,7 @@ from mslang.ops.discovery import Extension
 from mslang.ops.signature import Signature
 from mslang.ops.table import OPERATIONS
 from mslang.sema.module import Module
-from mslang.sema.report import nearest
+from mslang.suggestions import did_you_mean
 from mslang.transform.outcome import Outcome
 from mslang.transform.primitive import Primitive
 from mslang.transform.registry import IMPLEMENTATIONS
@@ -74,8 +74,7 @@ class Registry(msgspec.Struct, frozen=True):
             raise ScheduleError(problem("MS203", f"{name!r} is no name of an operation"))
         found = self.find(name)
         if found is None:
-            near = nearest(name, self.operations)
-            help = f"did you mean `{near}`?" if near else None
+            help = did_you_mean(name, self.operations)
             raise ScheduleError(self.problem(name) or problem("MS201", f"there is no operation `{name}`", help=help))
         return found
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-
 import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.ir.work import operations
+from mslang.notebook import page
 from mslang.tune.progress import Finished
 from mslang.tune.record import Record
 from mslang.tune.search import Task
@@ -54,12 +53,15 @@ class Tuned(msgspec.Struct, frozen=True):
         count = operations(self.task.program)
         return None if count is None else count / self.seconds
 
+    def __repr__(self) -> str:
+        found = f"{self.seconds * 1e3:.4g} ms" if self.done.best is not None else "nothing valid"
+        return f"<tuned {self.task.program.name}: {found} after {self.done.tally.trials} trials>"
+
     def _repr_html_(self) -> str:
         if self.done.best is None:
-            return f"<b>{escape(self.task.program.name)}</b>: nothing valid was found"
+            return page(f"{self.task.program.name}: nothing valid was found")
         rows = [("time", f"{self.seconds * 1e3:.4g} ms"), ("trials", str(self.done.tally.trials))]
         if self.flops is not None:
             rows.insert(1, ("rate", f"{self.flops / 1e9:.4g} GFLOP/s"))
         rows += [(o.value, str(n)) for o, n in self.done.tally.outcomes.most_common()]
-        cells = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
-        return f"<b>{escape(self.task.program.name)}</b><table>{cells}</table><pre>{escape(self.schedule)}</pre>"
+        return page(self.task.program.name, rows, self.schedule)

@@ -151,7 +151,7 @@ def test_wrong_use(place: Path, capsys: pytest.CaptureFixture[str], words: list[
     (place / "a.txt").write_text("hi")
     said = refused(words, capsys, status)
     assert f"error[{code}" in said
-    assert words[0] != "explain" or "did you mean rfactor" in said
+    assert words[0] != "explain" or "did you mean `rfactor`?" in said
 
 
 def test_with_json_it_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,7 +207,7 @@ def test_everything_has_an_explanation(capsys: Captured) -> None:
         assert page.startswith(f"# {name}") and len(page.strip().splitlines()) >= 3, name
     assert status("explain", "equiv") == status("explain", "std.cpu.auto_parallel") == 0
     assert status("explain", "spilt") == 1
-    assert "did you mean split" in capsys.readouterr().err
+    assert "did you mean `split`?" in capsys.readouterr().err
 
 
 def test_without_its_packages_the_server_says_what_to_install(

@@ -1,0 +1,86 @@
+"""What a user tries first: `ms.build` and `ms.tune` on whatever stands for a program, short reprs, whole errors."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import TargetError
+
+TEXT = """
+program p(A: f32[64], out C: f32[64]) { block a[i: 64] { C[i] = A[i] + 1.0 } }
+schedule s for p { let t ~ choose([2, 4, 8]) let i0, i1 = a.i.split([_, t]) }
+"""
+ALONE = TEXT.splitlines()[1]
+
+
+def scheduled() -> ms.Schedule:
+    schedule = ms.Schedule(ms.parse(TEXT).program())
+    schedule.vectorize(schedule.axis("a", "i"))
+    return schedule
+
+
+BUILDABLE: list[Callable[[], object]] = [
+    lambda: ms.parse(TEXT).program(),
+    scheduled,
+    lambda: ms.parse(TEXT).space("s"),
+    lambda: ms.parse(TEXT).space("s").sample(0),
+    lambda: ms.parse(ALONE),
+]
+
+
+@pytest.mark.parametrize("what", BUILDABLE, ids=["program", "schedule", "space", "candidate", "source"])
+@pytest.mark.parametrize("target", [None, "host", "generic"])
+def test_whatever_stands_for_a_program_is_built(what: Callable[[], object], target: str | None) -> None:
+    kernel = ms.build(what(), target)
+    assert (kernel(np.zeros(64, np.float32)) == 1).all()
+
+
+def test_a_space_is_built_with_the_decisions_asked_for() -> None:
+    with pytest.raises(ms.MsError, match="MS251"):
+        ms.build(ms.parse(TEXT).space("s"), pins={"u": 4})
+
+
+def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
+    tuned = ms.tune(ms.parse(TEXT).program(), trials=1, workers=1, database=tmp_path / "r.db")
+    assert tuned.done.tally.trials == 1 and repr(tuned).startswith("<tuned p: ")
+    assert (ms.build(tuned)(np.zeros(64, np.float32)) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ms.build("gemm.ms"), ["MS706", "not 'gemm.ms'", "ms.load(path)"]),
+        (lambda: ms.build(ms.parse(TEXT)), ["MS704", "p, s", "ms.build(source.space('s'))"]),
+        (lambda: ms.tune(scheduled()), ["MS706", "a space or a program", "<schedule of p"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), trials=0), ["MS706", "`trials`", "is 0"]),
+        (lambda: ms.tune(ms.parse(TEXT).space("s"), target="axv2"), ["MS703", "did you mean `avx2`?"]),
+        (lambda: ms.parse(TEXT).space("s", target="axv2"), ["MS703", "did you mean `avx2`?"]),
+        (lambda: ms.parse(TEXT).space("s").sample(0, {"t": 5}, strict=True), ["MS254", "t = 5"]),
+        (lambda: ms.parse("program p( {"), ["MS0", "text.ms:1:"]),
+        (lambda: ms.parse(TEXT.replace("a.i", "a.j")), ["error[MS204]", "text.ms:3:", "let i0, i1 = a.j", "^\n"]),
+    ],
+)
+def test_a_bad_value_is_an_error_that_says_all_of_its_diagnostic(call: Callable[[], object], said: list[str]) -> None:
+    with pytest.raises(ms.MsError) as error:
+        call()
+    for part in said:
+        assert part in str(error.value)
+
+
+def test_a_target_that_this_machine_cannot_run_is_refused() -> None:
+    with pytest.raises(TargetError, match="cannot run code for cuda"):
+        ms.build(ms.parse(TEXT).program(), "cuda")
+
+
+def test_reprs_are_short_and_notebooks_get_rich_ones() -> None:
+    source = ms.parse(TEXT)
+    space = source.space("s")
+    candidate = space.sample(0)
+    shown = [source, source.program(), space, candidate, candidate.trace, scheduled()]
+    for value in (*shown, candidate.sketch):
+        assert len(repr(value)) < 80 and "\n" not in repr(value)
+    assert repr(source.program()) == "<program p(A, C)>" and "t = " in repr(candidate)
+    for value in shown:
+        assert "<pre>" in value._repr_html_() and "split" in scheduled()._repr_html_() + candidate.trace._repr_html_()
