@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Annotated, Any
 
+import msgspec
 from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.io_ import StdoutWriter
 
 from mslang import __version__
+from mslang.diagnostics import MsError
 from mslang.ide.candidates import documentation
 from mslang.ide.completion import completions, replaced
 from mslang.ide.definition import definition
 from mslang.ide.formatting import formatting
 from mslang.ide.hover import hover, with_run
+from mslang.ide.program_at import ProgramAt
 from mslang.ide.signature import signature_at
 from mslang.ide.symbols import symbols
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.trace import Value
+from mslang.syntax.format import Edit
 from mslang_lsp import convert
+from mslang_lsp.framing import read_message
+from mslang_lsp.protocol import IR_AT
 from mslang_lsp.session import MslangServer
 from mslang_lsp.worker import WorkerFailed
-
-IR_AT = "mslang/irAt"
-"""The request for the program at a position."""
 
 _HOVER_SECONDS = 2.0
 """How long a hover waits for a run of the schedule before it says only what is known without one."""
@@ -33,7 +43,7 @@ _HOVER_SECONDS = 2.0
 
 def make_server() -> MslangServer:
     """A server with all its handlers."""
-    server = MslangServer("mslang", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
+    server = MslangServer("mslang", __version__)
     for method, handler, options in (
         (types.TEXT_DOCUMENT_DID_OPEN, _opened, None),
         (types.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
@@ -54,27 +64,50 @@ def make_server() -> MslangServer:
         (types.TEXT_DOCUMENT_FORMATTING, _format, None),
         (types.TEXT_DOCUMENT_RANGE_FORMATTING, _format_range, None),
         (types.TEXT_DOCUMENT_SIGNATURE_HELP, _signature, types.SignatureHelpOptions(trigger_characters=["(", ","])),
-        (
-            types.TEXT_DOCUMENT_DIAGNOSTIC,
-            _pull,
-            types.DiagnosticOptions(identifier="mslang", inter_file_dependencies=True, workspace_diagnostics=False),
-        ),
+        (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched, None),
         (IR_AT, _ir_at, None),
     ):
         server.feature(method, options)(_guarded(server, method, handler))
     return server
 
 
-def serve() -> None:
-    """Serve on standard input and output until the client ends it."""
-    server = make_server()
+def serve() -> int:
+    """Serve on standard input and output until the client ends it; gives the exit status."""
+    # What pygls logs is for its own developers; what concerns the user goes to the client's log.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
     # The protocol has standard output to itself: whatever else is printed goes to standard error.
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    server = make_server()
+    server.protocol.set_writer(StdoutWriter(channel))
     try:
-        server.start_io(stdout=channel)
+        return asyncio.run(_serve(server))
+    except BrokenPipeError:
+        return 1
     finally:
         server.stop_workers()
+
+
+async def _serve(server: MslangServer) -> int:
+    """Handle messages until `exit`; a client that is gone without it is status 1."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def read() -> None:
+        # A stream of its own: the interpreter closes `sys.stdin` when it ends, and this thread may still wait on it.
+        stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        body: bytes | None = b""
+        while body is not None:
+            body = read_message(stream)
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(arrived.put_nowait, body)
+
+    threading.Thread(target=read, name="messages", daemon=True).start()
+    while (body := await arrived.get()) is not None:
+        status = server.protocol.receive(body)
+        if status is not None:
+            return status
+    return 1
 
 
 def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,6 +117,8 @@ def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> 
         async def waiting(params: Any) -> Any:
             try:
                 return await handler(server, params)
+            except JsonRpcException:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
                 server.log_failure(method, error)
                 return None
@@ -93,6 +128,8 @@ def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> 
     def direct(params: Any) -> Any:
         try:
             return handler(server, params)
+        except JsonRpcException:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
             server.log_failure(method, error)
             return None
@@ -103,6 +140,12 @@ def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> 
 # ------------------------------------------------------------------ life
 def _initialize(server: MslangServer, params: types.InitializeParams) -> None:
     server.allow(_allowed(params.initialization_options))
+    if server.pulls:
+        options = types.DiagnosticOptions(
+            identifier="mslang", inter_file_dependencies=True, workspace_diagnostics=False
+        )
+        pull = _guarded(server, types.TEXT_DOCUMENT_DIAGNOSTIC, _pull)
+        server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)(pull)
 
 
 def _allowed(options: object) -> frozenset[str]:
@@ -114,6 +157,11 @@ def _allowed(options: object) -> frozenset[str]:
 
 def _initialized(server: MslangServer, params: types.InitializedParams) -> None:
     server.warm_up()
+    watches = "workspace.did_change_watched_files.dynamic_registration"
+    if get_capability(server.client_capabilities, watches, False):
+        pattern = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher("**/*.ms")])
+        watch = types.Registration("mslang-files", types.WORKSPACE_DID_CHANGE_WATCHED_FILES, pattern)
+        server.client_register_capability(types.RegistrationParams([watch]))
 
 
 def _shutdown(server: MslangServer, params: None) -> None:
@@ -122,19 +170,24 @@ def _shutdown(server: MslangServer, params: None) -> None:
 
 # ------------------------------------------------------------------ texts
 def _opened(server: MslangServer, params: types.DidOpenTextDocumentParams) -> None:
-    server.changed(params.text_document.uri)
+    document = params.text_document
+    server.opened(document.uri, document.version, document.text)
 
 
 def _changed(server: MslangServer, params: types.DidChangeTextDocumentParams) -> None:
-    server.changed(params.text_document.uri)
+    server.edited(params.text_document.uri, params.text_document.version, params.content_changes)
 
 
 def _saved(server: MslangServer, params: types.DidSaveTextDocumentParams) -> None:
-    server.changed(params.text_document.uri)
+    server.reread()
 
 
 def _closed(server: MslangServer, params: types.DidCloseTextDocumentParams) -> None:
     server.closed(params.text_document.uri)
+
+
+def _watched(server: MslangServer, params: types.DidChangeWatchedFilesParams) -> None:
+    server.reread()
 
 
 # ------------------------------------------------------------------ questions
@@ -184,15 +237,19 @@ def _symbols(server: MslangServer, params: types.DocumentSymbolParams) -> list[t
 
 def _format(server: MslangServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:
     path = server.path_of(params.text_document.uri)
-    positions = server.positions(path)
-    return [types.TextEdit(positions.range(e.span), e.text) for e in formatting(server.snapshot, path)]
+    return _text_edits(server, path, formatting(server.snapshot, path))
 
 
 def _format_range(server: MslangServer, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
     path = server.path_of(params.text_document.uri)
-    positions = server.positions(path)
-    edits = formatting(server.snapshot, path, positions.span(params.range))
-    return [types.TextEdit(positions.range(e.span), e.text) for e in edits]
+    span = server.positions(path).span(params.range)
+    return _text_edits(server, path, formatting(server.snapshot, path, span))
+
+
+def _text_edits(server: MslangServer, path: str, edits: Iterable[Edit]) -> list[types.TextEdit]:
+    """Edits with the line ends of the document."""
+    positions, line_end = server.positions(path), server.line_end(path)
+    return [types.TextEdit(positions.range(e.span), e.text.replace("\n", line_end)) for e in edits]
 
 
 def _signature(server: MslangServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
@@ -203,41 +260,49 @@ def _signature(server: MslangServer, params: types.SignatureHelpParams) -> types
 
 def _pull(server: MslangServer, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
     path = server.path_of(params.text_document.uri)
-    return types.RelatedFullDocumentDiagnosticReport(items=server.diagnostics(path))
+    return types.RelatedFullDocumentDiagnosticReport(items=server.delivered(path))
 
 
-async def _ir_at(server: MslangServer, params: Any) -> dict[str, object] | None:
-    uri, position = params.textDocument.uri, params.position
-    path = server.path_of(uri)
-    positions = server.positions(path)
-    offset = positions.offset(types.Position(position.line, position.character))
-    seed = getattr(params, "seed", None) or 0
+class _IrAt(msgspec.Struct, rename="camel"):
+    """The parameters of `mslang/irAt`; pins are values by address, as JSON or as `.ms` text."""
+
+    text_document: _Document
+    position: _Position
+    seed: int | None = None
+    pins: dict[str, Any] | None = None
+
+
+class _Document(msgspec.Struct):
+    uri: str
+
+
+class _Position(msgspec.Struct):
+    line: Annotated[int, msgspec.Meta(ge=0)]
+    character: Annotated[int, msgspec.Meta(ge=0)]
+
+
+async def _ir_at(server: MslangServer, params: object) -> dict[str, object] | None:
     try:
-        answer = await server.show(path, offset, None, int(seed), _pins(getattr(params, "pins", None)))
+        asked = msgspec.convert(params, _IrAt)
+        pins = {address: _pin(address, value) for address, value in (asked.pins or {}).items()}
+    except (msgspec.ValidationError, MsError) as error:
+        raise JsonRpcInvalidParams(f"parameters of `{IR_AT}`: {error}") from error
+    path = server.path_of(asked.text_document.uri)
+    positions = server.positions(path)
+    offset = positions.offset(types.Position(asked.position.line, asked.position.character))
+    try:
+        answer = await server.show(path, offset, None, asked.seed or 0, pins)
     except WorkerFailed as error:
-        return {
-            "statement": None,
-            "before": "",
-            "after": "",
-            "diff": "",
-            "handles": [],
-            "decisions": [],
-            "trace": "",
-            "error": f"the schedule could not be run: {error}",
-        }
+        answer = ProgramAt(None, "", "", "", (), (), "", f"the schedule could not be run: {error}")
     return None if answer is None else convert.program_at(answer, positions)
 
 
-def _pins(given: Any) -> dict[str, Value]:
-    """Pins as an object of values by address, each as JSON or as `.ms` text."""
-    if given is None:
-        return {}
-    items = given.items() if isinstance(given, dict) else given._asdict().items()
-    return {a: _pin(a, v) for a, v in items}
-
-
 def _pin(address: str, value: Any) -> Value:
-    if isinstance(value, list):
-        return tuple(value)
-    found: Value = parse_pin(f"{address} = {value}")[1] if isinstance(value, str) else value
-    return found
+    match value:
+        case str():
+            return parse_pin(f"{address} = {value}")[1]
+        case list():
+            return tuple(value)
+        case bool() | int() | float():
+            return value
+    raise msgspec.ValidationError(f"a pin is a number, a list of numbers or text, not `{value}`")

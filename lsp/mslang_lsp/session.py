@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
-from pygls.uris import from_fs_path, to_fs_path
 
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.ide.findings import findings
@@ -21,7 +20,11 @@ from mslang.ide.trial import trial_key, trial_names
 from mslang.schedule.trace import Value
 from mslang.sema.module import Module
 from mslang_lsp import convert, tasks
+from mslang_lsp.documents import Change, Document
 from mslang_lsp.positions import Positions
+from mslang_lsp.protocol import MslangProtocol
+from mslang_lsp.units import Encoding
+from mslang_lsp.uris import path_of, uri_of
 from mslang_lsp.worker import Worker, WorkerFailed
 
 TRIAL_DELAY = 0.4
@@ -48,12 +51,16 @@ class MslangServer(LanguageServer):
     """The server. The program at the cursor and trial runs have a process each, so that neither waits for the other,
     and the event loop for none."""
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+    protocol: MslangProtocol
+
+    def __init__(self, name: str, version: str) -> None:
+        super().__init__(name, version, protocol_cls=MslangProtocol)
         self.packages: frozenset[str] = frozenset()
         self.snapshot = Snapshot(packages=self.packages)
-        self._versions: dict[str, int] = {}
+        self._documents: dict[str, Document] = {}
+        self._uris: dict[str, str] = {}
         self._trials: dict[tuple[str, str], tuple[int, tuple[Diagnostic, ...]]] = {}
+        self._delivered: dict[str, list[types.Diagnostic]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._publishing: asyncio.Handle | None = None
         self._warming: asyncio.Task[None] | None = None
@@ -61,13 +68,23 @@ class MslangServer(LanguageServer):
         self._runner = Worker(TRIAL_SECONDS)
 
     # ------------------------------------------------------------------ places
+    @property
+    def encoding(self) -> Encoding:
+        """What the client's positions count."""
+        return Encoding(self.workspace.position_encoding)
+
     def path_of(self, uri: str) -> str:
         """The path of a document; one that is in no file is called by its URI."""
-        return to_fs_path(uri) or uri
+        return path_of(uri)
 
     def uri_of(self, path: str) -> str:
-        """The URI of a path."""
-        return path if "://" in path or path.startswith("untitled:") else from_fs_path(path) or path
+        """The URI of a path, as the client spells it if the document is open."""
+        return self._uris.get(path) or uri_of(path)
+
+    def line_end(self, path: str) -> str:
+        """The line end that new lines of a document get."""
+        document = self._documents.get(path)
+        return "\n" if document is None else document.line_end
 
     def positions(self, path: str) -> Positions:
         """The positions in a file.
@@ -75,12 +92,12 @@ class MslangServer(LanguageServer):
         Raises:
             MsError: it cannot be read.
         """
-        return Positions(self.snapshot.module(path).file.text, self.workspace.position_codec)
+        return Positions(self.snapshot.module(path).file.text, self.encoding)
 
     def positions_of(self, path: str) -> Positions | None:
         """The positions in a file, or None if it cannot be read."""
         text = self.snapshot.read(path)
-        return None if text is None else Positions(text, self.workspace.position_codec)
+        return None if text is None else Positions(text, self.encoding)
 
     def place(self, params: Positioned) -> tuple[str, int]:
         """The path and the offset that a request is about."""
@@ -93,39 +110,67 @@ class MslangServer(LanguageServer):
         self.snapshot = Snapshot(self.snapshot.texts, packages=packages)
 
     # ------------------------------------------------------------------ changes
-    def changed(self, uri: str) -> None:
-        """A document was opened or edited."""
+    def opened(self, uri: str, version: int, raw: str) -> None:
+        """A document was opened, or opened again with another text."""
         path = self.path_of(uri)
-        document = self.workspace.get_text_document(uri)
-        self.snapshot = self.snapshot.with_text(path, document.source)
-        self._versions[path] = document.version or 0
-        self._say_soon()
-        self._try_later(path)
+        self._uris[path] = uri
+        self._put(path, Document(version, raw))
+
+    def edited(self, uri: str, version: int, changes: Sequence[Change]) -> None:
+        """A document was edited; edits of one that is not open are ignored, for their base is not known."""
+        path = self.path_of(uri)
+        document = self._documents.get(path)
+        if document is None:
+            self.log(f"ignored edits of `{uri}`, which is not open")
+            return
+        self._put(path, document.changed(version, changes, self.encoding))
 
     def closed(self, uri: str) -> None:
         """A document was closed: what it says on disk counts again, and nothing is reported of it."""
         path = self.path_of(uri)
+        if self._documents.pop(path, None) is None:
+            return
+        self._uris.pop(path, None)
+        self._delivered.pop(path, None)
         self.snapshot = self.snapshot.without(path)
-        self._versions.pop(path, None)
         self._trials = {place: found for place, found in self._trials.items() if place[0] != path}
         waiting = self._waiting.pop(path, None)
         if waiting is not None:
             waiting.cancel()
-        if not self._pulls:
+        if not self.pulls:
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        self._changed()
+
+    def reread(self) -> None:
+        """Files on disk have changed."""
+        self.snapshot = Snapshot(self.snapshot.texts, packages=self.packages)
+        self._changed()
+
+    def _put(self, path: str, document: Document) -> None:
+        self._documents[path] = document
+        self.snapshot = self.snapshot.with_text(path, document.text)
+        self._changed()
+
+    def _changed(self) -> None:
+        """The findings of any open document may have changed: it may use the file that did."""
+        self._say_soon()
+        for path in self._documents:
+            self._try_later(path)
 
     # ------------------------------------------------------------------ diagnostics
     @property
-    def _pulls(self) -> bool:
-        return get_capability(self.client_capabilities, "text_document.diagnostic") is not None
+    def pulls(self) -> bool:
+        """Whether the client asks for diagnostics. One that cannot be told to ask again gets them sent instead: what
+        trial runs find comes later than the answer to its question."""
+        asks = get_capability(self.client_capabilities, "text_document.diagnostic") is not None
+        return asks and bool(get_capability(self.client_capabilities, "workspace.diagnostics.refresh_support", False))
 
-    @property
-    def _refreshes(self) -> bool:
-        asked = get_capability(self.client_capabilities, "workspace.diagnostics.refresh_support", False)
-        return self._pulls and bool(asked)
+    def delivered(self, path: str) -> list[types.Diagnostic]:
+        """All that is known to be wrong with a file now, to be shown by the client."""
+        found = self._delivered[path] = self._diagnostics(path)
+        return found
 
-    def diagnostics(self, path: str) -> list[types.Diagnostic]:
-        """All that is known to be wrong with a file now."""
+    def _diagnostics(self, path: str) -> list[types.Diagnostic]:
         try:
             module = self.snapshot.module(path)
         except MsError:
@@ -158,17 +203,18 @@ class MslangServer(LanguageServer):
 
     def _say(self) -> None:
         self._publishing = None
-        if self._pulls:
+        if self.pulls:
             return
-        for path, version in list(self._versions.items()):
-            self._publish(path, version)
+        for path in self._documents:
+            self._publish(path)
 
-    def _publish(self, path: str, version: int) -> None:
+    def _publish(self, path: str) -> None:
         try:
-            found = self.diagnostics(path)
+            found = self.delivered(path)
         except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
             self.log_failure("diagnostics", error)
             return
+        version = self._documents[path].version
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(self.uri_of(path), found, version))
 
     # ------------------------------------------------------------------ runs
@@ -181,18 +227,18 @@ class MslangServer(LanguageServer):
     async def _try(self, path: str) -> None:
         await asyncio.sleep(TRIAL_DELAY)
         try:
-            if await self._try_all(path) and path in self._versions:
+            await self._try_all(path)
+            if path in self._documents and self._diagnostics(path) != self._delivered.get(path, []):
                 self._tell(path)
         except MsError:
             return
         except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
             self.log_failure("trial runs", error)
 
-    async def _try_all(self, path: str) -> bool:
-        """Run the schedules of a file that have changed since they were run; gives whether anything was found."""
+    async def _try_all(self, path: str) -> None:
+        """Run the schedules of a file that have changed since they were run."""
         snapshot = self.snapshot
         module = snapshot.module(path)
-        told = False
         for name in trial_names(module):
             key = trial_key(module, name)
             if self._trials.get((path, name), (None, ()))[0] == key:
@@ -203,15 +249,13 @@ class MslangServer(LanguageServer):
             except WorkerFailed as error:
                 self.log(f"trial runs of `{name}`: {error}")
             self._trials[path, name] = key, found
-            told = told or bool(found)
-        return told
 
     def _tell(self, path: str) -> None:
         """Have the client show what is known now."""
-        if self._refreshes:
+        if self.pulls:
             self.workspace_diagnostic_refresh(None)
-        elif not self._pulls:
-            self._publish(path, self._versions[path])
+        else:
+            self._publish(path)
 
     async def show(
         self, path: str, offset: int, seconds: float | None = None, seed: int = 0, pins: Mapping[str, Value] = NO_PINS

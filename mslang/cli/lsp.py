@@ -5,20 +5,36 @@ from __future__ import annotations
 import argparse
 from importlib.metadata import entry_points
 
-from mslang.cli.main import DONE
+from mslang.cli.common import UsageError
 from mslang.diagnostics import TargetError, problem
+
+OTHER_CHANNELS = ("--node-ipc", "--socket", "--pipe", "--port", "--tcp")
+"""The flags by which clients ask for a channel that the server does not have."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """None: the client says all that there is to say."""
+    """The flags that clients add of their own."""
+    parser.add_argument("--stdio", action="store_true", help="standard input and output: the only channel there is")
+    parser.add_argument("--clientProcessId", metavar="N", type=int, help="ignored: the server ends with its input")
+    for flag in OTHER_CHANNELS:
+        parser.add_argument(flag, nargs="?", const="", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the client ends it.
 
+    Returns:
+        The exit status: 0, or 1 if the client went away without saying `exit` after `shutdown`.
+
     Raises:
+        UsageError: the client wants a channel that there is not (MS701).
         TargetError: the server's packages are not installed.
     """
+    for flag in OTHER_CHANNELS:
+        if getattr(args, flag.strip("-").replace("-", "_")) is not None:
+            raise UsageError(
+                f"the language server has standard input and output only, no `{flag}`", "mslang lsp --stdio"
+            )
     try:
         found = next(iter(entry_points(group="mslang.server", name="stdio")))
         serve = found.load()
@@ -31,5 +47,5 @@ def run(args: argparse.Namespace) -> int:
                 help="pip install 'mslang[lsp]'",
             )
         ) from error
-    serve()
-    return DONE
+    status: int = serve()
+    return status

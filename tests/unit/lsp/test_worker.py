@@ -9,9 +9,7 @@ import pytest
 
 pytest.importorskip("pygls")
 
-from mslang_lsp.positions import Positions
 from mslang_lsp.worker import Worker, WorkerFailed
-from pygls.workspace import PositionCodec
 
 
 def test_a_hanging_job_is_killed_and_the_next_one_answers() -> None:
@@ -39,11 +37,3 @@ def test_a_dying_job_is_said_and_the_next_one_answers() -> None:
             worker.stop()
 
     asyncio.run(go())
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
-def test_positions_there_and_back(encoding: str) -> None:
-    text = "a\n🚀é x\r\n\nlast"
-    positions = Positions(text, PositionCodec(encoding))
-    for offset in range(len(text) + 1):
-        assert positions.offset(positions.position(offset)) == offset
