@@ -293,7 +293,7 @@ async def _ir_at(server: MslangServer, params: object) -> dict[str, object] | No
     try:
         answer = await server.show(path, offset, None, asked.seed or 0, pins)
     except WorkerFailed as error:
-        answer = ProgramAt(None, "", "", "", (), (), "", f"the schedule could not be run: {error}")
+        answer = ProgramAt(None, "", "", "", (), (), "", str(error))
     return None if answer is None else convert.program_at(answer, positions)
 
 

@@ -8,17 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from lsprotocol import types
+from msgspec.structs import replace
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 
-from mslang.diagnostics import Diagnostic, MsError, Span
+from mslang.diagnostics import Diagnostic, MsError, Severity, Span
 from mslang.ide.findings import findings
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.runs import NO_PINS
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.trial import trial_key, trial_names
 from mslang.schedule.trace import Value
-from mslang.sema.module import Module
+from mslang.sema.module import NAMED, Module
 from mslang_lsp import convert, tasks
 from mslang_lsp.documents import Change, Document
 from mslang_lsp.positions import Positions
@@ -63,7 +64,8 @@ class MslangServer(LanguageServer):
         self._delivered: dict[str, list[types.Diagnostic]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._publishing: asyncio.Handle | None = None
-        self._warming: asyncio.Task[None] | None = None
+        self._warming: asyncio.Handle | None = None
+        self._jobs: set[asyncio.Future[ProgramAt | None]] = set()
         self._previews = Worker(SHOW_SECONDS)
         self._runner = Worker(TRIAL_SECONDS)
 
@@ -243,11 +245,16 @@ class MslangServer(LanguageServer):
             key = trial_key(module, name)
             if self._trials.get((path, name), (None, ()))[0] == key:
                 continue
-            found: tuple[Diagnostic, ...] = ()
+            doing, texts = f"trying `{name}`", dict(snapshot.texts)
             try:
-                found = await self._runner.run(tasks.run_trial, dict(snapshot.texts), self.packages, path, name)
+                found = await self._runner.run(doing, tasks.run_trial, texts, self.packages, path, name)
             except WorkerFailed as error:
-                self.log(f"trial runs of `{name}`: {error}")
+                self.log(str(error))
+                if error.transient:
+                    continue
+                item = module.items[name].item
+                at = item.name.span if isinstance(item, NAMED) else None
+                found = (replace(error.diagnostic, span=at, severity=Severity.WARNING),)
             self._trials[path, name] = key, found
 
     def _tell(self, path: str) -> None:
@@ -267,27 +274,35 @@ class MslangServer(LanguageServer):
             TimeoutError: there was none in `seconds`.
         """
         texts = dict(self.snapshot.texts)
-        job = self._previews.run(tasks.show, texts, self.packages, path, offset, seed, dict(pins))
-        # A run that is waited for no longer goes on: its result is remembered for the next question.
-        return await asyncio.wait_for(asyncio.shield(job), seconds)
+        run = self._previews.run("the preview", tasks.show, texts, self.packages, path, offset, seed, dict(pins))
+        job = asyncio.ensure_future(run)
+        self._jobs.add(job)
+        job.add_done_callback(self._forget)
+        try:
+            # A run that is waited for no longer goes on: its result is remembered for the next question.
+            return await asyncio.wait_for(asyncio.shield(job), seconds)
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
+
+    def _forget(self, job: asyncio.Future[ProgramAt | None]) -> None:
+        self._jobs.discard(job)
+        if not job.cancelled():
+            job.exception()  # whoever waits for it has it; else nobody wants it
 
     def warm_up(self) -> None:
         """Start the process that shows programs before it is asked for one."""
-        self._warming = asyncio.ensure_future(self._warm_up())
-
-    async def _warm_up(self) -> None:
         # The first diagnostics come first: both would want the same processor.
-        await asyncio.sleep(WARM_UP_DELAY)
-        try:
-            await self._previews.run(tasks.ready)
-        except WorkerFailed as error:
-            self.log(f"the process that runs schedules does not start: {error}")
+        self._warming = asyncio.get_running_loop().call_later(WARM_UP_DELAY, self._previews.start)
 
     def stop_workers(self) -> None:
         """End the processes."""
-        for task in (*self._waiting.values(), self._warming):
-            if task is not None:
-                task.cancel()
+        for task in self._waiting.values():
+            task.cancel()
+        for job in self._jobs:
+            job.cancel()
+        if self._warming is not None:
+            self._warming.cancel()
         self._previews.stop()
         self._runner.stop()
 

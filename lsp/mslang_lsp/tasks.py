@@ -32,7 +32,3 @@ def run_trial(texts: Mapping[str, str], packages: frozenset[str], path: str, nam
         return trial(Snapshot(texts, packages=packages), path, name)
     except MsError:
         return ()
-
-
-def ready() -> None:
-    """Nothing, but afterwards all that tasks need is loaded."""

@@ -3,73 +3,81 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
-import signal
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from pebble import ProcessPool
+from mslang.diagnostics import Diagnostic
+from mslang.workers.outcome import Cancelled, Crashed, Done, Outcome, explanation
+from mslang.workers.pool import Pool, usual_memory
+from mslang.workers.task import Task
 
-P = ParamSpec("P")
 T = TypeVar("T")
+
+MEMORY = 2 << 30
+"""Bytes that a process may allocate."""
+
+GRACE = 1.0
+"""Seconds that a job goes on after it was cancelled. Most end in that time, and the process keeps its caches."""
 
 
 class WorkerFailed(Exception):
-    """A job that gave no answer: it took too long, or its process died."""
+    """A job that gave no answer. `transient` says that the same job may succeed: its process was ended from outside."""
+
+    def __init__(self, diagnostic: Diagnostic, transient: bool) -> None:
+        super().__init__(f"{diagnostic.message}{f': {diagnostic.why}' if diagnostic.why else ''}")
+        self.diagnostic = diagnostic
+        self.transient = transient
 
 
 class Worker:
-    """One process, started with the first job and again after one that had to be killed; jobs wait for each other."""
+    """One process, started with the first job and again after one that had to be killed. Jobs wait for each other.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        seconds: the time limit of a job.
+        memory: bytes that the process may allocate (None: no limit).
+    """
+
+    def __init__(self, seconds: float, memory: int | None = MEMORY) -> None:
         self._seconds = seconds
-        self._pool: ProcessPool | None = None
+        self._memory = memory
+        self._pool: Pool | None = None
+        self._turn = asyncio.Lock()
 
-    async def run(self, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of a job, which must be a function of a module.
+    async def run(self, doing: str, job: Callable[..., T], *args: object) -> T:
+        """The result of a job. Cancelling drops a job that waits, and ends a running one within `GRACE`.
+
+        Args:
+            doing: what the job is, as the subject of a sentence: "the preview".
+            job: a function of a module.
+            args: its arguments, which are pickled.
 
         Raises:
-            WorkerFailed: it took more than the worker's time, or the process died.
+            WorkerFailed: it raised, took more than its time or memory, or the process died.
         """
-        from pebble import ProcessExpired
+        async with self._turn:
+            task = self.start().submit(job, args, seconds=self._seconds)
+            outcome = await _outcome(task)
+        if isinstance(outcome, Done):
+            return outcome.value
+        raise WorkerFailed(explanation(outcome, doing)[0], isinstance(outcome, Crashed | Cancelled))
 
-        future = self._started().schedule(job, args=list(args), kwargs=kwargs, timeout=self._seconds)
-        try:
-            answer: T = await asyncio.wrap_future(future)
-        except TimeoutError as error:
-            raise WorkerFailed(f"it takes more than {self._seconds:g} s") from error
-        except ProcessExpired as error:
-            raise WorkerFailed(f"its process ended with status {error.exitcode}") from error
-        return answer
+    def start(self) -> Pool:
+        """Have the process start, if it has not."""
+        if self._pool is None:
+            limits = [limit for limit in (self._memory, usual_memory()) if limit is not None]
+            self._pool = Pool(1, memory=min(limits, default=None), preload=("mslang_lsp.tasks",))
+        return self._pool
 
     def stop(self) -> None:
         """Kill the process."""
         if self._pool is not None:
             self._pool.stop()
-            self._pool.join()
             self._pool = None
 
-    def _started(self) -> ProcessPool:
-        if self._pool is None:
-            from pebble import ProcessPool
 
-            # A fresh interpreter: this process has threads and an event loop, which a fork would copy half.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPool(max_workers=1, context=context, initializer=_start)
-        return self._pool
-
-
-def _start() -> None:
-    """In the process: nothing that it prints may reach the client, and it ends with the server."""
-    os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        import ctypes
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() == 1:
-            os._exit(1)
+async def _outcome(task: Task[T]) -> Outcome[T]:
+    try:
+        return await asyncio.shield(asyncio.wrap_future(task.future))
+    except asyncio.CancelledError:
+        asyncio.get_running_loop().call_later(GRACE, task.cancel)
+        raise
