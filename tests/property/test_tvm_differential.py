@@ -7,7 +7,7 @@ import pytest
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BlockRef, LoopRef
-from tests.property.campaign import WEIGHTS
+from tests.property.stages import WEIGHTS
 from tests.property.steps import Step
 from tests.property.tvm_calls import CALLS
 from tests.property.tvm_decided import DECIDED, decided

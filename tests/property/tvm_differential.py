@@ -29,7 +29,8 @@ from mslang.transform.outcome import Outcome
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property import families
 from tests.property.arrays import difference, outputs_equal
-from tests.property.campaign import FAULTS, WEIGHTS, drawn_pair, sparse_inputs
+from tests.property.judge import FAULTS, sparse_inputs
+from tests.property.stages import WEIGHTS, drawn_pair
 from tests.property.steps import Step, Steps
 from tests.property.tvm_calls import CALLS, call
 from tests.property.tvm_starts import finite_starts

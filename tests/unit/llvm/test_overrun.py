@@ -6,7 +6,7 @@ from mslang.backend.reference import interpret
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.property.arrays import outputs_equal, random_inputs
-from tests.property.campaign import compiled, narrow_host
+from tests.property.judge import compiled, narrow_host
 
 
 @pytest.mark.parametrize("n", [3, 5, 9, 13, 16])

@@ -15,7 +15,7 @@ from mslang.schedule.schedule import Schedule
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.property.arrays import difference, outputs_equal
-from tests.property.campaign import compiled, sparse_inputs
+from tests.property.judge import compiled, sparse_inputs
 from tests.unit.transform.programs import copy
 
 

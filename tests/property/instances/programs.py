@@ -1,0 +1,109 @@
+"""Programs drawn: a few nests over shared buffers, as text that parses."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from mslang.ir.program import Program
+from mslang.sema.program import parse_program
+from tests.property.instances import nests, reductions, shared
+from tests.property.instances.scene import Buffer, Dim, Scene
+from tests.property.instances.sites import Lines, indented
+
+KINDS: Mapping[Callable[[Scene], Lines], int] = {
+    nests.mapped: 16,
+    nests.in_place: 6,
+    nests.scanned: 5,
+    nests.scattered: 5,
+    nests.padded: 6,
+    nests.indexed: 4,
+    nests.several: 4,
+    nests.viewed: 2,
+    nests.filled: 3,
+    reductions.reduced: 20,
+    reductions.elsewhere: 6,
+    reductions.product: 8,
+    reductions.followed: 6,
+    reductions.positions: 4,
+    reductions.nested: 3,
+    reductions.running: 4,
+    shared.side_by_side: 16,
+    shared.halo: 5,
+    shared.staged: 4,
+}
+"""The kinds of nests, and how often each is drawn."""
+
+FOR: Mapping[str, Callable[[Scene], Lines]] = {
+    "rolling_buffer": shared.halo,
+    "decompose_padding": nests.padded,
+    "cache_index": nests.indexed,
+    "pipeline": shared.staged,
+    "tensorize": reductions.product,
+    "pad_einsum": reductions.product,
+    "fuse_reduction_epilogue": reductions.followed,
+    "rfactor": reductions.reduced,
+    "decompose_reduction": reductions.reduced,
+    "cache_inplace": nests.in_place,
+    "fission": shared.side_by_side,
+    "read_at": shared.side_by_side,
+    "write_at": shared.side_by_side,
+}
+"""The kind of nest that has what a primitive is for."""
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """A program; which parameters hold indices, and below what; and the ranges of its sizes."""
+
+    program: Program
+    text: str
+    indices: Mapping[str, Dim]
+    sizes: Mapping[str, tuple[int, int, int]]
+
+
+def draw(rng: random.Random, focus: str = "") -> Drawn:
+    """A program of one to three nests; of those, one has what the primitive `focus` is for."""
+    scene = Scene(rng)
+    lines: Lines = []
+    wanted = rng.choice([1, 1, 2, 2, 2, 3])
+    special = rng.randrange(wanted) if focus in FOR else -1
+    for k in range(wanted):
+        kind = FOR[focus] if k == special else rng.choices(list(KINDS), list(KINDS.values()))[0]
+        lines += kind(scene)
+    text = _text(scene, lines)
+    return Drawn(parse_program(text), text, scene.indices, scene.sizes)
+
+
+def _text(scene: Scene, lines: Lines) -> str:
+    """The program. What it computes for nobody becomes a result."""
+    for b in scene.buffers:
+        if b.direction == "alloc" and not b.read:
+            b.direction = "out"
+    used = [b for b in scene.buffers if any(f"{b.name}[" in line for line in lines)]
+    if not any(b.written and b.direction != "alloc" for b in used):
+        last = next(b for b in reversed(used) if b.written)
+        last.direction = "out"
+    told = {d for b in used if b.direction != "alloc" for d in b.shape}
+    params = ", ".join(
+        [
+            *(_declared(b) for b in used if b.direction != "alloc"),
+            *(f"S{n}: i8[{n}]" for n in scene.sizes if n not in told),
+        ]
+    )
+    sizes = ", ".join(
+        f"{n}: dyn({lo}..{hi}{f', multiple = {m}' if m > 1 else ''})" for n, (lo, hi, m) in scene.sizes.items()
+    )
+    allocs = [f"alloc {b.name}: {b.dtype}[{_shape(b)}]{b.scope}" for b in used if b.direction == "alloc"]
+    head = f"program t{f'[{sizes}]' if sizes else ''}({params}) {{"
+    return "\n".join([head, *indented([*allocs, *lines]), "}"]) + "\n"
+
+
+def _declared(b: Buffer) -> str:
+    direction = "" if b.direction == "in" else f"{b.direction} "
+    return f"{direction}{b.name}: {b.dtype}[{_shape(b)}]"
+
+
+def _shape(b: Buffer) -> str:
+    return ", ".join(str(d) for d in b.shape)

@@ -1,0 +1,163 @@
+"""The first generator: chains of stages whose blocks are affine, scheduled by steps that look legal at first sight."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from mslang.diagnostics import ScheduleError
+from mslang.ir.expr import Const
+from mslang.ir.program import Program
+from mslang.ir.verify import verify
+from mslang.ops.table import OPERATIONS
+from mslang.schedule.schedule import Schedule
+from mslang.schedule.trace import ENTER_POSTPROC
+from mslang.schedule.values import Location
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
+from tests.property import families
+from tests.property.block_programs import random_program
+from tests.property.drawn_programs import drawn_program
+from tests.property.sampled_steps import SampledSteps
+from tests.property.steps import Step
+from tests.property.tally import Tally
+
+WEIGHTS = {
+    "split": 5,
+    "fuse": 2,
+    "reorder": 3,
+    "add_unit_loop": 1,
+    "parallel": 2,
+    "vectorize": 3,
+    "unroll": 1,
+    "annotate": 3,
+    "unannotate": 6,
+    "cache_read": 3,
+    "cache_write": 3,
+    "compute_at": 4,
+    "reverse_compute_at": 4,
+    "compute_inline": 2,
+    "reverse_compute_inline": 5,
+    "decompose_reduction": 3,
+    "set_scope": 2,
+    **families.WEIGHTS,
+}
+"""How often each primitive is tried; those that are seldom legal more often."""
+
+SPECIAL = 0.4
+"""How many of the programs are drawn for what one family of primitives needs."""
+
+ATTEMPTS = {
+    "compute_at": 4,
+    "reverse_compute_at": 4,
+    "compute_inline": 3,
+    "reverse_compute_inline": 4,
+    "decompose_reduction": 2,
+    "vectorize": 2,
+    "fuse_reduction_epilogue": 4,
+    "decompose_padding": 4,
+    "rfactor": 2,
+    "pad_einsum": 2,
+    "cache_inplace": 4,
+    "reindex": 2,
+    "read_at": 2,
+    "fission": 2,
+    "rolling_buffer": 2,
+}
+"""How often arguments are drawn for those that need particular ones, until they are accepted; else once."""
+
+POSTPROC = 0.03
+"""How often, after a primitive, a schedule enters its postprocessing."""
+
+
+def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
+    """The program of a pair, and what its schedule is to be drawn from."""
+    rng = random.Random(f"{seed}/{number}")
+    if families.PROGRAMS and rng.random() < SPECIAL:
+        return rng.choice(families.PROGRAMS)(rng), rng
+    chains = rng.random() < 0.35
+    return random_program(rng, 2) if chains else drawn_program(rng, rng.randint(2, 3), rng.choice([4, 6, 8])), rng
+
+
+def schedule_pair(
+    schedule: Schedule, rng: random.Random, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)
+) -> list[str]:
+    """Apply 1 to 8 random primitives, rather more than fewer; gives those that were not refused."""
+    steps = SampledSteps(rng, schedule)
+    done: list[str] = []
+    wanted = max(rng.randint(1, 8), rng.randint(1, 8))
+    for op in islice(_operations(rng, weights), 8 * wanted):
+        if len(done) == wanted:
+            break
+        made = _accepted(schedule, steps, op, rng, tally)
+        if made is None:
+            continue
+        tally.applied[made] += 1
+        tally.late[made] += len(set(done) - {made}) >= 3
+        done.append(made)
+        assert not verify(schedule.parametric), (done, verify(schedule.parametric))
+        if rng.random() < POSTPROC and ENTER_POSTPROC not in samplers_of(schedule):
+            schedule.enter_postproc()
+    tally.drawn.update(samplers_of(schedule))
+    return done
+
+
+def samplers_of(schedule: Schedule) -> Counter[str]:
+    """The samplers that a schedule has asked, and its mark."""
+    return Counter(i.op for i in schedule.trace.instructions if i.address is not None or i.op == ENTER_POSTPROC)
+
+
+def _accepted(schedule: Schedule, steps: SampledSteps, op: str, rng: random.Random, tally: Tally) -> str | None:
+    """The primitive that was applied, with arguments drawn once or a few times; None if it was refused."""
+    for _ in range(ATTEMPTS.get(op, 1)):
+        try:
+            step = steps.step(schedule.parametric, op)
+            if step is None:
+                return None
+            tally.tried[op] += 1
+            _apply(schedule, step, rng)
+        except ScheduleError:
+            continue
+        tally.used.update(steps.given)
+        return _done(step)
+    return None
+
+
+def _done(step: Step) -> str | None:
+    """What a step did: to compute a block in the place that was drawn may be to inline it, or to leave it."""
+    match step:
+        case _, (_, Location(label="inline")), _:
+            return "compute_inline"
+        case _, (_, Location(label="root")), _:
+            return None
+    return step[0]
+
+
+def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:
+    while True:
+        yield from rng.choices(list(weights), list(weights.values()), k=8)
+
+
+def _apply(schedule: Schedule, step: Step, rng: random.Random) -> None:
+    op, args, named = step
+    if op in ("fuse", "reorder", "merge"):
+        args = tuple(args[0])
+    signature = OPERATIONS[op]
+    names = rng.choice([(), (), ("p", "q"), ("t",)])[: None if signature.many else len(signature.results)]
+    schedule.apply(
+        op, *(_given(schedule, a) for a in args), names=names, **{k: _given(schedule, v) for k, v in named.items()}
+    )
+
+
+def _given(schedule: Schedule, value: Any) -> Any:
+    match value:
+        case LoopRef() | BlockRef() | BufferRef():
+            return schedule.session.handles.handle(value)
+        case Const(value=v):
+            return v
+        case list():
+            return [_given(schedule, x) for x in value]
+    return value
