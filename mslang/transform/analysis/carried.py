@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
+from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
 from mslang.ir.visit import (
     Path,
@@ -24,9 +25,11 @@ from mslang.ir.visit import (
     walk,
     walk_paths,
 )
+from mslang.transform.analysis.accesses import guard_regions, updated_regions
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.instances import where_both_run
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
@@ -39,11 +42,12 @@ from mslang.transform.analysis.position import (
     loop_range,
     loop_ranges,
     loops_above,
+    loops_between,
     ranges_above,
     scope_buffers,
     whole_box,
 )
-from mslang.transform.analysis.stored import Box, init_runs, paved, reads_what_it_started
+from mslang.transform.analysis.stored import Box, paved
 
 
 def leaf_paths(path: Path) -> tuple[Path, ...]:
@@ -87,11 +91,9 @@ def why_not_independent(program: Program, path: Path, but: frozenset[str] = froz
             continue
         touching = touching_paths(program, blocks, storage)
         private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
-        reason = (
-            why_not_private(program, touching, storage, path)
-            if private
-            else _why_not_apart(program, touching, storage, path)
-        )
+        reason = why_not_apart(program, touching, storage, path)
+        if private and reason is not None:
+            reason = why_not_private(program, touching, storage, path)
         if reason is not None:
             return reason
     return None
@@ -129,14 +131,28 @@ def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tu
     )
 
 
+def _written_boxes(program: Program, path: Path, storage: str, above: Path) -> list[Box] | None:
+    """What a block may write of a buffer in one iteration; None where it does so through a view."""
+    shape = all_buffers(program)[storage]
+    mine = [r for r in block_at(path).writes if storage_of(program, r.buffer) == storage]
+    return None if any(r.buffer != storage for r in mine) else [consumed_box(path, r, above, shape) for r in mine]
+
+
 def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
     """What a block may touch of a buffer in one iteration; None where it does so through a view."""
     block, shape = block_at(path), all_buffers(program)[storage]
-    regions = [*block.reads, *(block.writes if writes else ())]
+    regions = [*regions_read(path, above), *(block.writes if writes else ())]
     mine = [r for r in regions if storage_of(program, r.buffer) == storage]
     if any(r.buffer != storage for r in mine):
         return None
-    return [consumed_box(path, r, above, shape) for r in mine]
+    guards = [r for r in guard_regions(block) if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in guards):
+        return None
+    inner = loop_ranges(loops_between(path, above))
+    return [
+        *(consumed_box(path, r, above, shape) for r in mine),
+        *(arith.relax(resolved(r.ranges, shape), inner, whole_box(shape)) for r in guards),
+    ]
 
 
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
@@ -167,8 +183,6 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             if box is not None
         ]
         boxes = _boxes(program, q, storage, above, writes=False)
-        if boxes and reads_what_it_started(block, storage) and init_runs(q, above):
-            boxes = []
         if boxes != [] and q is touching[0]:
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
         if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
@@ -192,13 +206,17 @@ def _made(made: Sequence[tuple[Box, Box]], box: Box, shape: Buffer, ranges: dict
     return any(paved(cut, inside, d, ranges) for d in range(len(box)))
 
 
-def _why_not_apart(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+def why_not_apart(
+    program: Program, touching: Sequence[Path], storage: str, above: Path, *, reads: bool = True
+) -> str | None:
+    """None if different iterations of the loop at the end of `above` access different elements of a buffer, or
+    (without `reads`) write different ones."""
     loop = loop_at(above)
     if _element_each(program, touching, storage, loop):
         return None
     boxes: list[Box] = []
     for q in touching:
-        found = _boxes(program, q, storage, above)
+        found = _boxes(program, q, storage, above) if reads else _written_boxes(program, q, storage, above)
         if found is None:
             return f"`{storage}` is touched through a view"
         boxes += found
@@ -225,7 +243,11 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
     if len(touching) != 1:
         return False
     block = block_at(touching[0])
-    mine = [r for r in (*block.reads, *block.writes) if storage_of(program, r.buffer) == storage]
+    mine = [
+        r
+        for r in (*block.reads, *updated_regions(block), *block.writes, *guard_regions(block))
+        if storage_of(program, r.buffer) == storage
+    ]
     same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
     if not same or any(r.extent != ONE or any(loads_of(r.start)) for r in mine[0].ranges):
         return False

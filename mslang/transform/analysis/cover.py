@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, substitute, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.guarded import Indices, collapsed, detect
 from mslang.transform.analysis.linear import linear_terms
@@ -258,7 +258,11 @@ def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges
 def _bijective(path: Path) -> bool:
     block = block_at(path)
     values = bindings(block)
-    found = detect(tuple(values.values()), ranges_above(path), substitute(block.predicate, values))
+    ranges, predicate = ranges_above(path), substitute(block.predicate, values)
+    still = [c for c in conjuncts(predicate) if free_vars(c).isdisjoint(ranges) or any(loads_of(c))]
+    if not all(arith.proved(c, ranges) for c in still):
+        return False
+    found = detect(tuple(values.values()), ranges, predicate)
     if not isinstance(found, arith.IterMap) or found.level != "bijective":
         return False
     domain = tuple(axis_ranges(block).values())

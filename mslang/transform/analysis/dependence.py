@@ -10,6 +10,7 @@ import msgspec
 
 from mslang.ir.program import Block, Program, Stmt
 from mslang.ir.visit import Path, blocks_of, walk_paths
+from mslang.transform.analysis.accesses import guard_loads, init_footprint
 from mslang.transform.analysis.position import block_at, leaves, scope_body, scope_buffers
 
 
@@ -56,8 +57,9 @@ def buffers_written(block: Block) -> tuple[str, ...]:
 
 
 def storages_read(program: Program, block: Block) -> frozenset[str]:
-    """The memory that a block reads (see `storage_of`)."""
-    return frozenset(storage_of(program, b) for b in buffers_read(block))
+    """The memory that a block reads (see `storage_of`): by its signature, in its init, and in its predicate."""
+    extra = (*(r.buffer for r in init_footprint(block).reads), *(x.buffer for x in guard_loads(block)))
+    return frozenset(storage_of(program, b) for b in (*buffers_read(block), *extra))
 
 
 def storages_written(program: Program, block: Block) -> frozenset[str]:

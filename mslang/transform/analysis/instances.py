@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Range, Region
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, substitute
+from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute
 from mslang.transform.analysis.cover import cuts_only_outside, produced_box
 from mslang.transform.analysis.guarded import detect
 from mslang.transform.analysis.position import bindings, block_at, loop_ranges, loops_above, ranges_above, scope_path
+from mslang.transform.analysis.stored import stored_under
 
 
 class Conditions(msgspec.Struct, frozen=True):
@@ -124,7 +125,12 @@ def _standing(path: Path, above: Path) -> list[tuple[Expr, Expr]]:
     inside = {s.var for s in between if isinstance(s, For)}
     inside |= {a.name for s in between if isinstance(s, Block) for a in s.axes}
     told = ((c, substitute(c, bindings(block))) for c in conjuncts(block.predicate))
-    return [(c, e) for c, e in told if inside.isdisjoint(free_vars(e))]
+    changing = stored_under(above[-1]) if above else frozenset[str]()
+    return [
+        (c, e)
+        for c, e in told
+        if inside.isdisjoint(free_vars(e)) and changing.isdisjoint(x.buffer for x in loads_of(e))
+    ]
 
 
 def loops_beyond_spatial(path: Path) -> frozenset[str]:

@@ -13,6 +13,7 @@ from mslang.ir import arith
 from mslang.ir.expr import Const, Select, Var
 from mslang.ir.program import Block, For, If, Program, Stmt, Store
 from mslang.ir.visit import Path, free_vars, stmt_exprs, walk, walk_expr, walk_paths
+from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import (
     DependenceKind,
@@ -23,6 +24,7 @@ from mslang.transform.analysis.dependence import (
     writers,
 )
 from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.initialization import why_not_from_scratch
 from mslang.transform.analysis.position import (
     block_at,
     index_of,
@@ -116,7 +118,25 @@ def why_not_complete(program: Program, path: Path, among: tuple[Stmt, ...] | Non
 
 def why_not_reduction(program: Program, path: Path, among: tuple[Stmt, ...] | None = None) -> str | None:
     """None if the block at the end of a path is a *reduction* block: it has an init, affine bindings, spatial and
-    reduction axes only, it alone writes its outputs, and no reduction axis indexes them."""
+    reduction axes only, it alone writes its outputs, no reduction axis indexes them, it reads no other elements of them
+    than it writes, and it starts each of them from scratch with its init."""
+    form = why_not_reduction_form(program, path, among)
+    if form is not None:
+        return form
+    block = block_at(path)
+    head = f"block `{block.name}` is not a reduction block"
+    others = why_not_own_elements(block)
+    if others is not None:
+        return f"{head} (condition 6, it reads no other elements of its outputs than it writes): {others}"
+    started = why_not_from_scratch(path)
+    if started is not None:
+        return f"{head} (condition 7, its init starts each element, and comes first): {started}"
+    return None
+
+
+def why_not_reduction_form(program: Program, path: Path, among: tuple[Stmt, ...] | None = None) -> str | None:
+    """None if the block at the end of a path has the form of a reduction block, as far as its axes, its signature and
+    other writers tell: conditions 1 to 5 of `why_not_reduction`."""
     block = block_at(path)
     head = f"block `{block.name}` is not a reduction block"
     if block.init is None:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import Binary
-from mslang.ir.program import Block, For, Program
+from mslang.ir.program import For, Program
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars
+from mslang.transform.analysis.accesses import updated_regions
 from mslang.transform.analysis.carried import leaf_paths, storages_of, touching_paths, why_not_private, why_unplaced
 from mslang.transform.analysis.cover import consumed_box
 from mslang.transform.analysis.dependence import storage_of, storages_written
+from mslang.transform.analysis.initialization import why_not_init_first
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.legality import why_not_affine
 from mslang.transform.analysis.position import block_at, loops_above
@@ -43,7 +45,7 @@ def why_not_reorderable(program: Program, bottom: Path, chain: Sequence[For], or
         )
         if reason is not None:
             return reason
-    reasons = (f(block_at(q), chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
+    reasons = (f(q, chain, order) for q in blocks for f in (_why_init_not_first, _why_ordered))
     return next(filter(None, (*reasons, *(_why_repeated(q, chain, order) for q in blocks))), None)
 
 
@@ -51,7 +53,7 @@ def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> s
     """None if no instance of a block reads of a buffer what another instance writes."""
     block = block_at(path)
     written = [r for r in block.writes if storage_of(program, r.buffer) == storage]
-    for r in block.reads:
+    for r in dict.fromkeys((*block.reads, *updated_regions(block))):
         if storage_of(program, r.buffer) != storage or any(r == w for w in written):
             continue
         same = all(w.buffer == r.buffer for w in written)
@@ -69,8 +71,9 @@ def _disjoint(a: Box, b: Box) -> bool:
     )
 
 
-def _why_ordered(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
+def _why_ordered(path: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
     """What a block combines over its reduction axes may come in another order only if a known reducer says so."""
+    block = block_at(path)
     reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
     if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
         return None
@@ -97,9 +100,16 @@ def _from_first(loops: Sequence[For], names: frozenset[str]) -> Sequence[For]:
     return loops[next((k for k, s in enumerate(loops) if s.var in names), len(loops)) :]
 
 
-def _why_init_not_first(block: Block, chain: Sequence[For], order: Sequence[For]) -> str | None:
-    """The init runs where all reduction axes are 0: the first iteration of an element, if no loop is both of spatial
-    and of reduction axes (as a piece of two that were fused is). Else what belongs together must keep its order."""
+def _why_init_not_first(path: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
+    """The init runs where all reduction axes are 0. It must be the first instance of an element in any order of the
+    loops; where a loop is both of spatial and of reduction axes (as a piece of two that were fused is), what belongs
+    together must keep its order."""
+    block = block_at(path)
+    reducing = loops_beyond_spatial(path)
+    if _among(chain, reducing) != _among(order, reducing):
+        reason = why_not_init_first(path)
+        if reason is not None:
+            return f"the init of block `{block.name}` may not come first: {reason}"
     axes = [(a.kind, free_vars(a.binding)) for a in block.axes]
     spatial, reduced = (frozenset(v for k, used in axes if k == kind for v in used) for kind in ("spatial", "reduce"))
     tangled = sorted(s.var for s in chain if s.var in spatial & reduced)

@@ -9,7 +9,11 @@ from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, dtype_of
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import Path, free_vars, loads_of, substitute
 from mslang.transform.analysis.instances import runs_once
-from mslang.transform.analysis.legality import why_not_reduction, why_not_stage_pipeline
+from mslang.transform.analysis.legality import (
+    why_not_reduction,
+    why_not_reduction_form,
+    why_not_stage_pipeline,
+)
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import bindings, block_at, leaves, loop_at, loops_above, ranges_above
 from mslang.transform.outcome import refuse
@@ -48,9 +52,7 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
     reason = why_not_stage_pipeline(program, path, {r.buffer for r in (*block.reads, *block.writes)})
     if reason is not None:
         raise refuse("MS368", PRIMITIVE, f"block `{block.name}` stands where the order of blocks matters", why=reason)
-    reason = why_not_reduction(program, path)
-    if reason is not None:
-        raise refuse("MS313", PRIMITIVE, f"block `{block.name}` cannot be taken apart", why=reason)
+    _require_none(why_not_reduction_form(program, path), block)
     if loop.kind != "serial" or loop.annotations:
         said = loop.kind if loop.kind != "serial" else f"annotated with {loop.annotations[0][0]!r}"
         raise refuse(
@@ -67,6 +69,16 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
             f"block `{block.name}` has {'views' if block.views else 'buffers of its own'}",
             why="they would have to be divided between two blocks",
         )
+
+
+def require_from_scratch(program: Program, path: Path) -> None:
+    """The block at the end of a path is a reduction block: each element starts with its init, first of all."""
+    _require_none(why_not_reduction(program, path), block_at(path))
+
+
+def _require_none(reason: str | None, block: Block) -> None:
+    if reason is not None:
+        raise refuse("MS313", PRIMITIVE, f"block `{block.name}` cannot be taken apart", why=reason)
 
 
 def require_loops(path: Path, chain: Sequence[For], loop: For) -> frozenset[str]:

@@ -1,5 +1,4 @@
-"""In which order a reduction runs its instances: its init first, and what cannot be combined in any order in the order
-of its axes."""
+"""In which order a reduction combines: what cannot be combined in any order keeps the order of the axes."""
 
 from __future__ import annotations
 
@@ -9,40 +8,10 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import For
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, free_vars, substitute
-from mslang.transform.analysis.guarded import detect
+from mslang.ir.visit import Path, free_vars
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above
 from mslang.transform.analysis.reducers import known_reducers
-
-
-def why_not_init_first(path: Path) -> str | None:
-    """None if of the instances of a reduction that concern one element the first is surely the one with the init, where
-    all of its reduction axes are 0.
-
-    So it is where the axes are 0 as the loops start and no loop serves other axes too, or each is a sum of digits of
-    the loops that only grow.
-    """
-    block = block_at(path)
-    if block.init is None:
-        return None
-    loops = loops_above(path)
-    ranges = ranges_above(path)
-    first: dict[str, Expr] = {s.var: s.start for s in loops}
-    for a in block.axes:
-        if a.kind == "reduce" and not _least(substitute(a.binding, first), a.binding, ranges):
-            return f"axis `{a.name}` of block `{block.name}` does not surely begin at 0"
-    tangled = _used(path, "reduce") & _used(path, "spatial")
-    if not tangled:
-        return None
-    found = detect([a.binding for a in block.axes], loop_ranges(loops), block.predicate)
-    if isinstance(found, arith.IterMap) and not any(t.reflected for s in found.sums for t in s.terms):
-        return None
-    return f"loop `{min(tangled)}` serves spatial and reduction axes of block `{block.name}`"
-
-
-def _least(first: Expr, binding: Expr, ranges: arith.Ranges) -> bool:
-    return arith.proved(Binary("<=", ZERO, first), ranges) and arith.proved(Binary("<=", first, binding), ranges)
 
 
 def why_not_in_sequence(path: Path) -> str | None:

@@ -8,9 +8,16 @@ from functools import lru_cache
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Evaluate, For, If, Let, Range, Region, Stmt, Store
-from mslang.ir.visit import Path, conjuncts, free_vars, loads_of, substitute, walk
+from mslang.ir.visit import Path, blocks_of, conjuncts, free_vars, loads_of, substitute, walk
 from mslang.transform.analysis.linear import linear_terms
-from mslang.transform.analysis.position import axis_ranges, bindings, block_at, loop_ranges, loops_between
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    bindings,
+    block_at,
+    loop_ranges,
+    loops_between,
+    ranges_above,
+)
 
 Box = tuple[Range, ...]
 
@@ -25,11 +32,9 @@ def surely_stored(path: Path, region: Region, above: Path) -> bool:
     return _stores(block, region, block.init is not None and init_runs(path, above))
 
 
-def reads_what_it_started(block: Block, buffer: str) -> bool:
-    """Does a block read of a buffer nothing but what its init surely stores?"""
-    axes = axis_ranges(block)
-    boxes = [box for name, box in _stored(block, block.init or (), {}, {}, axes) if name == buffer]
-    return all(covered_by(boxes, r.ranges, axes) for r in block.reads if r.buffer == buffer)
+def surely_initialised(block: Block) -> tuple[tuple[str, Box], ...]:
+    """The buffers and boxes that the init of a block surely stores, by its axes; without blocks in the init."""
+    return tuple(_stored(block, block.init or (), {}, {}, axis_ranges(block)))
 
 
 @lru_cache(maxsize=4096)
@@ -38,10 +43,10 @@ def _stores(block: Block, region: Region, init: bool) -> bool:
     if any(viewed(block, x.buffer)[0] == region.buffer for call in calls for x in loads_of(call)):
         return True
     axes = axis_ranges(block)
-    body = (*(block.init or ()), *block.body) if init else block.body
-    return covered_by(
-        [box for name, box in _stored(block, body, {}, {}, axes) if name == region.buffer], region.ranges, axes
-    )
+    found = _stored(block, block.body, {}, {}, axes)
+    if init:
+        found += surely_initialised(block)
+    return covered_by([box for name, box in found if name == region.buffer], region.ranges, axes)
 
 
 def covered_by(boxes: Sequence[Box], whole: Box, ranges: Mapping[str, Range]) -> bool:
@@ -73,21 +78,69 @@ def paved(made: Sequence[Box], box: Box, d: int, ranges: Mapping[str, Range]) ->
 
 
 def init_runs(path: Path, above: Path) -> bool:
-    """Does the init of the block at the end of a path run in each iteration of the loops of `above`, for each value of
-    its other axes? So it does if the first iteration of the loops inside is the first of the reduction too."""
+    """Does the init of the block at the end of a path run first in each iteration of the loops of `above`, for each
+    value of its other axes for which an instance runs?
+
+    So it does if the first iteration of the loops inside is the first of the reduction too, and the predicate holds
+    there wherever it holds later.
+    """
     block, inner = block_at(path), loop_ranges(loops_between(path, above))
     first: Mapping[str, Expr] = {v: r.start for v, r in inner.items()}
     reduced = [a.binding for a in block.axes if a.kind == "reduce"]
     used = frozenset(v for e in reduced for v in free_vars(e))
     others = {v for a in block.axes if a.kind != "reduce" for v in free_vars(a.binding)}
-    values = bindings(block)
-    guarded = {v for c in conjuncts(block.predicate) for v in free_vars(substitute(c, values))}
     return (
         used <= inner.keys()
         and used.isdisjoint(others)
-        and used.isdisjoint(guarded)
         and all(arith.equal(substitute(e, first), ZERO) for e in reduced)
+        and why_not_guarded_from_start(path, {v: first[v] for v in used}) is None
     )
+
+
+def why_not_guarded_from_start(path: Path, first: Mapping[str, Expr]) -> str | None:
+    """None if the predicate of the block at the end of a path holds where some loops are at given values wherever it
+    holds for other values of them."""
+    block, ranges = block_at(path), ranges_above(path)
+    values = bindings(block)
+    for c in conjuncts(block.predicate):
+        plain = substitute(c, values)
+        changing = {x.buffer for x in loads_of(plain)} & stored_under(path[0]) if first else set()
+        if changing:
+            return f"the predicate of block `{block.name}` reads `{min(changing)}`, which changes meanwhile"
+        if not _holds_before(plain, first, ranges):
+            return f"the predicate of block `{block.name}` may leave out the iteration of its init"
+    return None
+
+
+def _holds_before(condition: Expr, first: Mapping[str, Expr], ranges: Mapping[str, Range]) -> bool:
+    """Does a condition hold where variables have given values wherever it holds for other values of them?"""
+    if free_vars(condition).isdisjoint(first):
+        return True
+    if any(loads_of(condition)):
+        return False
+    at = substitute(condition, first)
+    if arith.proved(at, ranges):
+        return True
+    match condition, at:
+        case Binary("and" | "or", a, b), _:
+            return _holds_before(a, first, ranges) and _holds_before(b, first, ranges)
+        case Binary("<" | "<=", low, high), Binary(left=before, right=limit):
+            pass
+        case Binary(">" | ">=", high, low), Binary(left=limit, right=before):
+            pass
+        case _:
+            return False
+    return arith.proved(Binary("<=", before, low), ranges) and arith.proved(Binary("<=", high, limit), ranges)
+
+
+@lru_cache(maxsize=4096)
+def stored_under(s: Stmt) -> frozenset[str]:
+    """The buffers to which a statement, or one under it, may store; of a view also the buffer that it views."""
+    found = {x.buffer for x in walk((s,)) if isinstance(x, Store)}
+    for block in reversed(blocks_of((s,))):
+        found |= {r.buffer for r in block.writes}
+        found |= {v.source.buffer for v in reversed(block.views) if v.buffer.name in found}
+    return frozenset(found)
 
 
 def _stored(
@@ -221,8 +274,10 @@ __all__ = [
     "init_runs",
     "moved",
     "paved",
-    "reads_what_it_started",
     "spread",
+    "stored_under",
+    "surely_initialised",
     "surely_stored",
     "viewed",
+    "why_not_guarded_from_start",
 ]

@@ -13,9 +13,12 @@ from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, View
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import free_vars, fresh, map_region, substitute
+from mslang.ir.visit import Path, free_vars, fresh, map_region, substitute
+from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.index_maps import NoImage, image, why_not_fitting
-from mslang.transform.analysis.position import block_at, block_path, taken_names
+from mslang.transform.analysis.initialization import why_not_from_scratch
+from mslang.transform.analysis.instances import loops_beyond_spatial
+from mslang.transform.analysis.position import bindings, block_at, block_path, taken_names
 from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
 from mslang.transform.rewriting.filling import trivial_nest
@@ -75,6 +78,14 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
             f"what block `{old.name}` combines must keep its order",
             why="no known reducer says that it may come in another",
         )
+    reason = why_not_own_elements(old)
+    if reason is not None:
+        raise refuse(
+            "MS389",
+            primitive,
+            f"the instances of block `{old.name}` must keep their order",
+            why=reason,
+        )
     renamed = IndexMap(tuple(a.name for a in old.axes), map.at([Var(a.name) for a in old.axes]))
     ranges = {a.name: Range(ZERO, a.extent) for a in old.axes}
     kinds = tuple(_kind(arith.simplify(e, ranges), old, primitive) for e in renamed.results)
@@ -90,6 +101,8 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
             why=why,
             help="use factors that divide the extents",
         )
+    inverse = dict(zip(renamed.params, found.inverse, strict=True))
+    _require_same_init(path, inverse, dict(zip(names, kinds, strict=True)))
     axes: list[Axis] = []
     into: list[LoopRef] = []
     for name, extent, kind in zip(names, found.shape, kinds, strict=True):
@@ -99,12 +112,33 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
         into.append(LoopRef(var))
     # Each loop of the nest is an axis: the predicate may call it by either name.
     looped = replace(old, predicate=substitute(old.predicate, {s.var: Var(a.name) for s, a in _pairs(loops, old)}))
-    made = _over(looped, tuple(axes), dict(zip(renamed.params, found.inverse, strict=True)))
+    made = _over(looped, tuple(axes), inverse)
     stmt: Stmt = made
     for ref, a in zip(reversed(into), reversed(axes), strict=True):
         stmt = For(ref.name, a.extent, (stmt,))
     done = put(program, path[: len(path) - len(loops)], stmt)
     return Outcome(done, (), {LoopRef(s.var): Gone(primitive, tuple(into)) for s in loops})
+
+
+def _require_same_init(path: Path, values: Mapping[str, Expr], kinds: Mapping[str, str]) -> None:
+    """The init must run where it ran, where the old reduction axes are 0; or else in any other instance of a reduction
+    that starts from scratch, if all of its instances run."""
+    block = block_at(path)
+    begin = {n: ZERO for n, kind in kinds.items() if kind == "reduce"}
+    reduced = [a.name for a in block.axes if a.kind == "reduce"]
+    if block.init is None or all(arith.equal(substitute(values[n], begin), ZERO) for n in reduced):
+        return
+    reason: str | None = "the predicate may leave out the instance in which the new reduction axes are 0"
+    if free_vars(substitute(block.predicate, bindings(block))).isdisjoint(loops_beyond_spatial(path)):
+        reason = why_not_from_scratch(path)
+    if reason is not None:
+        raise refuse(
+            "MS318",
+            "transform_block_layout",
+            f"the init of block `{block.name}` would run in other instances",
+            why=reason,
+            help="keep the direction of the reduction axes in the map",
+        )
 
 
 def _pairs(loops: Sequence[For], block: Block) -> list[tuple[For, Axis]]:

@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Var
-from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
+from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, conjunction, free_vars, fresh
+from mslang.ir.visit import Path, all_buffers, conjunction, free_vars, fresh
+from mslang.transform.analysis.accesses import updated_regions, why_not_own_elements
+from mslang.transform.analysis.initialization import why_not_overwritten
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.position import (
     block_at,
@@ -96,7 +98,7 @@ def _of_loop(program: Program, loop: LoopRef) -> Outcome:
         )
     if block.init is not None:
         _require_liftable(path, inner)
-        init = (_lifted(small, axes, inner, taken),)
+        init = (_lifted(small, axes, inner, taken, all_buffers(program)),)
         small = _without_init(small)
     body: Stmt = small
     for s in reversed(inner):
@@ -147,6 +149,11 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     def refused(why: str) -> Exception:
         return refuse("MS378", PRIMITIVE, f"the init of block `{block.name}` cannot be lifted", why=why)
 
+    reason = why_not_own_elements(block) or next(
+        filter(None, (why_not_overwritten(block, r.buffer) for r in updated_regions(block))), None
+    )
+    if reason is not None:
+        raise refused(reason)
     used = frozenset(v for a in block.axes for v in free_vars(a.binding))
     idle = next((s for s in inner if s.var not in used and not arith.proved(Binary("<=", s.extent, ONE))), None)
     if idle is not None:
@@ -165,14 +172,16 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
             raise refused(f"loop `{min(mixed)}` serves spatial and reduction axes")
 
 
-def _lifted(small: Block, axes: Sequence[Axis], inner: Sequence[For], taken: set[str]) -> Stmt:
+def _lifted(
+    small: Block, axes: Sequence[Axis], inner: Sequence[For], taken: set[str], buffers: Mapping[str, Buffer]
+) -> Stmt:
     """The init of the old block as a nest, for all that the new block does."""
     around = Block("", tuple(axes), (), (), (), None)
     spatial = frozenset(v for a in small.axes if a.kind == "spatial" for v in free_vars(a.binding))
     kept = [s for s in inner if s.var in spatial]
     dropped = [s for s in inner if s.var not in spatial]
     # In the init all that is reduced is 0, so what is left of the predicate is about spatial axes.
-    return init_nest((around, *inner, replace(small, annotations=())), kept, dropped, taken, PRIMITIVE).nest
+    return init_nest((around, *inner, replace(small, annotations=())), kept, dropped, taken, PRIMITIVE, buffers).nest
 
 
 def _without_init(block: Block) -> Block:

@@ -39,6 +39,7 @@ from mslang.transform.rewriting.staging import (
     users_of,
     with_alloc,
     with_block,
+    with_settled_axes,
 )
 
 
@@ -120,7 +121,7 @@ def cache_read(
     require_filled(done, copy.block, old, primitive)
     require_users_covered(done, copy.block, copy.buffer, users, primitive)
     require_shared_apart(program, done, primitive)
-    return Outcome(done, (BlockRef(copy.block),))
+    return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
 def cache_write(
@@ -167,7 +168,6 @@ def cache_write(
             help=f"it writes {', '.join(f'`{b}`' for b in buffers_written(writer)) or 'nothing'}",
         )
     require_in_blocks(program, scope_body(program, path), primitive, read=(old.name,), written=(old.name,))
-    require_begun(program, path, old, primitive)
     if consumers is not None:
         only_writer(program, path, old, primitive)
     users = () if consumers is None else users_of(program, path, old, writer, consumers, primitive)
@@ -181,6 +181,7 @@ def cache_write(
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
             why=f"`{old.name}` is touched in it by another block, and the copy would be of partial results",
         )
+    require_begun(program, path, old, above, primitive)
     box = surely_written(path, old, above, primitive)
     region = next(r for r in writer.writes if r.buffer == old.name)
     limits = arith.relax(region.ranges, axis_ranges(writer))
@@ -192,7 +193,7 @@ def cache_write(
     done = with_alloc(done, path, copy.buffer)
     require_users_covered(done, block.name, copy.buffer, users, primitive)
     require_shared_apart(program, done, primitive)
-    return Outcome(done, (BlockRef(copy.block),))
+    return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
 def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global") -> Outcome:
@@ -267,4 +268,5 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
     done = put(done, anchor, anchor[-1], back.stmt)
     require_apart(done, fill.block, primitive)
     require_shared_apart(program, done, primitive)
+    done = with_settled_axes(with_settled_axes(done, fill.block), back.block)
     return Outcome(done, (BlockRef(fill.block), BlockRef(back.block)))

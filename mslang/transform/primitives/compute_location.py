@@ -45,6 +45,7 @@ from mslang.transform.rewriting.moving import (
     require_all_run,
     require_final,
     require_order,
+    require_same_values,
     require_sequence,
     room,
 )
@@ -226,6 +227,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     first, last = room(program, moving, primitive)
     require_order(program, moving.path, primitive)
     require_final(program, producers(program, moving.path), moving.around, block.name, primitive)
+    require_same_values(program, moving.path, (moving.target,), primitive)
     domains = domains_of(moving.path)
     if scope_path(moving.path) and not runs_all(moving.path, domains):
         raise refuse(
@@ -285,6 +287,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     under = [b for b in makers if b in leaves(moving.loop)]
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
+    require_same_values(program, moving.path, (moving.target,), primitive)
     domains = domains_of(moving.path)
     if not runs_all(moving.path, domains):
         raise refuse(

@@ -11,7 +11,7 @@ from mslang.ir.program import For, Program, Region, Store
 from mslang.ir.reduction import identity, update_of
 from mslang.ir.region import infer_regions, point
 from mslang.ir.visit import Path, all_buffers, loads_of, path_to_block, substitute
-from mslang.transform.analysis.dependence import consumers, producers
+from mslang.transform.analysis.dependence import consumers, producers, storage_of
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all
 from mslang.transform.analysis.legality import why_not_reduction
 from mslang.transform.analysis.outside import require_in_blocks
@@ -29,7 +29,7 @@ from mslang.transform.primitives.inlining import complete_formula, require_cover
 from mslang.transform.primitives.kinds import require_kinds
 from mslang.transform.primitives.reverse_inlining import limits, made_for_all
 from mslang.transform.rewriting.formula import at_element, inverse, tidy_value, without_alloc
-from mslang.transform.rewriting.moving import require_final, require_order
+from mslang.transform.rewriting.moving import require_final, require_order, require_same_values
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
@@ -168,6 +168,7 @@ def _job(program: Program, path: Path, after: Path) -> _Job:
             why="the epilogue must be the only reader of the reduction's result",
         )
     require_order(program, after, PRIMITIVE)
+    require_same_values(program, after, (path,), PRIMITIVE, frozenset({storage_of(program, update.buffer)}))
     loads = [x for e in (formula.value, *formula.indices) for x in loads_of(e) if x.buffer == update.buffer]
     if len(loads) != 1:
         raise refuse(

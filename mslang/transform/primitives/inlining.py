@@ -47,7 +47,7 @@ from mslang.transform.rewriting.formula import (
     with_reads,
     without_alloc,
 )
-from mslang.transform.rewriting.moving import require_final, require_order
+from mslang.transform.rewriting.moving import require_final, require_order, require_same_values
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
@@ -92,6 +92,7 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
             f"the indices at which block `{block.name}` stores cannot be inverted",
             why="each element must come from one value of the axes, by an affine map",
         )
+    require_same_values(program, path, [path_to_block(program, b.name) or () for b in users], primitive)
     done = without_alloc(without(program, path), path, formula.buffer)
     for user in users:
         found = path_to_block(done, user.name) or ()

@@ -11,11 +11,16 @@ from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, For, Program
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, substitute
+from mslang.transform.analysis.accesses import guard_loads, init_footprint
+from mslang.transform.analysis.cover import produces_for
+from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import affine_binding, why_not_alone, why_not_reduction
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
+    index_of,
+    leaves,
     loop_at,
     loop_path,
     loops_above,
@@ -59,6 +64,8 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
           if none of these stands under the loop, and no reader
         - a loop that is not above the block in its scope
         - a loop inside another that a reduction axis depends on: the initialisation would be repeated
+        - another block under the loop that reads what the block writes before the reduction has started it, or that
+          writes what the init reads
         - loops at or under it that run the same instance of the block again
         - a spatial loop whose bounds depend on a reduction loop
         - a reduction loop bound to threads: they must start together what they join
@@ -79,6 +86,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     reason = why_not_reduction(program, path, (top,)) or why_not_alone(program, path, top)
     if reason is not None:
         raise refuse("MS313", "decompose_reduction", f"block `{block.name}` cannot be decomposed", why=reason)
+    _require_apart_from_others(program, path, above)
     at = next(k for k, s in enumerate(loops) if s is top)
     _require_first(loops[:at], old, top)
     nest = loops[at:]
@@ -99,7 +107,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     _require_initial(path, {s.var: s.start for s in dropped}, tangled)
     _require_own_buffers_apart(old)
     taken = taken_names(program)
-    init = init_nest(path, kept, dropped, taken)
+    init = init_nest(path, kept, dropped, taken, buffers=all_buffers(program))
     update = _update(old, taken)
     program = put(program, path, update)
     moved = loop_path(program, loop, "decompose_reduction")
@@ -111,6 +119,44 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     _require_init_reads_filled(program, init.name)
     made, left = BlockRef(init.name), BlockRef(update.name)
     return Outcome(program, (made,), {block: left})
+
+
+def _require_apart_from_others(program: Program, path: Path, above: Path) -> None:
+    """No other block under the loop may come between the old place of the init and the new one (MS319).
+
+    What others read of the buffers must be what the block has written before, in the same iteration; what the init and
+    the predicate read must not be written there.
+    """
+    block, top = block_at(path), loop_at(above)
+    order = leaves(top)
+    own = storages_written(program, block)
+    needed = {storage_of(program, r.buffer) for r in init_footprint(block).reads}
+    needed |= {storage_of(program, x.buffer) for x in guard_loads(block)}
+    for other in order:
+        if other is block:
+            continue
+        changed = sorted(needed & storages_written(program, other))
+        if changed:
+            raise refuse(
+                "MS319",
+                "decompose_reduction",
+                f"the init of block `{block.name}` cannot be moved before loop `{top.var}`",
+                why=f"block `{other.name}` writes `{changed[0]}` under the loop, which the init or the predicate reads",
+                help="decompose at a loop inside that does not hold that block",
+            )
+        user = path_to_block(program, other.name) or ()
+        for storage in sorted(own & storages_read(program, other)):
+            buffers = [r.buffer for r in other.reads if storage_of(program, r.buffer) == storage]
+            later = index_of(order, other) > index_of(order, block)
+            if not (later and buffers and all(produces_for(program, path, user, b) for b in buffers)):
+                raise refuse(
+                    "MS319",
+                    "decompose_reduction",
+                    f"the init of block `{block.name}` cannot be moved before loop `{top.var}`",
+                    why=f"block `{other.name}` may read elements of `{storage}` under the loop before the reduction "
+                    "starts them",
+                    help="decompose at a loop inside that does not hold that block",
+                )
 
 
 def _require_init_reads_filled(program: Program, init: str) -> None:

@@ -23,7 +23,14 @@ from mslang.ir.visit import (
     substitute,
 )
 from mslang.transform.analysis.cover import produced_box
-from mslang.transform.analysis.dependence import buffers_read, buffers_written, consumers, is_output, producers
+from mslang.transform.analysis.dependence import (
+    buffers_read,
+    buffers_written,
+    consumers,
+    is_output,
+    producers,
+    storage_of,
+)
 from mslang.transform.analysis.instances import conditions_of, domains_of, portable_predicate, runs_all, with_predicate
 from mslang.transform.analysis.outside import require_in_blocks
 from mslang.transform.analysis.position import (
@@ -41,7 +48,7 @@ from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitives.inlining import complete_formula, require_complete, require_covered, require_inner
 from mslang.transform.primitives.kinds import require_own_writes, require_shared_apart
 from mslang.transform.rewriting.formula import at_element, formula_of, inverse, tidy_value, without_alloc
-from mslang.transform.rewriting.moving import require_final, require_order
+from mslang.transform.rewriting.moving import require_final, require_order, require_same_values
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
@@ -87,6 +94,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     made, axes = source.store, source.ranges
     require_inner(program, maker, buffer, PRIMITIVE)
     require_order(program, path, PRIMITIVE)
+    require_same_values(program, path, (maker,), PRIMITIVE, frozenset({storage_of(program, buffer)}))
     _require_folds(program, path, formula)
     folded = block_at(path)
     kept = portable_predicate(path) or ()

@@ -24,7 +24,14 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.reducers import Match, combined, identity_of, known_reducers
-from mslang.transform.analysis.rfactor_legality import PRIMITIVE, only_block, require_loops, require_plain, rises
+from mslang.transform.analysis.rfactor_legality import (
+    PRIMITIVE,
+    only_block,
+    require_from_scratch,
+    require_loops,
+    require_plain,
+    rises,
+)
 from mslang.transform.analysis.updates import Updates, own_loads, reduction_of, updates_of
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_kinds
@@ -94,6 +101,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     reducing = require_loops(path, chain, top)
     updates = updates_of(program, old, PRIMITIVE)
     match = reduction_of(old, updates, known_reducers(), PRIMITIVE)
+    require_from_scratch(program, path)
     first_reducing = next(s for s in chain if s.var in reducing)
     inner = match.reducer.ordered and top is not first_reducing and not arith.equal(top.extent, ONE)
     if inner and not (match.reducer.rising and rises(path, match.values[0], reducing)):

@@ -18,11 +18,11 @@ from mslang.transform.analysis.dependence import (
     storages_read,
     storages_written,
 )
+from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.legality import why_not_stage_pipeline
 from mslang.transform.analysis.outside import require_in_blocks
 from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at, loop_path, scope_body
-from mslang.transform.analysis.stored import reads_what_it_started
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.moving import loops_to, ranges_inside
@@ -38,6 +38,7 @@ from mslang.transform.rewriting.staging import (
     require_plain,
     subject,
     with_alloc,
+    with_settled_axes,
 )
 
 AUTO_COPY = "auto_copy"
@@ -104,7 +105,7 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     require_joined(done, primitive)
     require_shared_apart(program, done, primitive)
     require_apart(done, copy.block, primitive)
-    return Outcome(done, (BlockRef(copy.block),))
+    return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
 def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: str = "global") -> Outcome:
@@ -170,7 +171,7 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     require_joined(done, primitive)
     require_shared_apart(program, done, primitive)
     require_apart(done, copy.block, primitive)
-    return Outcome(done, (BlockRef(copy.block),))
+    return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
 # ------------------------------------------------------------------ what is asked for
@@ -290,12 +291,14 @@ def _same(a: Box, b: Box, ranges: dict[str, Range]) -> bool:
 
 def _require_covered(program: Program, loop: LoopRef, buffer: Buffer, primitive: str) -> None:
     """Each block under the loop that reads the new buffer reads what the same iteration has surely written."""
-    inside = leaves(*loop_at(path_to_loop(program, loop.name) or ()).body)
+    above = path_to_loop(program, loop.name) or ()
+    inside = leaves(*loop_at(above).body)
     for k, block in enumerate(inside):
-        if buffer.name not in buffers_read(block) or reads_what_it_started(block, buffer.name):
+        read = regions_read(path_to_block(program, block.name) or (), above)
+        asked = tuple(r for r in read if r.buffer == buffer.name)
+        if not asked:
             continue
         made = any(buffer.name in buffers_written(b) for b in inside[:k])
-        asked = tuple(r for r in block.reads if r.buffer == buffer.name)
         reason = why_not_covered(program, path_to_block(program, block.name) or (), asked) if made else "nothing is"
         if reason is not None:
             raise refuse(

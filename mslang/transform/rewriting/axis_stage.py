@@ -17,18 +17,20 @@ from mslang.ir.visit import (
     conjuncts,
     free_vars,
     fresh,
+    loads_of,
     map_expr,
     map_stmt_exprs,
     substitute,
 )
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box
+from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.analysis.position import (
     block_at,
     ranges_above,
     taken_names,
 )
-from mslang.transform.analysis.stored import surely_stored
+from mslang.transform.analysis.stored import stored_under, surely_stored
 from mslang.transform.outcome import BlockRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_shared_apart
 from mslang.transform.rewriting.nest import nest
@@ -39,6 +41,7 @@ from mslang.transform.rewriting.staging import (
     require_filled,
     with_alloc,
     with_block,
+    with_settled_axes,
 )
 
 
@@ -74,7 +77,7 @@ def staged(
     above = anchor[:-1]
     kept: tuple[Expr, ...] = ()
     if writing:
-        box, kept = _instances(path, old, used, above, primitive)
+        box, kept = _instances(path, old, used, anchor, primitive)
     else:
         everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
         box = consumed_box(path, everywhere, above)
@@ -87,13 +90,13 @@ def staged(
         require_filled(done, copy.block, old, primitive)
     require_apart(done, copy.block, primitive)
     require_shared_apart(program, done, primitive)
-    return Outcome(done, (BlockRef(copy.block),))
+    return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
-def _instances(path: Path, old: Buffer, used: Used, above: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
-    """The values of the axes for which a block surely runs in one iteration of the loops of `above`, but for what its
-    own conditions leave out."""
-    block = block_at(path)
+def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str) -> tuple[Box, tuple[Expr, ...]]:
+    """The values of the axes for which a block provably runs in one run of the statement at the end of `anchor`, but
+    for what its own conditions leave out."""
+    block, above = block_at(path), anchor[:-1]
     reduced = [s.var for s in above if isinstance(s, For) and s.var in loops_beyond_spatial(path)]
     if reduced:
         raise refuse(
@@ -101,6 +104,13 @@ def _instances(path: Path, old: Buffer, used: Used, above: Path, primitive: str)
             primitive,
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
             why="the copy would be of partial results",
+        )
+    if not reads_only_its_own(path, old.name, above):
+        raise refuse(
+            "MS333",
+            primitive,
+            f"block `{block.name}` reads and writes `{old.name}`",
+            why="the new buffer would hold nothing when it is read",
         )
     if not surely_stored(path, Region(old.name, _points(used.indices)), above):
         raise refuse(
@@ -110,6 +120,9 @@ def _instances(path: Path, old: Buffer, used: Used, above: Path, primitive: str)
             why="a copy must not touch what is not written",
         )
     kept = portable_predicate(path)
+    changing = stored_under(anchor[-1])
+    if kept is not None and any(x.buffer in changing for c in kept for x in loads_of(c)):
+        kept = None
     if kept is None or any(not free_vars(c) <= set(used.axes) for c in kept):
         raise refuse(
             "MS347",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Expr, Var
-from mslang.ir.program import Block, For, Range, Stmt, Store
-from mslang.ir.region import infer_regions
+from mslang.ir.program import Block, Buffer, For, Range, Stmt, Store
+from mslang.ir.region import NO_BUFFERS, infer_regions
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh, loads_of, stmt_exprs, substitute, walk
 from mslang.transform.analysis.position import block_at, loop_range, ranges_above
 from mslang.transform.outcome import refuse
@@ -25,7 +25,12 @@ class Init(msgspec.Struct, frozen=True):
 
 
 def init_nest(
-    path: Path, kept: Sequence[For], dropped: Sequence[For], taken: set[str], primitive: str = "decompose_reduction"
+    path: Path,
+    kept: Sequence[For],
+    dropped: Sequence[For],
+    taken: set[str],
+    primitive: str = "decompose_reduction",
+    buffers: Mapping[str, Buffer] = NO_BUFFERS,
 ) -> Init:
     """The init of the block at the end of a path, as a block under copies of the loops `kept`, annotated as it is.
 
@@ -35,6 +40,7 @@ def init_nest(
         dropped: loops above it that only reduction axes depend on: the init runs in their first iteration.
         taken: names that loops and blocks must not take; those made are added.
         primitive: who asks, for messages.
+        buffers: the buffers by name: a region that depends on data is all of its buffer.
     """
     old = block_at(path)
     ranges = ranges_above(path)
@@ -80,7 +86,7 @@ def init_nest(
         views=views,
         annotations=old.annotations,
     )
-    reads, writes = infer_regions(block)
+    reads, writes = infer_regions(block, buffers)
     nest: Stmt = replace(block, reads=reads, writes=writes)
     for s in reversed(loops):
         nest = replace(s, body=(nest,))

@@ -23,6 +23,7 @@ from mslang.transform.analysis.dependence import (
     storages_written,
     writers,
 )
+from mslang.transform.analysis.initialization import why_not_init_first
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate, runs_all, runs_once
 from mslang.transform.analysis.legality import why_neither
 from mslang.transform.analysis.outside import require_in_blocks
@@ -43,8 +44,9 @@ from mslang.transform.analysis.position import (
     taken_names,
     within_scope,
 )
-from mslang.transform.analysis.sequence import why_not_in_sequence, why_not_init_first
+from mslang.transform.analysis.sequence import why_not_in_sequence
 from mslang.transform.analysis.spans import Spans
+from mslang.transform.analysis.stability import why_other_values
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.nest import inserted, nest, vanished
@@ -213,6 +215,22 @@ def require_order(program: Program, path: Path, primitive: str, predicates: bool
                 f"block `{before[0]}` reads `{storage}` before block `{block.name}` writes it",
                 why="moved, the block could write what is still to be read",
             )
+
+
+def require_same_values(
+    program: Program, path: Path, places: Iterable[Path], primitive: str, but: frozenset[str] = frozenset()
+) -> None:
+    """The block at the end of a path must read the same values at other places, whatever loops around the writers it
+    leaves or comes under (MS320); `but`: memory that is not meant."""
+    reason = why_other_values(program, path, places, but)
+    if reason is not None:
+        raise refuse(
+            "MS320",
+            primitive,
+            f"block `{block_at(path).name}` would read other values at its new place",
+            why=reason,
+            help="move it to a place under the same loops as the blocks that write what it reads",
+        )
 
 
 def require_final(

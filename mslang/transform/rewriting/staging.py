@@ -22,6 +22,8 @@ from mslang.transform.analysis.dependence import (
     storages_written,
     writers,
 )
+from mslang.transform.analysis.initialization import reads_only_its_own
+from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -38,7 +40,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.spans import kept_inside
-from mslang.transform.analysis.stored import reads_what_it_started
+from mslang.transform.analysis.stability import why_not_stable
 from mslang.transform.outcome import BlockRef, BufferRef, refuse
 from mslang.transform.rewriting.nest import nest
 from mslang.transform.rewriting.rewrite import put
@@ -217,6 +219,20 @@ def copy_between(
     return Copy(new, name, nest(block, spans, tuple(kept), ranges, taken).stmt)
 
 
+def with_settled_axes(program: Program, copy: str) -> Program:
+    """The program in which the axes of a copy are opaque if its instances run several times and may find other values
+    each time: spatial axes promise the same result."""
+    path = path_to_block(program, copy) or ()
+    block, loops = block_at(path), loops_above(path)
+    if runs_once(path, loops):
+        return program
+    storages = sorted(storages_read(program, block))
+    above = [path_to_loop(program, s.var) or () for s in loops]
+    if all(why_not_stable(program, storage, q) is None for q in above for storage in storages):
+        return program
+    return put(program, path, replace(block, axes=tuple(replace(a, kind="opaque") for a in block.axes)))
+
+
 def staged_name(old: Buffer, scope: str) -> str:
     """What a copy of a buffer in a scope is called: `A_shared`."""
     return f"{old.name}_{scope.replace('.', '_')}"
@@ -278,11 +294,11 @@ def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str
         )
 
 
-def require_begun(program: Program, path: Path, buffer: Buffer, primitive: str) -> None:
-    """What the block at the end of a path reads of a buffer that it writes must be what the same instance has started:
-    with its init, or with blocks inside of it before those that read (MS333)."""
+def require_begun(program: Program, path: Path, buffer: Buffer, above: Path, primitive: str) -> None:
+    """What the block at the end of a path reads of a buffer that it writes must be what it has started in the same
+    iteration of the loops of `above`: with its init, or with blocks inside of it before those that read (MS333)."""
     block = block_at(path)
-    if buffer.name not in buffers_read(block) or reads_what_it_started(block, buffer.name):
+    if reads_only_its_own(path, buffer.name, above):
         return
     storage = storage_of(program, buffer.name)
     inside = [path_to_block(program, b.name) or () for b in leaves(*block.body)]

@@ -272,7 +272,7 @@ def test_a_predicate_alone_may_read_what_is_inlined():
     q = accepted(p, compute_inline(p, block("t")))
     assert names(q) == ["u", "v"]
     assert "where A[i] * 2.0 < 3.0" in print_program(q)
-    with refused("MS352", "outside of blocks"):
+    with refused("MS341", "block `v` reads what block `t` writes"):
         reverse_compute_inline(p, block("u"))
 
 

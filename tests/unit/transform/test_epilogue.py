@@ -169,7 +169,7 @@ OTHER = "block v[i: 8] { where T[i] < 4 P[i] = 1 }"
     [
         ("writes O[0..40] O[i64(T[i])] = T[i]", "", "MS371", "reads `T` 2 times"),
         ("reads T[i], B[0..20] O[i] = T[i] + B[i64(T[i])]", "", "MS371", "reads `T` 2 times"),
-        ("O[i] = T[i] + B[i]", OTHER, "MS352", "`T` is read outside of blocks"),
+        ("O[i] = T[i] + B[i]", OTHER, "MS341", "block `v` reads what block `t` writes"),
         ("view W: i32[1] = B[i .. i + 1] reads T[i], B[i] writes O[i] O[i] = T[i] + W[0]", "", "MS352", "its own"),
     ],
 )

@@ -385,7 +385,7 @@ def summed(index, update):
 
 def test_a_reduction_begins_with_its_init():
     p = summed("7 - i", "B[u]")
-    with refused("MS308", "`sum` would reduce in another order", "axis `k` of block `sum` does not surely begin at 0"):
+    with refused("MS308", "`sum` would reduce in another order", "axis `k` of block `sum` does not provably begin"):
         reverse_compute_at(p, block("sum"), loop("i"))
 
 

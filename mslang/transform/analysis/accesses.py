@@ -1,0 +1,116 @@
+"""Accesses of a block's instances: reads and writes of its init and of its body, each apart, and of its predicate.
+
+A block with an init declares no read of the elements that its body updates. Whether an instance reads what another
+instance or another block wrote depends on the init: on what it overwrites, and on the iterations at which it runs (see
+`initialization`). The footprints here leave nothing out: updates are reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir.expr import ONE, Expr, Load
+from mslang.ir.program import Block, Range, Region, Stmt
+from mslang.ir.region import infer_regions
+from mslang.ir.visit import Path, loads_of, substitute
+from mslang.transform.analysis.stored import init_runs
+from mslang.transform.rewriting.rewrite import map_bodies
+
+
+class Footprint(msgspec.Struct, frozen=True):
+    """The regions that statements of a block may read and may write, by the axes of the block."""
+
+    reads: tuple[Region, ...]
+    writes: tuple[Region, ...]
+
+
+@lru_cache(maxsize=4096)
+def body_footprint(block: Block) -> Footprint:
+    """What the body of a block may access; elements that it updates are read and written."""
+    around = replace(block, init=None)
+    return Footprint(*infer_regions(replace(around, body=_with_updates(block.body, (around,)))))
+
+
+@lru_cache(maxsize=4096)
+def init_footprint(block: Block) -> Footprint:
+    """What the init of a block may access."""
+    around = replace(block, init=None, body=block.init or ())
+    return Footprint(*infer_regions(replace(around, body=_with_updates(around.body, (around,)))))
+
+
+def _with_updates(body: tuple[Stmt, ...], above: Path) -> tuple[Stmt, ...]:
+    """Statements in which blocks declare to read what they update, where their init may not start it."""
+    return tuple(_declaring(s, above) for s in body)
+
+
+def _declaring(s: Stmt, above: Path) -> Stmt:
+    if not isinstance(s, Block):
+        return map_bodies(s, lambda body: _with_updates(body, (*above, s)))
+    if s.init is None:
+        return s
+    updated = {r.buffer for r in updated_regions(s)}
+    if init_runs((*above, s), above[:1]) and updated.isdisjoint(r.buffer for r in init_footprint(s).reads):
+        return s
+    known = {r.buffer for r in s.reads}
+    return replace(s, reads=(*s.reads, *(r for r in s.writes if r.buffer in updated - known)))
+
+
+def written_by(block: Block) -> frozenset[str]:
+    """The buffers that a block writes, in its init or in its body."""
+    several = (block.writes, body_footprint(block).writes, init_footprint(block).writes)
+    return frozenset(r.buffer for regions in several for r in regions)
+
+
+def updated_regions(block: Block) -> tuple[Region, ...]:
+    """The regions of buffers that a block writes and that it reads in its body or init, declared or not."""
+    written = written_by(block)
+    found = (*block.reads, *body_footprint(block).reads, *init_footprint(block).reads)
+    return tuple(dict.fromkeys(r for r in found if r.buffer in written))
+
+
+def guard_loads(block: Block) -> tuple[Load, ...]:
+    """The loads in the predicate and in the bindings of a block, indexed by the variables around the block."""
+    values: Mapping[str, Expr] = {a.name: a.binding for a in block.axes}
+    outside = (substitute(block.predicate, values), *values.values())
+    return tuple(dict.fromkeys(x for e in outside for x in loads_of(e)))
+
+
+def guard_regions(block: Block) -> tuple[Region, ...]:
+    """The elements that the predicate and the bindings of a block load, by the variables around the block."""
+    return tuple(Region(x.buffer, tuple(Range(i, ONE) for i in x.indices)) for x in guard_loads(block))
+
+
+# ------------------------------------------------------------------ elements of its own
+def why_not_own_elements(block: Block) -> str | None:
+    """None if an instance of a block reads of the buffers that it writes only the elements that it writes itself.
+
+    Instances that differ in a spatial axis write different elements, so then no instance reads what another one with
+    other spatial axes wrote.
+    """
+    writes = (*block.writes, *body_footprint(block).writes)
+    for r in updated_regions(block):
+        own = [w for w in dict.fromkeys(writes) if w.buffer == r.buffer]
+        if r not in own:
+            return f"block `{block.name}` reads other elements of `{r.buffer}` than it writes"
+        if len(own) > 1:
+            return f"block `{block.name}` reads and writes several parts of `{r.buffer}`"
+    for x in guard_loads(block):
+        if x.buffer in written_by(block):
+            return f"the predicate of block `{block.name}` reads `{x.buffer}`, which the block writes"
+    return None
+
+
+__all__ = [
+    "Footprint",
+    "body_footprint",
+    "guard_loads",
+    "guard_regions",
+    "init_footprint",
+    "updated_regions",
+    "why_not_own_elements",
+    "written_by",
+]

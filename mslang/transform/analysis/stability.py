@@ -1,0 +1,112 @@
+"""Stability: do the elements that a loop writes keep their values through its later iterations?
+
+A block that reads a buffer may leave a loop around its writers, or enter one, only if it finds the same values there:
+no later iteration of the loop overwrites an element with another value. So it is where iterations write different
+elements, or compute the same values again from what the loop does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, Binary
+from mslang.ir.program import Evaluate, For, Program, While
+from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
+from mslang.transform.analysis.accesses import guard_loads
+from mslang.transform.analysis.carried import (
+    leaf_paths,
+    reaches,
+    storages_of,
+    touching_paths,
+    why_not_apart,
+    why_not_private,
+)
+from mslang.transform.analysis.cover import why_not_covered
+from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
+from mslang.transform.analysis.initialization import regions_read
+from mslang.transform.analysis.position import block_at, common_path, leaves, loop_at, ranges_above, scope_body
+
+
+def why_other_values(
+    program: Program, reader: Path, places: Iterable[Path], but: frozenset[str] = frozenset()
+) -> str | None:
+    """None if the block at the end of a path reads the same values at other places, as far as loops around its writers
+    decide: those that it leaves, and those that it comes under.
+
+    Args:
+        program: the program before the move.
+        reader: the block.
+        places: blocks of the program beside which it is to stand, or loops in which it is to.
+        but: memory that is not meant.
+    """
+    block = block_at(reader)
+    under = _paths_by_writer(program, reader)
+    for place in places:
+        for storage in sorted(storages_read(program, block) - but):
+            for writer in under.get(storage, ()):
+                before, after = (_loops_shared(writer, q) for q in (reader, place))
+                moved = [s for s in (*before, *after) if (s in before) != (s in after)]
+                reason = next(filter(None, (_why(program, reader, storage, s, s in before) for s in moved)), None)
+                if reason is not None:
+                    return reason
+    return None
+
+
+def _paths_by_writer(program: Program, reader: Path) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for b in leaves(*scope_body(program, reader)):
+        if b is not block_at(reader):
+            for storage in storages_written(program, b):
+                found.setdefault(storage, []).append(path_to_block(program, b.name) or ())
+    return found
+
+
+def _loops_shared(writer: Path, other: Path) -> tuple[For, ...]:
+    return tuple(s for s in common_path(writer[:-1], other) if isinstance(s, For))
+
+
+def _why(program: Program, reader: Path, storage: str, loop: For, leaves_it: bool) -> str | None:
+    path = path_to_loop(program, loop.var) or ()
+    reason = why_not_stable(program, storage, path)
+    if reason is not None or not leaves_it:
+        return reason
+    asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
+    guards = any(storage_of(program, x.buffer) == storage for x in guard_loads(block_at(reader)))
+    if guards:
+        return f"the predicate of block `{block_at(reader).name}` reads `{storage}`, which loop `{loop.var}` writes"
+    return why_not_covered(program, reader, asked)
+
+
+def why_not_stable(program: Program, storage: str, above: Path, asked: frozenset[str] = frozenset()) -> str | None:
+    """None if no iteration of the loop at the end of a path overwrites with another value an element of a buffer that
+    an earlier iteration wrote. (`asked`: buffers of which that is being asked already.)"""
+    if arith.proved(Binary("<=", loop_at(above).extent, ONE), ranges_above(above)):
+        return None
+    blocks = leaf_paths(above)
+    makers = [q for q in blocks if storage in storages_written(program, block_at(q))]
+    if not makers or why_not_apart(program, makers, storage, above, reads=False) is None:
+        return None
+    loop = loop_at(above)
+    changed = frozenset(storages_of(program, blocks))
+    head = f"later iterations of loop `{loop.var}` may overwrite elements of `{storage}` with other values"
+    for q in makers:
+        block = block_at(q)
+        if any(isinstance(s, Evaluate | While) for s in walk(block.body)):
+            return f"{head}: the effect of block `{block.name}` is not known"
+        for a in block.axes:
+            if a.kind not in ("spatial", "reduce"):
+                return f"{head}: axis `{a.name}` of block `{block.name}` is {a.kind}"
+            if a.kind == "reduce" and reaches(loop.var, a.binding, q):
+                return f"{head}: block `{block.name}` accumulates along it"
+        read = {storage_of(program, r.buffer) for r in regions_read(q, above)}
+        read |= {storage_of(program, x.buffer) for x in guard_loads(block)}
+        for s in sorted(read & changed - asked):
+            reason = why_not_private(program, touching_paths(program, blocks, s), s, above)
+            reason = reason or (why_not_stable(program, s, above, asked | {storage}) if s != storage else None)
+            if reason is not None:
+                return f"{head}: {reason}"
+    return None
+
+
+__all__ = ["why_not_stable", "why_other_values"]
