@@ -10,7 +10,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, fresh
+from mslang.ir.visit import Path, bodies, conjunction, conjuncts, free_vars, fresh
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -34,7 +34,7 @@ from mslang.transform.primitives.division import (
     said_inside,
     with_regions,
 )
-from mslang.transform.rewriting.rewrite import put, tidy
+from mslang.transform.rewriting.rewrite import map_bodies, put, tidy
 
 
 def of_blocks(program: Program, blocks: tuple[BlockRef, ...]) -> Outcome:
@@ -52,22 +52,21 @@ def of_blocks(program: Program, blocks: tuple[BlockRef, ...]) -> Outcome:
         inside.append(_told_by(program, path, inner, axes))
     name = fresh("_".join((*(b.name for b in blocks), "o")), taken_names(program))
     made = with_regions(program, Block(name, tuple(axes), (), (), tuple(inside)))
-    around = _around(program, above)
+    around = _around(program, above, paths[0])
     first = index_of(around, held[0])
     body = (*around[:first], made, *around[first + len(held) :])
     if not above:
         return Outcome(replace(program, body=body), (BlockRef(name),))
     parent = above[-1]
-    if not isinstance(parent, For | Block):
-        raise TypeError(f"no loop and no block: {parent!r}")
-    return Outcome(put(program, above, replace(parent, body=body)), (BlockRef(name),))
+    held_in = map_bodies(parent, lambda b: body if b is around else b)
+    return Outcome(put(program, above, held_in), (BlockRef(name),))
 
 
-def _around(program: Program, above: Path) -> tuple[Stmt, ...]:
-    """The statements directly under the last one of a path."""
+def _around(program: Program, above: Path, path: Path) -> tuple[Stmt, ...]:
+    """The statements directly under the last one of the path `above` among which a longer path goes on."""
     if not above:
         return program.body
-    return above[-1].body if isinstance(above[-1], For | Block) else ()
+    return next(body for body in bodies(above[-1]) if any(s is path[len(above)] for s in body))
 
 
 def _reached(p: Part, block: Block, axis: Axis, ranges: Mapping[str, Range]) -> Expr:
@@ -108,7 +107,7 @@ def _require_one_scope(program: Program, blocks: Sequence[BlockRef], paths: Sequ
 def _side_by_side(program: Program, blocks: Sequence[BlockRef], paths: Sequence[Path], above: Path) -> list[Stmt]:
     """The statements, one a block, that hold the blocks directly under the loops around all of them (MS379: they hold
     others too, or do not follow one another)."""
-    body = _around(program, above)
+    body = _around(program, above, paths[0])
     held = [q[len(above)] for q in paths]
     for b, s in zip(blocks, held, strict=True):
         others = [x.name for x in leaves(s) if x.name != b.name]

@@ -12,8 +12,16 @@ from mslang.transform.rewriting.rewrite import map_bodies
 
 
 def read_from(s: Stmt, old: str, new: str) -> Stmt:
-    """A statement that reads the buffer `new` where it read `old`, regions and views included."""
-    return _sent(map_stmt_exprs(s, lambda e: _loading(e, old, new)), old, new, reads=True, writes=False)
+    """A statement that reads the buffer `new` where it read `old`, regions and views included.
+
+    The predicate and the bindings of a block are outside of it, and read what they read: its regions do not say where.
+    """
+    done = _sent(map_stmt_exprs(s, lambda e: _loading(e, old, new)), old, new, reads=True, writes=False)
+    match s, done:
+        case Block(), Block():
+            axes = tuple(replace(a, binding=b.binding) for a, b in zip(done.axes, s.axes, strict=True))
+            return replace(done, axes=axes, predicate=s.predicate)
+    return done
 
 
 def work_on(s: Stmt, old: str, new: str) -> Stmt:

@@ -393,3 +393,35 @@ def test_an_init_that_gathers():
     accepted(p, "let a = b.decompose_reduction(b.k)")
     accepted(p, "let a = b.decompose_reduction(b.i)")
     accepted(p, "let a = b.k.blockize()")
+
+
+# ------------------------------------------------------------------ copies
+def test_a_copy_of_what_changes_makes_no_promise():
+    before, after = scheduled(RUNNING, "let d = c.cache_read(A)")
+    assert "@ opaque" in ms.print_program(after)
+    accepted(RUNNING, "let d = c.cache_read(A)")
+    accepted(RUNNING, "let d = c.read_at(c.loops()[1], A, global)")
+    refused(RUNNING, "let d = c.cache_read(A) d.compute_inline()", "MS345", "is opaque")
+    steady = RUNNING.replace("O[i, m] = A[i]", "O[i, m] = A[i] + X[i, m]")
+    assert "@ opaque" not in ms.print_program(scheduled(steady, "let d = c.cache_read(X)")[1])
+
+
+def test_a_predicate_reads_the_old_buffer():
+    p = """program t(X: i32[5, 7], out O: i32[5]) {
+        block f[i: 5] { O[i] = 0 }
+        for i in 0..5 { block b[i: 5 = i] { where X[i, 6 - i] <= 1 O[i] = X[i, i] } }
+    }"""
+    accepted(p, "let c = b.cache_read(X, local)")
+
+
+def test_blocks_of_an_init_and_of_a_body_are_not_put_together():
+    p = """program t(A: i32[2, 4], out B: i32[2]) {
+        for l0 in 0..2, l1 in 0..2 {
+            block o0[i: 2 = l0, o: 2 @ reduce = l1] {
+                init { for l6 in 0..1 { block z0[x: 2 = i, y: 1 = l6] { B[x] = 0 } } }
+                for l5 in 0..2 { block n0[x: 2 = i, r: 4 @ reduce = o * 2 + l5] { init {} B[x] = B[x] + A[x, r] } }
+            }
+        }
+    }"""
+    refused(p, "let o = blockize([z0, n0])", "MS379", "block `n0` is in another scope than block `z0`")
+    accepted(p, "let o = blockize([z0])")
