@@ -21,13 +21,13 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     True
     """
     known = sorted(set(candidates))
-    folded = [c for c in known if c.lower() == name.lower()]
+    folded = [c for c in known if c != name and c.lower() == name.lower()]
     if folded:
         return folded[0]
     if len(name) < 2:
         return None
     allowed = 1 if len(name) < 6 else FARTHEST
-    near = [(d, c) for c in known if len(c) > 1 and (d := _edits(name, c, allowed)) <= allowed]
+    near = [(d, c) for c in known if len(c) > 1 and 0 < (d := _edits(name, c, allowed)) <= allowed]
     return min(near)[1] if near else None
 
 

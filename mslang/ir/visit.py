@@ -5,7 +5,7 @@ All rebuilds share what does not change: a subtree that comes back the same is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -295,6 +295,17 @@ def contents(s: Stmt) -> Contents:
             own = {*(b.name for b in allocs), *(v.buffer.name for v in views)}
             return Contents(loops, blocks | {n}, buffers | own, names | own | {n} | {a.name for a in axes}, threads)
     return Contents(loops, blocks, buffers, names, threads)
+
+
+def nesting(body: Iterable[Stmt]) -> int:
+    """The most loops around one statement."""
+    deepest, rest = 0, [(s, 0) for s in body]
+    while rest:
+        s, around = rest.pop()
+        inside = around + isinstance(s, For)
+        deepest = max(deepest, inside)
+        rest += [(x, inside) for b in bodies(s) for x in b]
+    return deepest
 
 
 def path_to_loop(p: Program, var: str) -> Path | None:

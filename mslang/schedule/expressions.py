@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.diagnostics import MsError, ScheduleError, problem
-from mslang.ir.expr import Symbol
+from mslang.ir.expr import Expr, Symbol
 from mslang.ir.expr import Var as IrVar
 from mslang.ir.program import LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Kind, Signature
@@ -18,6 +18,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
 from mslang.schedule.session import Names
 from mslang.schedule.values import HOLE, Location, describe
+from mslang.sema.evaluation_limits import ELEMENTS, STEPS_OF_SYMBOLIC, excess, too_much
 from mslang.sema.module import Found
 from mslang.sema.native import Native
 from mslang.sema.program import sizes_by_position
@@ -55,6 +56,21 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
     Raises:
         ScheduleError: with a diagnostic at the part at fault.
     """
+    it.spend(1, e)
+    value = _value(it, e, frame, names)
+    over = excess(value) if isinstance(e, _MADE) else None
+    if over is not None:
+        raise MsError(too_much(over).at(e.span))
+    if isinstance(value, Expr) and isinstance(e, tree.Binary | tree.Unary):
+        it.spend(STEPS_OF_SYMBOLIC, e)
+    return value
+
+
+_MADE = tree.Number | tree.Binary | tree.List | tree.Group | tree.Comprehension
+"""Expressions that make a value anew."""
+
+
+def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
     match e:
         case tree.Number(value=v):
             return v
@@ -125,6 +141,7 @@ def _named(it: Interpreter, e: tree.Ref | tree.Member, frame: Frame) -> object:
         name = e.name.text
         found = lookup(it, name, frame)
         if found is None:
+            _refuse_faulty_const(e, name, frame)
             known = [*frame.names, *WORDS, *it.block_names(), *(frame.place.module.names if frame.place.module else ())]
             raise failure("MS201", e, f"unknown name `{name}`", help=did_you_mean(name, known))
         return None if found is NONE else found
@@ -137,6 +154,12 @@ def _named(it: Interpreter, e: tree.Ref | tree.Member, frame: Frame) -> object:
             return _thing(it, thing, dotted, frame)
     base = evaluate(it, e.base, frame)
     return _at(e, frame, lambda: _member(it, base, e.name.text))
+
+
+def _refuse_faulty_const(e: tree.Ref, name: str, frame: Frame) -> None:
+    thing = frame.place.module.find(name) if frame.place.module is not None else None
+    if isinstance(thing, Found) and isinstance(thing.item, tree.Const):
+        raise failure("MS201", e, f"the const `{name}` has no value", why="its definition is faulty")
 
 
 class _NoneWord:
@@ -220,6 +243,9 @@ def _range(it: Interpreter, e: tree.Binary, frame: Frame) -> tuple[int, ...]:
             "the bounds of a range in a schedule are numbers",
             why="how often something is done is structure",
         )
+    if hi - lo > ELEMENTS:
+        raise MsError(too_much(f"a range of more than {ELEMENTS} numbers").at(e.span))
+    it.spend((hi - lo) // 16, e) if hi > lo else None
     return tuple(range(lo, hi))
 
 
@@ -246,6 +272,7 @@ def _sizes(found: Found, items: Sequence[object]) -> tuple[tuple[str, int | Symb
 
 def _comprehended(it: Interpreter, e: tree.Comprehension, frame: Frame) -> Iterator[object]:
     for k, element in enumerate(elements(it, e.source, frame)):
+        it.spend(1, e)
         inner = frame.inner(unpack(e.binders, element, e), frame.address.at(element_name(element, k)))
         if e.condition is None or it.truth(e.condition, inner):
             yield evaluate(it, e.element, inner)

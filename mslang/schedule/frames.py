@@ -64,21 +64,18 @@ class Address(msgspec.Struct, frozen=True):
 class Frame:
     """The names of a running body; `for` bodies and branches share their item's names, comprehensions do not."""
 
-    def __init__(
-        self, place: Place, names: dict[str, object] | None = None, address: Address | None = None, depth: int = 0
-    ) -> None:
+    def __init__(self, place: Place, names: dict[str, object] | None = None, address: Address | None = None) -> None:
         self.place = place
         self.names: dict[str, object] = {} if names is None else names
         self.address = address or Address()
-        self.depth = depth
 
     def with_address(self, address: Address) -> Frame:
         """The same names at another address."""
-        return Frame(self.place, self.names, address, self.depth)
+        return Frame(self.place, self.names, address)
 
     def inner(self, names: dict[str, object], address: Address) -> Frame:
         """A frame of its own, with more names."""
-        return Frame(self.place, {**self.names, **names}, address, self.depth)
+        return Frame(self.place, {**self.names, **names}, address)
 
     def site(self, node: tree.Node) -> Site:
         """Where a node stands."""

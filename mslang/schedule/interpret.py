@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 
 import msgspec
 
-from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Expr, Symbol
-from mslang.ir.visit import all_buffers, blocks_of
+from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.expr import Const, Expr, Symbol
+from mslang.ir.visit import all_buffers, blocks_of, nesting
 from mslang.ops.signature import Group
 from mslang.schedule import statements, values
 from mslang.schedule.expressions import evaluate
@@ -20,12 +21,14 @@ from mslang.schedule.rules.natives import NATIVES
 from mslang.schedule.session import Names, Session
 from mslang.schedule.statements import Returned, Step, run_body
 from mslang.schedule.values import Location, describe
+from mslang.sema.evaluation_limits import DEPTH, LOOPS, STEPS_OF_PRIMITIVE, UNROLLED, Meter, too_much
 from mslang.sema.module import Found, Module
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
-from mslang.transform.outcome import BlockRef
+from mslang.transform.getters import GETTERS
+from mslang.transform.outcome import BlockRef, LoopRef
 from mslang.transform.registries import REGISTRY, Registry
 
 Judge = Callable[["Interpreter", tree.Check | tree.Snapshot, Frame], None]
@@ -42,9 +45,6 @@ Natives = Mapping[str, Native]
 
 NO_NATIVES: Natives = MappingProxyType({})
 
-
-DEPTH = 64
-"""How deep fns may call each other."""
 
 Builtin = Callable[["Interpreter", Sequence[object], Mapping[str, object], tree.Call, Frame], object]
 """A function of the language itself: gets the interpreter, its arguments, the call and where it stands."""
@@ -82,11 +82,42 @@ class Interpreter:
     def __init__(self, session: Session, world: World = PLAIN) -> None:
         self.session = session
         self.world = world
+        self._meter = Meter()
+        self._depth = 0
 
     @property
     def machine(self) -> Target:
         """What `machine` says."""
         return self.world.machine
+
+    # ------------------------------------------------------------------ limits
+    def spend(self, steps: int, at: tree.Node) -> None:
+        """Take steps of what running this item may take.
+
+        Raises:
+            MsError: MS140, there are no more.
+        """
+        over = self._meter.spend(steps)
+        if over is not None:
+            raise MsError(over.at(at.span))
+
+    @contextmanager
+    def deeper(self, name: str) -> Iterator[None]:
+        """A call of an fn, a rule or a space.
+
+        Raises:
+            ScheduleError: MS265, the calls are too deep.
+        """
+        endless = problem("MS265", f"`{name}` calls itself without end", why=f"the calls are {DEPTH} deep")
+        if self._depth >= DEPTH:
+            raise ScheduleError(endless)
+        self._depth += 1
+        try:
+            yield
+        except RecursionError:
+            raise ScheduleError(endless) from None
+        finally:
+            self._depth -= 1
 
     # ------------------------------------------------------------------ names
     def program_name(self, name: str) -> object | None:
@@ -153,19 +184,15 @@ class Interpreter:
         args: Sequence[object],
         kwargs: Mapping[str, object],
         address: Address,
-        depth: int,
     ) -> object:
         """Run an fn; gives what it returns."""
         item = found.item
         assert isinstance(item, tree.Fn)
-        if depth > DEPTH:
-            raise ScheduleError(
-                problem("MS265", f"`{item.name.text}` calls itself without end", why=f"the calls are {DEPTH} deep")
-            )
-        frame = Frame(place_of(found), address=address, depth=depth)
+        frame = Frame(place_of(found), address=address)
         frame.names.update(self._parameters(item.params, item.name.text, args, kwargs, frame))
         try:
-            run_body(self, item.body, frame)
+            with self.deeper(item.name.text):
+                run_body(self, item.body, frame)
         except Returned as returned:
             return returned.value
         return None
@@ -186,7 +213,8 @@ class Interpreter:
         if item.when is not None and not self.truth(item.when, frame):
             return False
         try:
-            run_body(self, item.body, frame)
+            with self.deeper(item.name.text):
+                run_body(self, item.body, frame)
         except Returned:
             return True
         return True
@@ -251,12 +279,29 @@ class Interpreter:
         site: Site,
     ) -> object:
         """Apply a primitive, or ask a getter."""
-        result = self.session.call(name, args, kwargs, names=names, site=site)
         signature = self.session.registry.signature(name)
+        if signature.group is Group.PRIMITIVE:
+            self._admit(name, (*args, *kwargs.values()), site)
+        result = self.session.call(name, args, kwargs, names=names, site=site)
+        if signature.group is Group.PRIMITIVE and nesting(self.session.program.body) > LOOPS:
+            raise ScheduleError(too_much(f"more than {LOOPS} loops around one statement"))
         if signature.group is not Group.PRIMITIVE or signature.many:
             return result
         assert isinstance(result, tuple)
         return None if not result else result[0] if len(result) == 1 else result
+
+    def _admit(self, name: str, args: Sequence[object], site: Site) -> None:
+        """Refuse a primitive whose arguments ask for more than a program may have."""
+        over = self._meter.spend(STEPS_OF_PRIMITIVE)
+        if over is None and any(isinstance(a, tuple) and len(a) > LOOPS for a in args):
+            over = too_much(f"`{name}` of more than {LOOPS} loops")
+        first = next((self.session.handles.resolve(a) for a in args if isinstance(a, Handle)), None)
+        if over is None and name == "unroll" and isinstance(first, LoopRef):
+            extent = GETTERS["extent"](self.session.program, first)
+            if isinstance(extent, Const) and extent.value > UNROLLED:
+                over = too_much(f"`unroll` of more than {UNROLLED} iterations")
+        if over is not None:
+            raise ScheduleError(over)
 
     def builtin(self, name: str) -> Builtin | None:
         """A function of the language itself."""
@@ -277,7 +322,7 @@ class Interpreter:
         """Call what a name stands for: an fn runs, a rule runs on its block, a schedule takes its arguments."""
         match value:
             case ItemValue(found=found, item=tree.Fn()):
-                return self.run_fn(found, args, kwargs, frame.address.called(), frame.depth + 1)
+                return self.run_fn(found, args, kwargs, frame.address.called())
             case ItemValue(found=found, item=tree.Rule()) if args and isinstance(args[0], Handle):
                 return self.run_rule(found, args[0], args[1:], kwargs)
             case ItemValue(found=found, item=tree.Rule() | tree.Schedule() | tree.Space()):

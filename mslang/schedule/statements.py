@@ -56,6 +56,7 @@ def run_body(it: Interpreter, body: tree.Body, frame: Frame) -> None:
     for statement in body.statements:
         before = it.session.program
         try:
+            it.spend(1, statement)
             _run(it, statement, frame)
         except MsError as error:
             raise frame.blame(error, statement.span) from error

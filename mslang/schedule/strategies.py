@@ -159,18 +159,20 @@ class _Runner:
         """
         match value:
             case ItemValue(found=found, item=tree.Schedule(body=None)):
-                return self._pinned_schedule(found, top)
+                with self.it.deeper(found.item.name.text):
+                    return self._pinned_schedule(found, top)
             case ItemValue(found=found, item=tree.Schedule()):
                 self.it.run_schedule(found, value.args, dict(value.kwargs))
                 return value.text if top else None
             case ItemValue(found=found, item=tree.Space() as item):
                 union = _Unions(item.name.text)
-                return self._strategy(item.strategy, found, union, top)
+                with self.it.deeper(item.name.text):
+                    return self._strategy(item.strategy, found, union, top)
             case ItemValue(item=tree.Rule()) | NativeValue():
                 self.it.apply_rule(value)
                 return None
             case ItemValue(found=found, item=tree.Fn() as fn):
-                self.it.run_fn(found, value.args, dict(value.kwargs), Address(prefix=f"{fn.name.text}/"), 0)
+                self.it.run_fn(found, value.args, dict(value.kwargs), Address(prefix=f"{fn.name.text}/"))
                 return None
         raise ScheduleError(
             problem(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from mslang.diagnostics import Fix, MsError
-from mslang.ir.dtype import SCALARS, parts
+from mslang.ir.dtype import SCALARS, parts, size_of
 from mslang.ir.expr import ZERO, Const, Expr
 from mslang.ir.program import LOOP_KINDS, SCOPES, Annotations, AttrValue, Buffer, Range, Region
 from mslang.ir.region import point, range_between, whole
+from mslang.sema.evaluation_limits import BYTES
 from mslang.sema.expressions import check_rank, index, infer
 from mslang.sema.literals import retyped
 from mslang.sema.names import buffer_names
@@ -34,8 +37,22 @@ def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = 
             "MS125", type, f"`{name.text}` needs a shape", help=f"a single value is `{type.name.text}[]`", fixes=(fix,)
         )
     shape = tuple(_extent(e, scope) for e in type.shape)
+    _refuse_huge(name, type.name.text, shape)
     made = Buffer(name.text, type.name.text, shape, default_scope)
     return made if type.place is None else _placed(made, type.place, scope)
+
+
+def _refuse_huge(name: tree.Name, dtype: str, shape: tuple[Expr, ...]) -> None:
+    known = [n.value for n in shape if isinstance(n, Const)]
+    size = math.prod(known) * size_of(dtype)
+    if size > BYTES:
+        raise failure(
+            "MS141",
+            name,
+            f"`{name.text}` has at least {size if size < 1 << 64 else '2**64'} bytes",
+            why=f"a buffer has at most {BYTES} bytes (1 TiB)",
+            help="make its dimensions smaller",
+        )
 
 
 def _extent(e: tree.Expr, scope: Scope) -> Expr:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.diagnostics import MsError
+from mslang.sema.evaluation_limits import excess, too_much
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import failure, unknown
 from mslang.syntax import tree
@@ -57,6 +58,14 @@ def evaluate(e: tree.Expr, names: Names = no_names, known: tuple[str, ...] = ())
         MsError: with one diagnostic at the node that is no constant, or has the wrong type.
     """
 
+    value = _value(e, names, known)
+    over = excess(value)
+    if over is not None:
+        raise MsError(too_much(over).at(e.span))
+    return value
+
+
+def _value(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
     def inner(x: tree.Expr) -> Value:
         return evaluate(x, names, known)
 

@@ -30,6 +30,7 @@ from mslang.ir.visit import blocks_of, conjunction, conjuncts
 from mslang.sema import buffers as parts
 from mslang.sema.assign import assignment
 from mslang.sema.declare import Declarations, refuse_shadow
+from mslang.sema.evaluation_limits import excess, too_much
 from mslang.sema.expressions import condition, index, infer, typed
 from mslang.sema.report import failure, fault, unknown
 from mslang.sema.scope import Broken, BufferName, Meaning, Scope, SizeName, Variable
@@ -169,6 +170,9 @@ class Elaborator:
             refuse_shadow(name, scope)
             value = infer(s.value, scope)
             if value.size and scope.block is None and not self.exact:
+                over = excess(value.expr)
+                if over is not None:
+                    raise MsError(too_much(over).at(s.value.span))
                 return None, scope.with_name(name.text, SizeName(value.expr), name.span)
             expr = typed(s.value, scope)
         except MsError as e:

@@ -20,12 +20,17 @@ def const_value(module: Module, name: str) -> Value | None:
     return None
 
 
-def value_of(module: Module, item: tree.Const, below: tuple[str, ...] = ()) -> Value:
-    """The value of a const item of `module`; `below` are the consts that are being evaluated.
+def value_of(module: Module, item: tree.Const) -> Value:
+    """The value of a const item of `module`.
 
     Raises:
         MsError: the expression is no constant, or names itself; spans count from the item's start.
     """
+    return _value(module, item, (), {})
+
+
+def _value(module: Module, item: tree.Const, below: tuple[str, ...], known: dict[str, Value]) -> Value:
+    """The value of a const; `below` are the consts that are being evaluated, `known` those that have been."""
 
     def named(name: str) -> Value | None:
         match module.find(name):
@@ -33,8 +38,11 @@ def value_of(module: Module, item: tree.Const, below: tuple[str, ...] = ()) -> V
                 key = f"{owner.path}:{other.name.text}"
                 if key in open_consts:
                     raise failure("MS122", item.value, f"`{item.name.text}` is defined by itself")
+                if key in known:
+                    return known[key]
                 try:
-                    return value_of(owner, other, open_consts)
+                    known[key] = _value(owner, other, open_consts, known)
+                    return known[key]
                 except MsError as e:
                     if any(d.code == "MS122" for d in e.diagnostics):
                         raise failure("MS122", item.value, f"`{item.name.text}` is defined by itself") from None

@@ -7,22 +7,27 @@ import re
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _ESCAPE = re.compile(r"\\(.)")
+_MOST_DIGITS = 1000
+_TOO_GREAT = 10**_MOST_DIGITS
+"""What a number with more digits counts as: greater than any that means something, and still quick to print."""
+
 LONG_QUOTE = '"""'
 
 
 def number_value(text: str) -> int | float:
     """The value of `12`, `1_000`, `0xff`, `1.5` or `1e-4`."""
     if text.startswith("0x"):
-        return int(text[2:], 16)
+        return int(text[2:], 16) if len(text) <= _MOST_DIGITS else _TOO_GREAT
     digits = text.replace("_", "")
     if digits.isdecimal():
-        return int(digits)
+        return int(digits) if len(digits) <= _MOST_DIGITS else _TOO_GREAT
     return float(digits)
 
 
 def size_value(text: str) -> int:
     """The bytes of `164KiB`."""
-    return int(text[:-3]) * _UNITS[text[-3:]]
+    digits = text[:-3]
+    return int(digits) * _UNITS[text[-3:]] if len(digits) <= _MOST_DIGITS else _TOO_GREAT
 
 
 def string_value(text: str) -> str:
