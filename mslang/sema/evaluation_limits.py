@@ -6,8 +6,7 @@ The limits are far above what schedules use. They count work, not time: the same
 from __future__ import annotations
 
 from mslang.diagnostics import Diagnostic, problem
-from mslang.ir.expr import Expr
-from mslang.ir.visit import children
+from mslang.ir.expr import Expr, children
 
 STEPS = 50_000
 """Work that running one item may take: an expression or statement is one step."""
