@@ -21,8 +21,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it in a worker process, so that a crash is one outcome among others."""
-    import tempfile
-
     from mslang.ir.equal import structural_hash
     from mslang.ir.work import operations
     from mslang.runtime.timing import Limits
@@ -31,13 +29,14 @@ def run(args: argparse.Namespace) -> int:
     from mslang.tune.job import BuildJob, MeasureJob, PrepareJob
     from mslang.tune.record import Outcome
     from mslang.tune.scale import Scale
+    from mslang.tune.scratch import scratch_folder
     from mslang.tune.workers import Workers
 
     target = host()
     chosen = choose(args, target)
     program = chosen.candidate.program
     scale = Scale(operations(chosen.space.program), measured_limits(target).peak)
-    with tempfile.TemporaryDirectory(prefix="mslang-") as folder, Workers(1) as workers:
+    with scratch_folder() as folder, Workers(1) as workers:
         workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0))
         built = workers.built(workers.build(BuildJob(program, target)))
         limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)

@@ -122,11 +122,24 @@ class Bound:
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
-        with self._turn:
+        with self.prepared() as (enter, _):
+            enter(times)
+
+    @contextmanager
+    def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+        """What runs the kernel so many times on packed arrays, and what packs the arrays again after a change to them.
+
+        At the end the outputs are unpacked. Raises MsError MS415 as `run` does.
+        """
+
+        def put() -> None:
             for s in self._staged.values():
                 s.put()
+
+        with self._turn:
+            put()
             with self.kernel.ready(self._words) as enter:
-                enter(times)
+                yield enter, put
             self._check_status()
             for p in self.kernel.signature.parameters:
                 if p.direction != "in" and p.name in self._staged:
@@ -147,10 +160,5 @@ class Bound:
 
     def time(self, limits: Limits | None = None) -> Timing:
         """How long a run takes: of the kernel alone, on arrays that are packed already."""
-        with self._turn:
-            for s in self._staged.values():
-                s.put()
-            with self.kernel.ready(self._words) as enter:
-                timing = measure(enter, limits or Limits())
-            self._check_status()
-            return timing
+        with self.prepared() as (enter, _):
+            return measure(enter, limits or Limits())

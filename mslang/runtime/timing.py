@@ -26,11 +26,18 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Seconds of one run. `censored`: it was cut off, and the figures are lower bounds."""
+    """Seconds of one run.
+
+    `censored`: it was cut off, and the figures are lower bounds. `yardstick`: operations a second of a loop of known
+    work that ran beside the samples, on one core. `disturbed`: samples left out because another program took the
+    processor meanwhile.
+    """
 
     samples: tuple[float, ...]
     runs: int
     censored: bool = False
+    yardstick: float | None = None
+    disturbed: int = 0
 
     @property
     def min(self) -> float:

@@ -1,58 +1,114 @@
-"""What this machine can do at most, measured: the scale that results are shown against.
+"""The most that this machine can do, measured: the scale that results are compared with.
 
-The figures are kept in a file of the user's cache folder, by processor, number of cores and instructions used.
+The figures are kept in a file of the user's cache folder, by processor, number of cores, element type and register
+width. They are running maxima with a date: a core's speed changes from second to second, and what one moment gave is
+raised by any later one and forgotten after a week.
 """
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from mslang.target.description import MIB, Target
 from mslang.target.detect import host
+from mslang.target.yardstick import Yardstick
 
-_ACCUMULATORS = 10
-"""Independent sums: enough to hide the latency of a fused multiply-add on two units."""
+LIFETIME = timedelta(days=7)
+"""After so long the figures are measured again."""
 
-_FLOPS = 1 << 26
 _COPIED = 64 * MIB
+_ROUNDS = 30
 
 
 class MachineLimits(msgspec.Struct, frozen=True):
-    """f32 operations a second of one core and of all, bytes a second (read and written) of a copy in memory."""
+    """Operations a second of one core and of all, bytes a second (read and written) of a copy in memory.
+
+    `measured` is the date and time (UTC, ISO 8601) of the oldest of the figures.
+    """
 
     peak_core: float
     peak: float
     bandwidth: float
+    measured: str = ""
+
+    @property
+    def scaling(self) -> float:
+        """How many times faster all cores are than one."""
+        return self.peak / self.peak_core
 
 
 def measured_limits(
     target: Target | None = None,
+    dtype: str = "f32",
     *,
     refresh: bool = False,
     folder: Path | None = None,
 ) -> MachineLimits:
     """The limits of this machine with the instructions of `target` (default: all that it has).
 
-    Arguments: `refresh` measures anew; `folder` holds the cache (default: `mslang` in the user's cache folder).
+    Args:
+        target: whose vector width and number of cores bound what is measured.
+        dtype: the element type, `"f32"` or `"f64"`.
+        refresh: measure again; the larger of the old and new figures count.
+        folder: where the file is kept (default: `mslang` in the user's cache folder).
     """
-    machine = target if target is not None and target.kind == "cpu" else host()
-    own = host()
-    bits = min(machine.vector_bits, own.vector_bits)
-    cores = min(machine.cores, own.cores)
-    path = (folder or Path.home() / ".cache" / "mslang") / "limits.json"
-    key = f"{own.cpu} {cores} {bits}"
-    known = _read(path)
-    if not refresh and key in known:
-        return known[key]
-    found = _measure(bits, cores)
+    bits, cores, key = _key(target, dtype)
+    path = _file(folder)
+    known = _recent(_read(path).get(key))
+    if known is not None and not refresh:
+        return known
+    found = _larger(_measure(dtype, bits, cores), known)
     _write(path, _read(path) | {key: found})
     return found
+
+
+def raise_peak(rate: float, target: Target | None = None, dtype: str = "f32", *, folder: Path | None = None) -> None:
+    """Note the rate of a yardstick that ran on one core: the peak of a core is the largest seen.
+
+    A rate that is not above what is known changes nothing.
+    """
+    _, cores, key = _key(target, dtype)
+    path = _file(folder)
+    known = _read(path).get(key)
+    if known is None or rate <= known.peak_core:
+        return
+    peak = min(known.scaling, cores) * rate
+    _write(path, _read(path) | {key: msgspec.structs.replace(known, peak_core=rate, peak=peak)})
+
+
+def _key(target: Target | None, dtype: str) -> tuple[int, int, str]:
+    own = host()
+    machine = target if target is not None and target.kind == "cpu" else own
+    bits, cores = min(machine.vector_bits, own.vector_bits), own.cores
+    return bits, cores, f"{own.cpu} {cores} {dtype} {bits}"
+
+
+def _file(folder: Path | None) -> Path:
+    return (folder or Path.home() / ".cache" / "mslang") / "limits.json"
+
+
+def _recent(limits: MachineLimits | None) -> MachineLimits | None:
+    """The limits if they can be true and are not too old."""
+    if limits is None or not 0 < limits.peak_core <= limits.peak < float("inf"):
+        return None
+    try:
+        age = datetime.now(UTC) - datetime.fromisoformat(limits.measured)
+    except (ValueError, TypeError):
+        return None
+    return limits if timedelta() <= age <= LIFETIME else None
+
+
+def _larger(new: MachineLimits, old: MachineLimits | None) -> MachineLimits:
+    if old is None:
+        return new
+    core, scaling = max(new.peak_core, old.peak_core), max(new.scaling, old.scaling)
+    return MachineLimits(core, scaling * core, max(new.bandwidth, old.bandwidth), old.measured)
 
 
 def _read(path: Path) -> dict[str, MachineLimits]:
@@ -73,34 +129,23 @@ def _write(path: Path, limits: dict[str, MachineLimits]) -> None:
         return
 
 
-def _measure(bits: int, cores: int) -> MachineLimits:
-    lanes = max(4, bits // 32)
-    library, address = _fma_kernel(lanes)
-    run = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(address)
-    rounds = _FLOPS // (2 * lanes * _ACCUMULATORS)
-    work = 2.0 * lanes * _ACCUMULATORS * rounds
-    run(rounds)
-    one = max(_rate(run, rounds, work) for _ in range(7))
-    together = max(_side_by_side(run, rounds, work, cores) for _ in range(5))
-    del library
-    return MachineLimits(one, max(one, together), _copy_rate())
+def _measure(dtype: str, bits: int, cores: int) -> MachineLimits:
+    yardstick = Yardstick(dtype, bits)
+    one = max(yardstick.rate() for _ in range(_ROUNDS))
+    together = max(_side_by_side(yardstick.rate, cores) for _ in range(_ROUNDS))
+    # Rates of threads that did not run at the same moment would add up to more than the cores can do.
+    peak = min(max(one, together), cores * one)
+    return MachineLimits(one, peak, _copy_rate(), datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-def _rate(run: Any, rounds: int, work: float) -> float:
-    """Operations a second of processor time, so that other processes do not count."""
-    before = time.thread_time()
-    run(rounds)
-    return work / max(time.thread_time() - before, 1e-9)
-
-
-def _side_by_side(run: Any, rounds: int, work: float, cores: int) -> float:
+def _side_by_side(rate: Callable[[], float], cores: int) -> float:
     """The sum of the rates of all cores while all of them work."""
     ready = threading.Barrier(cores)
     rates: list[float] = []
 
     def part() -> None:
         ready.wait()
-        rates.append(_rate(run, rounds * 8, work * 8))
+        rates.append(rate())
 
     threads = [threading.Thread(target=part) for _ in range(cores)]
     for t in threads:
@@ -108,63 +153,6 @@ def _side_by_side(run: Any, rounds: int, work: float, cores: int) -> float:
     for t in threads:
         t.join()
     return sum(rates)
-
-
-def _fma_kernel(lanes: int) -> tuple[Any, int]:
-    """A loop of fused multiply-adds in registers, compiled for this machine."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    kind = f"<{lanes} x float>"
-    phis, steps, total = [], [], "%x0.next"
-    lines: list[str] = []
-    for k in range(_ACCUMULATORS):
-        phis.append(f"  %x{k} = phi {kind} [ %s{k}, %entry ], [ %x{k}.next, %loop ]")
-        steps.append(f"  %x{k}.next = call {kind} @llvm.fma.v{lanes}f32({kind} %x{k}, {kind} %m, {kind} %a)")
-        if k:
-            lines.append(f"  %y{k} = fadd {kind} {total}, %x{k}.next")
-            total = f"%y{k}"
-    # Different starts: equal sums would be computed once.
-    first = f"insertelement {kind} zeroinitializer, float"
-    starts = [f"  %s{k} = {first} {float(k):.1f}, i64 0" for k in range(_ACCUMULATORS)]
-    text = "\n".join(
-        [
-            f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})",
-            'define float @peak(i64 %n) "prefer-vector-width"="512" {',
-            "entry:",
-            "  %f = sitofp i64 %n to float",
-            f"  %a = {first} %f, i64 0",
-            f"  %m = {first} 0.5, i64 0",
-            *starts,
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]",
-            *phis,
-            *steps,
-            "  %i.next = add i64 %i, 1",
-            "  %more = icmp slt i64 %i.next, %n",
-            "  br i1 %more, label %loop, label %done",
-            "done:",
-            *lines,
-            f"  %r = extractelement {kind} {total}, i64 0",
-            "  ret float %r",
-            "}",
-        ]
-    )
-    features = llvm.get_host_cpu_features().flatten()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=features,
-        opt=2,
-        reloc="pic",
-        codemodel="small",
-    )
-    module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
-    jit = llvm.create_lljit_compiler()
-    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).export_symbol("peak")
-    library = builder.link(jit, "limits")
-    return (jit, library), library["peak"]
 
 
 def _copy_rate() -> float:
@@ -178,4 +166,4 @@ def _copy_rate() -> float:
         np.copyto(target, source)
         return time.perf_counter() - before
 
-    return 2.0 * _COPIED / min(seconds() for _ in range(5))
+    return 2.0 * _COPIED / max(min(seconds() for _ in range(5)), 1e-9)

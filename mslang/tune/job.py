@@ -2,7 +2,7 @@
 
 A worker process lowers and compiles one candidate (`build`), another loads the object, verifies its result and
 times it (`measure`). Either may crash or hang without harm to the tuner. `prepare` computes, once for a program,
-the inputs and the expected results that every candidate is held against.
+the inputs and the expected results that every candidate is compared with.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import msgspec
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.runtime.signature import Signature
-from mslang.runtime.timing import Limits
+from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
+from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from mslang.runtime.kernel import LoadedKernel
+    from mslang.runtime.kernel import Bound, LoadedKernel
+    from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import Arrays
 
 
@@ -38,7 +38,7 @@ class BuildJob(msgspec.Struct, frozen=True):
 
 
 class Built(msgspec.Struct, frozen=True):
-    """What compiling gave: an object file and how to call it, or why there is none."""
+    """The result of compiling: an object file and how to call it, or why there is none."""
 
     object: bytes = b""
     signature: Signature | None = None
@@ -53,18 +53,28 @@ class MeasureJob(msgspec.Struct, frozen=True):
     built: Built
     reference: str
     limits: Limits
-    """How to time; `cutoff` is three times the best so far."""
+    """How to time; `cutoff` is three times the best so far, at the nominal speed."""
     dense: bool = False
     """Whether to verify on dense inputs too (winners are)."""
 
 
 class PrepareJob(msgspec.Struct, frozen=True):
-    """A program whose inputs and expected results are to be put into `folder`."""
+    """A program whose inputs and expected results are to be put into `folder`.
+
+    `small` is the program with small sizes, on which the compiler is compared with the interpreter first.
+    """
 
     program: Program
     target: Target
     folder: str
     seed: int
+    small: Program | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """How long the unscheduled program took on inputs of all kinds, from making them to keeping the results."""
+
+    seconds: float
 
 
 def encode(job: BuildJob | MeasureJob | PrepareJob) -> bytes:
@@ -73,21 +83,26 @@ def encode(job: BuildJob | MeasureJob | PrepareJob) -> bytes:
 
 
 def prepare(job: bytes) -> bytes:
-    """Compile the program plainly, run it on both kinds of inputs, and keep inputs and results as files."""
-    import numpy as np
+    """Compile the program plainly, run it on both kinds of inputs, keep inputs and results: a pickled `Prepared`.
+
+    Raises:
+        MsError: MS501 compiler and interpreter disagree on the small program, or why a program cannot be compiled.
+    """
+    from mslang.tune.reference import check_plain_compiler
 
     task: PrepareJob = pickle.loads(job)
+    wrong = None if task.small is None else check_plain_compiler(task.small, task.target)
+    if wrong is not None:
+        raise MsError(wrong)
     kernel = _load(_compile(task.program, task.target))
+    start = time.perf_counter()
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(task.program, kind, task.seed)
-        arrays = make_arguments(task.program, inputs)
+        arrays = make_arguments(task.program, private_copies(inputs))
         kernel.bind(**arrays).run()
-        for name, array in inputs.items():
-            np.save(Path(task.folder) / f"{kind} in {name}.npy", array)
-        for param in task.program.params:
-            if param.direction != "in":
-                np.save(Path(task.folder) / f"{kind} out {param.buffer.name}.npy", arrays[param.buffer.name])
-    return b""
+        outputs = {p.buffer.name: arrays[p.buffer.name] for p in task.program.params if p.direction != "in"}
+        write_expected(Path(task.folder), kind, inputs, outputs)
+    return pickle.dumps(Prepared(time.perf_counter() - start))
 
 
 def build(job: bytes) -> bytes:
@@ -125,44 +140,91 @@ def _load(built: Built) -> LoadedKernel:
     return load(built.object, built.signature)
 
 
+class _Call(msgspec.Struct, frozen=True):
+    """A kernel bound to private copies of the inputs of a kind, and what it should compute from them."""
+
+    program: Program
+    kind: str
+    inputs: Arrays
+    expected: Arrays
+    arrays: Arrays
+    bound: Bound
+
+    def check(self) -> Verification | Result:
+        """Compare the outputs with the expected ones, and the inputs with what they were."""
+        found = compare(self.program, self.expected, self.arrays, self.kind)
+        if isinstance(found, Difference):
+            return Result(Outcome.WRONG_RESULT, f"on {self.kind} inputs {found.text}")
+        changed = changed_input(self.program, self.inputs, self.arrays)
+        if changed is not None:
+            return Result(Outcome.WRONG_RESULT, f"it writes to its input {changed}")
+        return found
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a run works on the result of the run before."""
+        return any(p.direction == "inout" for p in self.program.params)
+
+    def restore(self) -> None:
+        """Give parameters that are read and written their first contents back."""
+        for p in self.program.params:
+            if p.direction == "inout":
+                self.arrays[p.buffer.name][...] = self.inputs[p.buffer.name]
+
+
+def _bind(job: MeasureJob, kernel: LoadedKernel, kind: str) -> _Call:
+    inputs, expected = read_expected(Path(job.reference), kind)
+    arrays = make_arguments(job.program, private_copies(inputs))
+    return _Call(job.program, kind, inputs, expected, arrays, kernel.bind(**arrays))
+
+
 def _measure(job: MeasureJob) -> Result:
     start = time.perf_counter()
     kernel = _load(job.built)
     verified: list[Verification] = []
-    for kind in (SPARSE, DENSE) if job.dense else (SPARSE,):
-        inputs, expected = _reference(job.reference, kind)
-        arrays = make_arguments(job.program, inputs)
-        bound = kernel.bind(**arrays)
-        bound.run()
-        found = compare(job.program, expected, arrays, kind)
-        if isinstance(found, Difference):
-            return Result(Outcome.WRONG_RESULT, f"on {kind} inputs {found.text}", stages=job.built.stages)
-        verified.append(found)
+    for kind in (DENSE, SPARSE) if job.dense else (SPARSE,):
+        call = _bind(job, kernel, kind)
+        call.bound.run()
+        found = call.check()
+        if isinstance(found, Result):
+            return msgspec.structs.replace(found, stages=job.built.stages)
+        verified.insert(0, found)
     checked = time.perf_counter()
-    timing = bound.time(job.limits)
+    timing = _time(call, job.limits)
     stages = {**job.built.stages, "verify": checked - start, "time": time.perf_counter() - checked}
+    after = call.check()
+    if isinstance(after, Result):
+        return msgspec.structs.replace(after, reason=f"after more runs, {after.reason}", stages=stages)
     outcome = Outcome.CUT_OFF if timing.censored else Outcome.MEASURED
     return Result(outcome, timing=timing, verified=tuple(verified), stages=stages)
 
 
-@lru_cache(maxsize=4)
-def _reference(folder: str, kind: str) -> tuple[Arrays, Arrays]:
-    import numpy as np
+def _time(call: _Call, limits: Limits) -> Timing:
+    """Time a kernel; afterwards its outputs are those of one run on the inputs."""
+    from mslang.target.yardstick import NOMINAL_RATE
+    from mslang.tune.sampling import Sampler
 
-    inputs: Arrays = {}
-    outputs: Arrays = {}
-    for file in sorted(Path(folder).glob(f"{kind} *.npy")):
-        way, name = file.stem.removeprefix(f"{kind} ").split(" ", 1)
-        (inputs if way == "in" else outputs)[name] = _aligned(np.load(file))
-    return inputs, outputs
+    with call.bound.prepared() as (enter, pack):
+
+        def restore() -> None:
+            call.restore()
+            pack()
+
+        timing = Sampler(
+            enter,
+            limits,
+            yardstick=_yardstick().rate,
+            nominal=NOMINAL_RATE,
+            restore=restore if call.in_place else None,
+        ).take()
+        if call.in_place:
+            restore()
+            enter(1)
+    return timing
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy whose data begins at a multiple of 64 bytes, as the arrays of a careful caller do."""
-    import numpy as np
+@lru_cache(maxsize=1)
+def _yardstick() -> Yardstick:
+    from mslang.target.yardstick import Yardstick
 
-    raw = np.empty(array.nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+    return Yardstick()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ from mslang.target.limits import measured_limits
 from mslang.tune.database import Database, Run, Workload
 from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Event, Finished, Preparing
-from mslang.tune.reference import check_plain_compiler
 from mslang.tune.roofline import Roofline
+from mslang.tune.scratch import scratch_folder
 from mslang.tune.search import Search, Settings, Task
 from mslang.tune.workers import Work, Workers
 
@@ -58,21 +57,17 @@ def tune(
             MS503 there is no run to resume; MS6xx the database cannot be used.
     """
     with Database(database) as store:
-        if small is not None:
-            wrong = check_plain_compiler(small, task.target)
-            if wrong is not None:
-                raise MsError(wrong)
         run, settings = _run(store, task, settings, resume)
         builders = workers or max(1, task.target.cores - 1)
         roofline = Roofline(task.program, lambda refresh: measured_limits(task.target, refresh=refresh).peak)
         with (
             _interruptible() as interruption,
-            tempfile.TemporaryDirectory(prefix="mslang-") as folder,
+            scratch_folder() as folder,
             Workers(builders, work=work) as pools,
         ):
             interruption.abandon = pools.abandon
             listen(Preparing(task.program.name))
-            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed))
+            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed, small))
             search = Search(task, settings, store, pools, folder, run, roofline, listen)
             interruption.stop = search.stop
             return search.run(builders)
@@ -107,8 +102,10 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
 
 
 class _Interruption:
-    """What Ctrl-C and SIGTERM do: the first Ctrl-C asks to `stop`, anything else to `abandon`; before there is either
-    to ask, KeyboardInterrupt is raised."""
+    """The handler of Ctrl-C, SIGTERM and SIGHUP: the first Ctrl-C calls `stop`, any other signal `abandon`.
+
+    Without either it raises KeyboardInterrupt.
+    """
 
     def __init__(self) -> None:
         self.stop: Callable[[], None] | None = None
@@ -126,13 +123,16 @@ class _Interruption:
 
 @contextmanager
 def _interruptible() -> Iterator[_Interruption]:
-    """Ctrl-C and SIGTERM end a search in good order while this is open."""
+    """Ctrl-C, SIGTERM and SIGHUP end a search in good order while this is open."""
     interruption = _Interruption()
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may set handlers; elsewhere signals are the caller's business.
         yield interruption
         return
-    before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Signals that are ignored (SIGHUP under `nohup`) stay so.
+    ending = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    handled = [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interruption) for number in handled}
     try:
         yield interruption
     finally:

@@ -1,46 +1,36 @@
-"""Worker processes that may crash, hang or be killed: two pebble pools, one that compiles and one that runs.
+"""The worker processes of the tuner: some that compile, one that runs candidates.
 
-Only one candidate runs at a time, so that timings do not disturb each other; compiling goes on beside it.
+Only one candidate runs at a time, and nothing is compiled meanwhile, so that timings do not disturb each other.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
-import signal
-import sys
+import time
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures import wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.tune import job as jobs
-from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
+from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared, PrepareJob
 from mslang.tune.record import Outcome, Result
-
-if TYPE_CHECKING:
-    from pebble import ProcessFuture, ProcessPool
+from mslang.workers.outcome import Cancelled, Crashed, Done, Failed, OutOfMemory, TimedOut, Unsuccessful
+from mslang.workers.pool import Pool, usual_memory
+from mslang.workers.task import Task
 
 T = TypeVar("T")
-
-TASKS_A_WORKER = 500
-"""Workers are renewed after so many jobs, which bounds what a leak can hold."""
-
 
 PATIENCE = 0.1
 """Seconds between two looks at whether the wait is to be given up."""
 
-MEMORY_SHARE = 0.8
-"""How much of the machine's memory one worker may take before its allocations fail."""
+RUN_SECONDS = 30.0
+"""The time limit of a candidate where nothing is known of how long the program takes."""
+
+PRELOAD = ("numpy", "llvmlite.binding", "mslang.lower.lower", "mslang.backend.llvm.compile", "mslang.tune.job")
+"""What every task needs: imported before the first one, so that no time limit pays for it."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -51,80 +41,43 @@ class Work(msgspec.Struct, frozen=True):
     measure: Callable[[bytes], bytes] = jobs.measure
 
 
-class _Pool:
-    """Processes of one kind, made anew when the pool that holds them breaks."""
-
-    def __init__(self, make: Callable[[], ProcessPool]) -> None:
-        self._make = make
-        self._pool = make()
-
-    def schedule(self, work: Callable[[bytes], bytes], job: bytes, seconds: float | None) -> ProcessFuture[bytes]:
-        """Start a job, which may take so many seconds (None: any)."""
-        try:
-            return self._pool.schedule(work, args=[job], timeout=seconds)
-        except RuntimeError:  # So pebble says that the pool is broken.
-            self.stop()
-            self._pool = self._make()
-            return self._pool.schedule(work, args=[job], timeout=seconds)
-
-    def stop(self) -> None:
-        """Kill whatever still works."""
-        self._pool.stop()
-        self._pool.join()
+Pending = Task[bytes]
+"""A candidate that is being compiled."""
 
 
-class Pending(msgspec.Struct, frozen=True):
-    """A job that a pool works on, and what starts it again."""
-
-    pool: _Pool
-    work: Callable[[bytes], bytes]
-    job: bytes
-    seconds: float | None
-    future: ProcessFuture[bytes]
+class BudgetSpent(Exception):
+    """The wait for a task reached the end of the budget; the task was cancelled."""
 
 
 class Workers:
     """The pools. `build` starts compiling and returns at once; `built` and `measure` wait.
 
-    A job past its time-out has its process killed and is counted as such; a process that dies is a crash, and so is
-    one that fails or answers what cannot be understood.
+    A job past its time limit has its process killed and is counted as such; a process that dies is a crash, and so is
+    one that fails or gives an answer of the wrong type. Waiting ends with `BudgetSpent` at `until` (monotonic time).
 
     Args:
         builders: processes that compile; one more runs candidates.
-        build_seconds: after so long a compilation is given up.
-        run_seconds: after so long a candidate is given up.
+        build_seconds: the time limit of a compilation.
+        run_seconds: the time limit of a candidate (default: what `measure` is given).
         work: what the processes do.
-        memory: bytes of address space that one process may take beyond what it starts with.
+        memory: bytes of address space that one process may allocate beyond what it starts with.
     """
 
     def __init__(
         self,
         builders: int,
         build_seconds: float = 30.0,
-        run_seconds: float = 30.0,
+        run_seconds: float | None = None,
         work: Work | None = None,
         memory: int | None = None,
     ) -> None:
-        from pebble import ProcessPool
-
-        context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-        if sys.platform == "linux":
-            context.set_forkserver_preload(["mslang.tune.preload"])
         self._build_seconds, self._run_seconds = build_seconds, run_seconds
         self._work = Work() if work is None else work
         self._abandoned = False
-        limit = memory_limit() if memory is None else memory
-
-        def pool(processes: int) -> ProcessPool:
-            return ProcessPool(
-                max_workers=processes,
-                max_tasks=TASKS_A_WORKER,
-                context=context,
-                initializer=_start_worker,
-                initargs=[limit],
-            )
-
-        self._builders, self._runner = _Pool(partial(pool, builders)), _Pool(partial(pool, 1))
+        limit = usual_memory() if memory is None else memory
+        self._builders = Pool(builders, memory=limit, preload=PRELOAD)
+        self._runner = Pool(1, memory=limit, preload=PRELOAD)
+        self.until: float | None = None
 
     def __enter__(self) -> Workers:
         return self
@@ -135,91 +88,62 @@ class Workers:
         self.stop()
 
     def stop(self) -> None:
-        """Kill whatever still works."""
+        """Kill the processes."""
         self._builders.stop()
         self._runner.stop()
 
     def abandon(self) -> None:
-        """Let whoever waits for a job get a KeyboardInterrupt, now or when next waiting; for signal handlers.
+        """End waits with a KeyboardInterrupt, now or when next waiting; for signal handlers.
 
-        A handler must not raise by itself: it may stand in the middle of what holds a pool's lock.
+        A handler must not raise by itself: it may interrupt code that holds a lock.
         """
         self._abandoned = True
 
-    def _start(self, pool: _Pool, work: Callable[[bytes], bytes], job: bytes, seconds: float | None = None) -> Pending:
-        return Pending(pool, work, job, seconds, pool.schedule(work, job, seconds))
-
-    def _wait(self, pending: Pending) -> bytes:
-        """The answer. A process that ends before its pool knows what it works on breaks the pool, and the jobs of its
-        other processes are lost with it: each is done once more."""
-        try:
-            return self._patiently(pending.future)
-        except BrokenProcessPool:
-            return self._patiently(pending.pool.schedule(pending.work, pending.job, pending.seconds))
-
-    def _patiently(self, future: ProcessFuture[bytes]) -> bytes:
+    def _wait(self, task: Task[T]) -> Done[T] | Unsuccessful:
         while not self._abandoned:
-            done, _ = wait((future,), timeout=PATIENCE)
-            if done:
-                return future.result()
+            if self.until is not None and time.monotonic() >= self.until and not task.done:
+                task.cancel()
+                raise BudgetSpent
+            try:
+                return task.outcome(PATIENCE)
+            except TimeoutError:
+                continue
         raise KeyboardInterrupt
 
-    def prepare(self, task: PrepareJob) -> None:
-        """Compute the reference results; waits.
+    def prepare(self, task: PrepareJob) -> Prepared | None:
+        """Compute the reference results; waits. None if the work does not say how long it took.
 
         Raises:
-            MsError: MS502, the unscheduled program does not run; or why it cannot be compiled.
+            MsError: MS502, the unscheduled program does not run; MS501 or why it cannot be compiled.
+            BudgetSpent: it did not end in time.
         """
-        from pebble import ProcessExpired
-
-        name = task.program.name
-        try:
-            self._wait(self._start(self._builders, self._work.prepare, jobs.encode(task)))
-        except (ProcessExpired, BrokenProcessPool) as error:
-            why = _how(error.exitcode) if isinstance(error, ProcessExpired) else "the process ended at once"
-            raise MsError(
-                problem(
-                    "MS502",
-                    f"the unscheduled {name} crashes when it runs",
-                    why=why,
-                    help="is there enough memory for its arrays?",
-                )
-            ) from error
-        except MemoryError as error:
-            raise MsError(
-                problem(
-                    "MS502",
-                    f"there is not enough memory for the arrays of {name}",
-                    why=str(error) or None,
-                    help="give smaller sizes: `--set`",
-                )
-            ) from error
+        outcome = self._wait(self._runner.submit(self._work.prepare, (jobs.encode(task),)))
+        if not isinstance(outcome, Done):
+            _refuse_program(task.program.name, outcome)
+        answer = pickle.loads(outcome.value) if outcome.value else None
+        return answer if isinstance(answer, Prepared) else None
 
     def build(self, task: BuildJob) -> Pending:
         """Start compiling a candidate."""
-        return self._start(self._builders, self._work.build, jobs.encode(task), self._build_seconds)
+        return self._builders.submit(self._work.build, (jobs.encode(task),), seconds=self._build_seconds)
 
     def built(self, pending: Pending) -> Built:
         """Wait for a compilation."""
-        found = self._answer(pending, Built, "compiling", self._build_seconds)
+        found = self._answer(pending, Built, "compiling")
         return Built(result=found) if isinstance(found, Result) else found
 
-    def measure(self, task: MeasureJob) -> Result:
-        """Verify and time a compiled candidate; waits."""
-        pending = self._start(self._runner, self._work.measure, jobs.encode(task), self._run_seconds)
-        return self._answer(pending, Result, "running", self._run_seconds)
+    def measure(self, task: MeasureJob, seconds: float = RUN_SECONDS) -> Result:
+        """Verify and time a compiled candidate, which may take so many seconds; waits."""
+        limit = seconds if self._run_seconds is None else self._run_seconds
+        pending = self._runner.submit(self._work.measure, (jobs.encode(task),), seconds=limit)
+        return self._answer(pending, Result, "running")
 
-    def _answer(self, pending: Pending, wanted: type[T], doing: str, seconds: float) -> T | Result:
-        from pebble import ProcessExpired
-
+    def _answer(self, pending: Pending, wanted: type[T], doing: str) -> T | Result:
+        outcome = self._wait(pending)
+        if not isinstance(outcome, Done):
+            return _as_result(outcome, doing)
         try:
-            answer = pickle.loads(self._wait(pending))
-        except FutureTimeout:
-            return Result(Outcome.TIME_OUT, f"{doing} took more than {seconds:g} s")
-        except ProcessExpired as error:
-            return Result(Outcome.CRASH, f"{doing}: {_how(error.exitcode)}")
-        except MemoryError:
-            return Result(Outcome.CRASH, f"{doing}: out of memory")
+            answer = pickle.loads(outcome.value)
         except Exception as error:  # noqa: BLE001 - whatever a candidate brings about is its outcome, not the tuner's end
             return Result(Outcome.CRASH, f"{doing}: {type(error).__name__}: {error}")
         if not isinstance(answer, wanted):
@@ -227,47 +151,46 @@ class Workers:
         return answer
 
 
-def _how(exit_code: int | None) -> str:
-    """Why a process ended, in words."""
-    if exit_code is not None and exit_code < 0:
-        try:
-            return f"the process was ended by {signal.Signals(-exit_code).name}"
-        except ValueError:
-            return f"the process was ended by signal {-exit_code}"
-    return f"the process ended with status {exit_code}"
+def _as_result(outcome: Unsuccessful, doing: str) -> Result:
+    match outcome:
+        case TimedOut(seconds=seconds):
+            return Result(Outcome.TIME_OUT, f"{doing} took more than {seconds:.3g} s")
+        case OutOfMemory():
+            return Result(Outcome.CRASH, f"{doing}: out of memory")
+        case Crashed():
+            return Result(Outcome.CRASH, f"{doing}: {outcome.text}")
+        case Failed(error=MsError() as error):
+            return Result(Outcome.CRASH, f"{doing}: {error.diagnostic.message}")
+        case Failed(error=other):
+            return Result(Outcome.CRASH, f"{doing}: {type(other).__name__}: {other}")
+        case Cancelled():
+            raise KeyboardInterrupt
 
 
-def memory_limit() -> int | None:
-    """Bytes that one worker may take, or None where the system does not say how much it has."""
-    with suppress(AttributeError, ValueError, OSError):
-        return int(MEMORY_SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return None
-
-
-def _start_worker(memory: int | None) -> None:
-    """In each worker: leave Ctrl-C to the tuner, end when the tuner is gone, take no more than a share of memory."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if memory is not None:
-        _bound_memory(memory)
-    if sys.platform == "linux":
-        import ctypes
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() == 1:
-            os._exit(1)
-
-
-def _bound_memory(more: int) -> None:
-    """Let allocations beyond `more` bytes fail, and if memory runs out all the same, let this process go first."""
-    if sys.platform != "linux":
-        return
-    import resource
-
-    with suppress(OSError, ValueError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    with suppress(OSError, ValueError):
-        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = taken + more
-        resource.setrlimit(resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))
+def _refuse_program(name: str, outcome: Unsuccessful) -> NoReturn:
+    """Raise why the reference results of a program cannot be computed."""
+    match outcome:
+        case Failed(error=error):
+            raise error
+        case OutOfMemory(why=why):
+            raise MsError(
+                problem(
+                    "MS502",
+                    f"there is not enough memory for the arrays of {name}",
+                    why=why or None,
+                    help="give smaller sizes: `--set`",
+                )
+            )
+        case Cancelled():
+            raise KeyboardInterrupt
+        case Crashed():
+            raise MsError(
+                problem(
+                    "MS502",
+                    f"the unscheduled {name} crashes when it runs",
+                    why=outcome.text,
+                    help="an access may be out of bounds, or the memory does not suffice: give smaller sizes (`--set`)",
+                )
+            )
+        case TimedOut(seconds=seconds):
+            raise MsError(problem("MS502", f"the unscheduled {name} runs for more than {seconds:g} s"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from mslang.diagnostics import TargetError
 from mslang.target.description import AVX2, AVX512, GENERIC, KIB, MIB, TARGETS, Target
 from mslang.target.detect import cache_sizes, host, vector_bits
-from mslang.target.limits import MachineLimits, measured_limits
+from mslang.target.limits import MachineLimits, measured_limits, raise_peak
 from tests.unit.llvm.support import executable
 from tests.unit.lower.programs import packed_gemm
 
@@ -62,6 +63,38 @@ def test_measured_limits_are_kept(tmp_path: Path):
     assert measured_limits(folder=tmp_path) == first
     (tmp_path / "limits.json").write_text("not json")
     assert isinstance(measured_limits(folder=tmp_path), MachineLimits)
+
+
+def test_the_peak_is_a_running_maximum(tmp_path: Path):
+    first = measured_limits(folder=tmp_path)
+    raise_peak(0.5 * first.peak_core, folder=tmp_path)
+    assert measured_limits(folder=tmp_path) == first
+    raise_peak(2.0 * first.peak_core, folder=tmp_path)
+    raised = measured_limits(folder=tmp_path)
+    assert raised.peak_core == 2.0 * first.peak_core and raised.scaling == pytest.approx(first.scaling)
+    again = measured_limits(folder=tmp_path, refresh=True)
+    assert again.peak_core >= raised.peak_core
+    assert measured_limits(dtype="f64", folder=tmp_path).peak_core < raised.peak_core
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"measured": "2020-01-01T00:00:00+00:00"},
+        {"measured": "2999-01-01T00:00:00+00:00"},
+        {"measured": "yesterday"},
+        {"peak_core": 0.0, "peak": 1e-3},
+        {"peak": 1e-3},
+    ],
+)
+def test_limits_that_are_old_or_impossible_are_measured_again(tmp_path: Path, change: dict[str, object]):
+    measured_limits(folder=tmp_path)
+    path = tmp_path / "limits.json"
+    known = json.loads(path.read_text())
+    for limits in known.values():
+        limits |= {"bandwidth": 1.0} | change
+    path.write_text(json.dumps(known))
+    assert measured_limits(folder=tmp_path).bandwidth > 1.0
 
 
 def test_limits_without_a_place_to_keep_them(tmp_path: Path):
