@@ -1,8 +1,8 @@
 """The record store: one SQLite file, safe under kill -9 and under several tuners at once.
 
 A record is committed before it is shown. The write-ahead log lets readers and one writer work side by side, and
-a busy writer is waited for. `PRAGMA user_version` is the schema's version: older files are migrated step by
-step, newer ones refused. A record that cannot be read is reported and skipped, never the whole file.
+a busy writer is waited for. Older files are migrated, newer ones refused (`schema.py`). Every row has a checksum: a
+damaged one is reported and skipped, never the whole file.
 """
 
 from __future__ import annotations
@@ -13,56 +13,22 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
 from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum, migrate, refuse_newer, schema_version
 
-SCHEMA_VERSION = 1
-
-_MIGRATIONS = (
-    """
-    CREATE TABLE workload (hash TEXT PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL);
-    CREATE TABLE run (
-        id TEXT PRIMARY KEY, file TEXT NOT NULL, space TEXT NOT NULL, workload TEXT NOT NULL, target TEXT NOT NULL,
-        seed INTEGER NOT NULL, arguments TEXT NOT NULL, created TEXT NOT NULL
-    );
-    CREATE TABLE record (
-        id INTEGER PRIMARY KEY, workload TEXT NOT NULL, program TEXT NOT NULL, target TEXT NOT NULL,
-        device TEXT NOT NULL, compiler TEXT NOT NULL, candidate TEXT NOT NULL, schedule TEXT NOT NULL,
-        trace TEXT NOT NULL, decisions TEXT NOT NULL, outcome TEXT NOT NULL, seconds REAL, result TEXT NOT NULL,
-        run TEXT NOT NULL, trial INTEGER NOT NULL, seed INTEGER NOT NULL, version TEXT NOT NULL,
-        sources TEXT NOT NULL, created TEXT NOT NULL
-    );
-    CREATE INDEX record_by_workload ON record (workload, target, seconds);
-    CREATE INDEX record_by_run ON record (run, trial);
-    CREATE INDEX record_by_candidate ON record (workload, target, run, candidate);
-    """,
-)
-"""Step k brings version k to k + 1."""
-
-_LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, target, run, candidate)"
+_LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
 """Finalists are measured again: what counts is how a candidate fared last."""
 
-_COLUMNS = (
-    "workload",
-    "program",
-    "target",
-    "device",
-    "compiler",
-    "candidate",
-    "schedule",
-    "trace",
-    "decisions",
-    "run",
-    "trial",
-    "seed",
-    "version",
-    "sources",
-    "created",
-)
+_SEPARATE = ("outcome", "seconds", "cost", "result")
+"""Columns made from a record's result; the others are its fields."""
+
+_FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -84,16 +50,21 @@ class Run(msgspec.Struct, frozen=True):
     seed: int
     arguments: str
     created: str = ""
+    machine: str = ""
 
 
 class Database:
     """An open record store. Use it as a context manager; any number may be open on one file.
+
+    `path` may be removed or renamed while it is open: `add` then writes a copy of everything to `path`, and `moved` has
+    the warning.
 
     Raises MsError: MS601 not a database or damaged, MS602 made by a newer version, MS603 cannot be opened or written.
     """
 
     def __init__(self, path: Path | str, read_only: bool = False) -> None:
         self.path = Path(path)
+        self.moved: Diagnostic | None = None
         with self._faults():
             if not read_only:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,46 +76,42 @@ class Database:
                         help="`mslang tune` makes one beside the file; name another with --db",
                     )
                 )
-            mode = "ro" if read_only else "rwc"
-            self._connection = sqlite3.connect(
-                f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None
-            )
-            try:
-                self._open(read_only)
-            except BaseException:
-                self._connection.close()
-                raise
+            self._connect(read_only)
+
+    def _connect(self, read_only: bool) -> None:
+        mode = "ro" if read_only else "rwc"
+        self._connection = sqlite3.connect(
+            f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None
+        )
+        # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
+        self._connection.text_factory = _decoded
+        try:
+            self._open(read_only)
+            self._identity = _identity(self.path)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def _open(self, read_only: bool) -> None:
-        version = self._version()
-        if version > SCHEMA_VERSION:
-            raise MsError(
-                problem(
-                    "MS602",
-                    f"{self.path} was made by a newer mslang",
-                    why=f"its schema has version {version}, this mslang knows up to {SCHEMA_VERSION}",
-                    help="upgrade mslang, or name another file with --db",
-                )
-            )
+        version = schema_version(self._connection)
+        refuse_newer(version, self.path)
         if read_only and version == 0:
             raise MsError(problem("MS603", f"{self.path} is no record store", why="it is empty"))
+        if read_only and version < SCHEMA_VERSION:
+            # A file that may not be written to is brought up to date in memory.
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            memory.text_factory = _decoded
+            self._connection.backup(memory)
+            self._connection.close()
+            self._connection = memory
+            migrate(memory)
         if read_only:
             return
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         if version < SCHEMA_VERSION:
-            self._migrate()
-
-    def _version(self) -> int:
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-
-    def _migrate(self) -> None:
-        with self._transaction():
-            # Another process may have migrated while this one waited for the lock: ask again inside.
-            for version in range(self._version(), SCHEMA_VERSION):
-                for statement in filter(None, map(str.strip, _MIGRATIONS[version].split(";"))):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {version + 1}")
+            with self._transaction():
+                migrate(self._connection)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -170,7 +137,7 @@ class Database:
                     help="check that the folder exists, is writable and has room, or name another file with --db",
                 )
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise MsError(
                 problem(
                     "MS601",
@@ -204,31 +171,59 @@ class Database:
     # ---------------------------------------------------------------- writing
     def add_workload(self, workload: Workload) -> None:
         """Keep a program's text under its hash; known ones stay as they are."""
-        with self._faults(), self._transaction():
-            self._connection.execute(
-                "INSERT OR IGNORE INTO workload VALUES (?, ?, ?)", (workload.hash, workload.name, workload.text)
-            )
+        self._insert("workload", [workload.hash, workload.name, workload.text], "OR IGNORE")
 
     def add_run(self, run: Run) -> None:
         """Keep what a run searches."""
-        with self._faults(), self._transaction():
-            self._connection.execute(
-                "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (run.id, run.file, run.space, run.workload, run.target, run.seed, run.arguments, run.created or _now()),
-            )
+        made = run.created or _now()
+        self._insert(
+            "run",
+            [run.id, run.file, run.space, run.workload, run.target, run.seed, run.arguments, made, run.machine],
+        )
 
     def add(self, record: Record) -> Record:
         """Keep a record; it is on disk when this returns. Gives it back with its id."""
         record = record if record.created else msgspec.structs.replace(record, created=_now())
-        values = [getattr(record, c) for c in _COLUMNS]
-        columns = ", ".join((*_COLUMNS, "outcome", "seconds", "result"))
-        marks = ", ".join("?" * (len(_COLUMNS) + 3))
-        with self._faults(), self._transaction():
-            cursor = self._connection.execute(
-                f"INSERT INTO record ({columns}) VALUES ({marks})",
-                (*values, record.result.outcome.value, record.seconds, msgspec.json.encode(record.result).decode()),
-            )
-        return msgspec.structs.replace(record, id=cursor.lastrowid)
+        result = msgspec.json.encode(record.result).decode()
+        made = {
+            "outcome": record.result.outcome.value,
+            "seconds": record.seconds,
+            "cost": record.cost,
+            "result": result,
+        }
+        values = [made[c] if c in made else getattr(record, c) for c in TABLES["record"]]
+        id = self._insert("record", values)
+        return msgspec.structs.replace(record, id=id)
+
+    def _insert(self, table: str, values: list[Any], conflict: str = "") -> int | None:
+        row = [*values, checksum(table, values)]
+        with self._faults():
+            with self._transaction():
+                id = self._connection.execute(_insertion(table, conflict), row).lastrowid
+            if _identity(self.path) != self._identity:
+                self._write_anew()
+                found = self._connection.execute(f"SELECT rowid FROM {table} WHERE checksum = ?", row[-1:]).fetchone()
+                id = found and found[0]
+        return id
+
+    def _write_anew(self) -> None:
+        """The file is no longer where it was, but it is still open: put all that it holds into the file that is there
+        now, or into a new one."""
+        left = self._connection
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._connect(read_only=False)
+        with self._transaction():
+            for table, columns in TABLES.items():
+                known = {row[0] for row in self._connection.execute(f"SELECT checksum FROM {table}")}
+                rows = left.execute(f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY rowid").fetchall()
+                self._connection.executemany(_insertion(table, "OR IGNORE"), [r for r in rows if r[-1] not in known])
+        left.close()
+        self.moved = Diagnostic(
+            "MS606",
+            f"{self.path} was removed, renamed or replaced while it was in use",
+            severity=Severity.WARNING,
+            why="all records of the file that was opened are in the one that is there now; their numbers may differ",
+        )
 
     # ---------------------------------------------------------------- reading
     def records(
@@ -243,7 +238,13 @@ class Database:
         yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
 
     def top(
-        self, program: Program | str | None = None, k: int = 10, *, target: str | None = None, run: str | None = None
+        self,
+        program: Program | str | None = None,
+        k: int = 10,
+        *,
+        target: str | None = None,
+        run: str | None = None,
+        machine: str | None = None,
     ) -> list[Record]:
         """The `k` fastest candidates, fastest first; of one measured several times the last outcome counts.
 
@@ -252,14 +253,34 @@ class Database:
             k: how many.
             target: only those measured for this target, by name.
             run: only those of this run.
+            machine: the key of the machine that they were measured on (None: this one). Times of different machines are
+                never compared.
         """
-        condition, values = _where(workload=_hash_of(program), target=target, run=run)
-        found = self._select((f"seconds IS NOT NULL AND {_LAST} AND {condition}", values), "seconds, id", k)
+        condition, values = _where(
+            workload=_hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
+        )
+        found = self._select((f"cost IS NOT NULL AND {_LAST} AND {condition}", values), "cost, id", k)
         return [r for r in found if isinstance(r, Record)]
 
-    def best(self, program: Program | str, target: str | None = None) -> Record | None:
-        """The fastest record of a program (or of a structural hash), or None."""
-        return next(iter(self.top(program, 1, target=target)), None)
+    def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
+        """The fastest record of a program (or of a structural hash) on one machine (None: this one), or None."""
+        return next(iter(self.top(program, 1, target=target, machine=machine)), None)
+
+    def known(self, workload: str, target: str, compiler: str, version: str) -> dict[str, Record]:
+        """The last record of each candidate of a program that was tried on this machine, by the candidate's hash.
+
+        Only records of the same target, compiler and version of mslang, as others have other machine code.
+        """
+        condition, values = _where(
+            workload=workload, target=target, compiler=compiler, version=version, machine=_this_machine()
+        )
+        return {r.candidate: r for r in self._select((condition, values), "id") if isinstance(r, Record)}
+
+    def machines(self) -> dict[str, str]:
+        """The machines that records are of: names by key."""
+        with self._faults():
+            rows = self._connection.execute("SELECT machine, max(device) FROM record GROUP BY machine").fetchall()
+        return dict(rows)
 
     def record(self, id: int) -> Record:
         """One record by id; MS604 if there is none or it cannot be read."""
@@ -286,42 +307,116 @@ class Database:
         return {known[name]: n for name, n in rows if name in known}
 
     def workloads(self) -> list[tuple[Workload, int, float | None]]:
-        """Every program with its number of records and best time in seconds."""
+        """Every program with its number of records and its best time on this machine in seconds."""
         with self._faults():
-            rows = self._connection.execute(
-                "SELECT w.hash, w.name, w.text, "
-                "(SELECT count(*) FROM record WHERE workload = w.hash), "
-                f"(SELECT min(seconds) FROM record WHERE workload = w.hash AND {_LAST}) "
-                "FROM workload w ORDER BY w.name, w.hash"
-            ).fetchall()
-        return [(Workload(h, n, t), count, best) for h, n, t, count, best in rows]
+            rows = self._rows("workload", "name, hash")
+            counts = dict(
+                self._connection.execute("SELECT workload, count(*) FROM record GROUP BY workload").fetchall()
+            )
+        found = [Workload(*row) for row in rows]
+        bests = {w.hash: self.best(w.hash) if counts.get(w.hash) else None for w in found}
+        return [(w, counts.get(w.hash, 0), best.seconds if (best := bests[w.hash]) else None) for w in found]
 
     def runs(self) -> list[Run]:
         """Every run, oldest first."""
         with self._faults():
-            rows = self._connection.execute("SELECT * FROM run ORDER BY created, rowid").fetchall()
-        return [Run(*row) for row in rows]
+            return [Run(*row) for row in self._rows("run", "created, rowid")]
+
+    def _rows(self, table: str, order: str) -> list[tuple[Any, ...]]:
+        """The undamaged rows of a table."""
+        columns = TABLES[table]
+        rows = self._connection.execute(
+            f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY {order}"
+        ).fetchall()
+        return [values for *values, sum in rows if sum == checksum(table, values)]  # type: ignore[misc]
 
     def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
         condition, values = where
-        columns = ", ".join(("id", "result", *_COLUMNS))
+        columns = TABLES["record"]
         with self._faults():
             rows = self._connection.execute(
-                f"SELECT {columns} FROM record WHERE {condition} ORDER BY {order} LIMIT ?", [*values, limit]
+                f"SELECT id, checksum, {', '.join(columns)} FROM record WHERE {condition} ORDER BY {order} LIMIT ?",
+                [*values, limit],
             ).fetchall()
-        for id, result, *rest in rows:
+        for id, sum, *row in rows:
             try:
-                fields = dict(zip(_COLUMNS, rest, strict=True))
-                msgspec.json.decode(fields["decisions"], type=dict)
-                yield Record(**fields, result=msgspec.json.decode(result, type=Result), id=id)
-            except (msgspec.MsgspecError, TypeError) as error:
+                yield self._record(id, sum, row)
+            except (msgspec.MsgspecError, ValueError, TypeError) as error:
                 yield Diagnostic(
                     "MS605",
-                    f"record {id} of {self.path} cannot be read",
+                    f"record {id} of {self.path} is damaged",
                     severity=Severity.WARNING,
                     why=str(error),
-                    help="it is skipped; the others are not touched",
+                    help="it is skipped; the others are not affected",
                 )
+
+    def _record(self, id: int, sum: str, row: list[Any]) -> Record:
+        if sum != checksum("record", row):
+            raise ValueError("its checksum differs from what it holds")
+        values = dict(zip(TABLES["record"], row, strict=True))
+        msgspec.json.decode(values["decisions"], type=dict)
+        result = msgspec.json.decode(values["result"], type=Result)
+        return Record(**{c: values[c] for c in _FIELDS}, result=result, id=id)
+
+    def check(self) -> Diagnostic | None:
+        """Read everything: a warning that says which records are damaged or missing, or None.
+
+        Raises:
+            MsError: MS601, the file as a whole is damaged.
+        """
+        with self._faults():
+            faults = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(3)")]
+            ids = {row[0] for row in self._connection.execute("SELECT id FROM record")}
+            if faults != ["ok"]:
+                raise sqlite3.DatabaseError("; ".join(faults))
+            lost = sum(
+                len(self._connection.execute(f"SELECT 1 FROM {t}").fetchall()) - len(self._rows(t, "rowid"))
+                for t in ("run", "workload")
+            )
+        damaged = [d.message.split()[1] for d in self.records() if isinstance(d, Diagnostic)]
+        missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
+        found = [
+            *([f"damaged: {_listed(damaged)}"] if damaged else []),
+            *([f"missing: {_listed(missing)}"] if missing else []),
+            *([f"{lost} runs or programs are damaged"] if lost else []),
+        ]
+        if not found:
+            return None
+        return Diagnostic(
+            "MS605",
+            f"records of {self.path} are damaged",
+            severity=Severity.WARNING,
+            why="; ".join(found),
+            help="they are skipped; the others are not affected",
+        )
+
+
+def _listed(ids: list[str]) -> str:
+    return ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+
+
+def _insertion(table: str, conflict: str) -> str:
+    columns = (*TABLES[table], "checksum")
+    return f"INSERT {conflict} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another that has its name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+def _this_machine() -> str:
+    from mslang.target.machine import this_machine
+
+    return this_machine().key
 
 
 def _hash_of(program: Program | str | None) -> str | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from mslang.runtime.timing import Timing
+from mslang.target.yardstick import NOMINAL_RATE
 
 
 class Outcome(StrEnum):
@@ -68,6 +69,7 @@ class Record(msgspec.Struct, frozen=True):
 
     `workload` is the structural hash of the unscheduled program, `candidate` that of the scheduled one; `schedule`
     is the pinned schedule as `.ms` text and `trace` the flat one; `sources` are hashes of space, rules and library.
+    `device` names the machine for people, `machine` is its key: times of different machines are never compared.
     """
 
     workload: str
@@ -86,6 +88,7 @@ class Record(msgspec.Struct, frozen=True):
     version: str
     sources: str = ""
     created: str = ""
+    machine: str = ""
     id: int | None = None
 
     @property
@@ -94,3 +97,14 @@ class Record(msgspec.Struct, frozen=True):
         if self.result.outcome is not Outcome.MEASURED or self.result.timing is None:
             return None
         return self.result.timing.median
+
+    @property
+    def cost(self) -> float | None:
+        """What candidates of one machine are ordered by: `seconds` on a core of the nominal speed.
+
+        None where `seconds` is None. A time without a yardstick beside it counts as one at the nominal speed.
+        """
+        seconds, timing = self.seconds, self.result.timing
+        if seconds is None or timing is None:
+            return None
+        return seconds if timing.yardstick is None else seconds * timing.yardstick / NOMINAL_RATE

@@ -19,6 +19,7 @@ from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.target.description import Target
+from mslang.target.machine import this_machine
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
 from mslang.tune.job import BuildJob, MeasureJob
@@ -223,7 +224,8 @@ class Search:
                 workload=self._workload,
                 program=task.program.name,
                 target=task.target.name,
-                device=f"{task.target.cpu} × {task.target.cores}",
+                device=this_machine().name,
+                machine=this_machine().key,
                 compiler=_compiler(),
                 candidate=drawn.hash,
                 schedule=trace.as_ms(self._settings.name, pinned=pinned),

@@ -17,6 +17,7 @@ from mslang.ir.equal import structural_hash
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.target.limits import measured_limits
+from mslang.target.machine import this_machine
 from mslang.tune.database import Database, Run, Workload
 from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Event, Finished, Preparing
@@ -77,7 +78,8 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
     """The run that records will belong to: a new one, or the last one like it."""
     hash = structural_hash(task.program)
     if resume:
-        like = [r for r in store.runs() if (r.workload, r.space, r.target) == (hash, task.space.name, task.target.name)]
+        wanted = (hash, task.space.name, task.target.name, this_machine().key)
+        like = [r for r in store.runs() if (r.workload, r.space, r.target, r.machine) == wanted]
         if not like:
             raise MsError(
                 problem(
@@ -95,6 +97,7 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
         task.target.name,
         settings.seed,
         msgspec.json.encode(settings.budget).decode(),
+        machine=this_machine().key,
     )
     store.add_workload(Workload(hash, task.program.name, print_program(task.program)))
     store.add_run(run)

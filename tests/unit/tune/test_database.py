@@ -1,14 +1,17 @@
 """The record store: round trips, order, damage, versions, two writers."""
 
+import random
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.runtime.timing import Timing
+from mslang.target.machine import this_machine
 from mslang.tune.database import Database, Run, Workload
 from mslang.tune.record import Outcome, Record, Result, Verification
 
@@ -37,6 +40,7 @@ def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w"
         trial,
         7,
         "0.1.0",
+        machine=this_machine().key,
     )
 
 
@@ -77,6 +81,107 @@ def test_an_unreadable_record_is_a_warning_and_the_rest_is_there(tmp_path: Path)
         found = list(db.records())
         assert [isinstance(r, Diagnostic) for r in found] == [False, True, False]
         assert isinstance(found[1], Diagnostic) and found[1].code == "MS605"
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    with Database(path) as db:
+        db.add_workload(Workload("w", "matmul", "program …"))
+        db.add_run(Run("r1", "gemm.ms", "s", "w", "cpu", 1, "{}"))
+        for trial in range(12):
+            db.add(make(trial, 1.0 + trial))
+        whole = [*map(repr, db.records()), repr(db.workloads()), repr(db.runs())]
+        assert db.check() is None
+    with sqlite3.connect(path) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        raw.execute("PRAGMA journal_mode = DELETE")
+    raw.close()
+    good, chance = path.read_bytes(), random.Random(5)
+    found = 0
+    for _ in range(200):
+        bad = bytearray(good)
+        bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        path.write_bytes(bad)
+        for side in ("-wal", "-shm"):
+            Path(f"{path}{side}").unlink(missing_ok=True)
+        try:
+            with Database(path, read_only=True) as db:
+                warning = db.check()
+                now = [*map(repr, db.records()), repr(db.workloads()), repr(db.runs())]
+        except MsError as error:
+            assert error.diagnostic.code in ("MS601", "MS602", "MS603")
+            found += 1
+            continue
+        # What is given out is as it was, and what is not given out is reported.
+        assert set(now[:-2]) <= set(whole) or warning is not None
+        records = [r for r in now[:-2] if r.startswith("Record")]
+        assert set(records) <= set(whole)
+        assert warning is not None or now == whole
+        found += warning is not None
+    assert found > 10
+
+
+@pytest.mark.parametrize("how", ["remove", "rename", "replace"])
+def test_a_store_that_is_removed_while_open_loses_nothing(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "r.db"
+    with Database(path) as db:
+        db.add_workload(Workload("w", "matmul", "program …"))
+        db.add_run(Run("r1", "gemm.ms", "s", "w", "cpu", 1, "{}"))
+        db.add(make(0, 1.0))
+        for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+            file.unlink() if how == "remove" else file.rename(tmp_path / f"moved{file.name}")
+        if how == "replace":
+            with Database(path) as other:
+                other.add(make(7, 7.0, run="other"))
+        kept = db.add(make(1, 2.0))
+        assert db.moved is not None and db.moved.code == "MS606"
+        assert db.record(kept.id or 0) == kept
+        db.add(make(2, 3.0))
+    with Database(path, read_only=True) as db:
+        trials = [r.trial for r in db.records() if isinstance(r, Record)]
+        assert trials == ([7, 0, 1, 2] if how == "replace" else [0, 1, 2])
+        assert [r.id for r in db.runs()] == ["r1"] and len(db.workloads()) == 1
+
+
+def test_times_of_other_machines_are_not_compared(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        db.add(make(0, 2.0))
+        db.add(msgspec.structs.replace(make(1, 1.0), machine="other", device="zen × 96"))
+        assert [r.trial for r in db.top("w")] == [0]
+        assert db.best("w", machine="other") is not None
+        assert set(db.known("w", "cpu", "llvm 22", "0.1.0")) == {"c0"}
+        assert db.known("w", "cpu", "llvm 23", "0.1.0") == {}
+        assert db.machines() == {this_machine().key: "this", "other": "zen × 96"}
+
+
+def test_candidates_are_ordered_by_time_at_the_nominal_speed(tmp_path: Path) -> None:
+    with Database(tmp_path / "r.db") as db:
+        for trial, (seconds, rate) in enumerate([(1.0, 2e11), (1.5, 1e11), (1.9, None)]):
+            result = Result(Outcome.MEASURED, timing=Timing((seconds,), 1, yardstick=rate))
+            db.add(msgspec.structs.replace(make(trial, None), result=result))
+        assert [r.trial for r in db.top("w")] == [1, 2, 0]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_store_of_the_first_version_is_migrated(tmp_path: Path, read_only: bool) -> None:
+    from mslang.tune import schema
+
+    old = make(0, 0.5)
+    with sqlite3.connect(tmp_path / "r.db") as raw:
+        raw.executescript(schema._MIGRATIONS[0])
+        raw.execute("PRAGMA user_version = 1")
+        raw.execute("INSERT INTO run VALUES ('r1', 'gemm.ms', 's', 'w', 'cpu', 1, '{}', 'then')")
+        columns = [c for c in schema.TABLES["record"] if c not in ("machine", "cost")]
+        result = msgspec.json.encode(old.result).decode()
+        special = {"outcome": "measured", "seconds": 0.5, "result": result}
+        values = [special[c] if c in special else getattr(old, c) for c in columns]
+        raw.execute(f"INSERT INTO record ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)
+    with Database(tmp_path / "r.db", read_only=read_only) as db:
+        assert db.check() is None
+        found = next(db.records())
+        assert found == msgspec.structs.replace(old, id=1, machine="")
+        assert [r.machine for r in db.runs()] == [""]
+        assert db.top("w") == []
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
