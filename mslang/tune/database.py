@@ -328,7 +328,7 @@ class Database:
         rows = self._connection.execute(
             f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY {order}"
         ).fetchall()
-        return [values for *values, sum in rows if sum == checksum(table, values)]  # type: ignore[misc]
+        return [values for *values, sum in rows if sum == checksum(table, values)]
 
     def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
         condition, values = where
