@@ -8,6 +8,7 @@ from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
 from mslang.lower.align import align
+from mslang.lower.auto_unroll import auto_unrolled
 from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
 from mslang.lower.init import hoist
@@ -27,7 +28,7 @@ def lower(program: Program, target: Target) -> Kernel:
     _check_decided(program)
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-    body = align(place(flatten(program, target)), alignments(program))
+    body = align(place(flatten(auto_unrolled(program), target)), alignments(program))
     return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic)
 
 

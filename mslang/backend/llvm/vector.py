@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Expr, Load, dtype_of
+from mslang.ir.expr import Binary, Const, Expr, Load, Var, dtype_of
 from mslang.ir.program import Evaluate, For, If, Let, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of
 from mslang.lower.analysis import accesses
 from mslang.lower.kernel import Allocate, Body, Invoke, walk
-from mslang.lower.linear import linear
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -75,14 +74,29 @@ def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
                 varying.add(n)
         case Store(buffer=b, indices=xs):
             # Lanes that write one element must not go on from what they read there.
-            return any(_steps(x, var) for x in xs) or (b not in loaded and any(_varies(x, varying) for x in xs))
+            return any(_stride(x, var, varying) for x in xs) or (
+                b not in loaded and any(_varies(x, varying) for x in xs)
+            )
     return True
 
 
-def _steps(e: Expr, var: str) -> bool:
-    """Whether the index surely differs between any two lanes."""
-    form = linear(e)
-    return form is not None and form.terms.get(var, 0) != 0
+def _stride(e: Expr, var: str, varying: set[str]) -> int | None:
+    """How far an index gets from one lane to the next; None if that is not one known number.
+
+    What does not vary between lanes may have any form (`i // 128 * 256`, as fused loops leave it).
+    """
+    match e:
+        case _ if not _varies(e, varying):
+            return None if any(loads_of(e)) else 0
+        case Var(name=n):
+            return 1 if n == var else None
+        case Binary(op="+" | "-" as op, left=left, right=right):
+            a, b = _stride(left, var, varying), _stride(right, var, varying)
+            return None if a is None or b is None else a + b if op == "+" else a - b
+        case Binary(op="*", left=Const(value=k), right=x) | Binary(op="*", left=x, right=Const(value=k)):
+            a = _stride(x, var, varying)
+            return None if a is None else a * int(k)
+    return None
 
 
 def _varies(e: Expr, varying: set[str]) -> bool:
