@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Expr
@@ -15,6 +15,7 @@ from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
 from mslang.schedule.values import HOLE, Hole, Location, describe, lift
 from mslang.sema.intrin import intrin_from, named_intrin
+from mslang.suggestions import did_you_mean
 from mslang.transform.outcome import Handle as Ref
 
 Bound = dict[str, object]
@@ -77,6 +78,19 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
                 raise _misuse(signature, f"`{p.name}` is missing")
             bound[p.name] = p.default
     return bound
+
+
+def refuse_keywords(callee: str, kwargs: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse named arguments that a function does not take.
+
+    Raises:
+        ScheduleError: MS205, with the parameter that was probably meant.
+    """
+    names = list(known)
+    for name in kwargs:
+        if name not in names:
+            help = did_you_mean(name, names) or f"it takes {', '.join(names) or 'no named arguments'}"
+            raise ScheduleError(problem("MS205", f"`{callee}` has no parameter `{name}`", help=help))
 
 
 def _misuse(signature: Signature, message: str) -> ScheduleError:

@@ -9,10 +9,12 @@ from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Expr, Symbol
 from mslang.ir.expr import Var as IrVar
 from mslang.ir.program import LOOP_KINDS, SCOPES
+from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule import values
+from mslang.schedule.arguments import refuse_keywords
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
@@ -326,6 +328,8 @@ def arguments(it: Interpreter, args: Sequence[tree.Arg], frame: Frame) -> tuple[
                 raise failure("MS203", a.value, f"`*` takes a list, not {describe(value)}")
             positional.extend(value)
         elif a.name is not None:
+            if a.name.text in named:
+                raise failure("MS205", a.name, f"`{a.name.text}` is given twice")
             named[a.name.text] = value
         else:
             positional.append(value)
@@ -388,6 +392,8 @@ def _function(it: Interpreter, name: str, receiver: list[object], e: tree.Call, 
         return _at(e, frame, lambda: it.operation(name, args, kwargs, names, frame.site(e)))
     builtin = it.builtin(name)
     if builtin is not None:
+        if name in LIBRARY and name != "sample":
+            _at(e, frame, lambda: refuse_keywords(name, kwargs, (p.name for p in LIBRARY[name].params if p.keyword)))
         return _at(e, frame, lambda: builtin(it, args, kwargs, e, frame))
     value = lookup(it, name, frame, words=False)
     if value is None and operation is not None:

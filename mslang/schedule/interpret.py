@@ -11,8 +11,10 @@ import msgspec
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Const, Expr, Symbol
 from mslang.ir.visit import all_buffers, blocks_of, nesting
+from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group
 from mslang.schedule import statements, values
+from mslang.schedule.arguments import refuse_keywords
 from mslang.schedule.expressions import evaluate
 from mslang.schedule.frames import Address, Frame, Place
 from mslang.schedule.handles import Handle, Site
@@ -341,6 +343,9 @@ class Interpreter:
                     "MS266", f"`{value.native.address}` cannot run here", why="nothing that implements it is loaded"
                 )
             )
+        signature = LIBRARY.get(value.native.address)
+        if signature is not None:
+            refuse_keywords(signature.name, (k for k, _ in value.kwargs), (p.name for p in signature.params))
         return run(self, value.args, dict(value.kwargs))
 
 

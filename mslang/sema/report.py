@@ -60,13 +60,15 @@ def unknown(
     *,
     help: str | None = None,
     why: str | None = None,
+    of: str | None = None,
 ) -> Diagnostic:
-    """An "unknown …" diagnostic with the nearest known name as help and as fix."""
+    """An "unknown …" diagnostic with the nearest known name as help and as fix; `of` is what would have the name."""
     close = nearest(name, candidates)
+    message = f"unknown {what} `{name}`" + (f" of `{of}`" if of is not None else "")
     if close is None:
-        return fault(code, at, f"unknown {what} `{name}`", help=help, why=why)
+        return fault(code, at, message, help=help, why=why)
     fixes = (Fix(f"change to `{close}`", _span(at), close),)
-    return fault(code, at, f"unknown {what} `{name}`", help=f"did you mean `{close}`?", why=why, fixes=fixes)
+    return fault(code, at, message, help=f"did you mean `{close}`?", why=why, fixes=fixes)
 
 
 def _span(at: Node | Span) -> Span:

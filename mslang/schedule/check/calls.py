@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from mslang.diagnostics import Diagnostic
+from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import ANY, NOTHING, Static, list_of, of_kind
@@ -12,8 +13,19 @@ from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
 
-Given = Sequence[tuple[str | None, tree.Expr, Static]]
-"""Arguments as they are written: the name (`*` for a splat, none for a place), the expression, its value."""
+
+class Argument(NamedTuple):
+    """An argument as it is written: its name (`*` for a splat, None for a positional one), expression and value."""
+
+    name: str | None
+    value: tree.Expr
+    static: Static
+    at: Span
+    """Where its name stands, or the argument itself if it has none."""
+
+
+Given = Sequence[Argument]
+"""The arguments of a call."""
 
 
 def check_parameters(
@@ -24,19 +36,39 @@ def check_parameters(
 ) -> None:
     """Arguments of a function of the module: how many, and by which names."""
     params = () if isinstance(item, tree.Space) else item.params
-    if any(n == "*" for n, _, _ in given) or (isinstance(item, tree.Rule) and not given):
+    strange = report_keywords(name.text, given, [p.name.text for p in params], report)
+    if any(a.name == "*" for a in given) or (isinstance(item, tree.Rule) and not given):
         return
-    known = [p.name.text for p in params]
-    for n, at, _ in given:
-        if n is not None and n not in known:
-            report(unknown("MS205", at, f"argument of `{name.text}`", n, known))
-    positional = sum(n is None for n, _, _ in given)
+    positional = sum(a.name is None for a in given)
     if positional > len(params):
         report(fault("MS205", name, f"`{name.text}` takes {len(params)} arguments, {positional} are given"))
-    named = {n for n, _, _ in given if n is not None}
+    named = {a.name for a in given if a.name is not None}
     missing = [p.name.text for p in params[positional:] if p.default is None and p.name.text not in named]
-    if missing and not isinstance(item, tree.Rule):
+    if missing and not strange and not isinstance(item, tree.Rule):
         report(fault("MS205", name, f"`{name.text}` lacks {', '.join(f'`{m}`' for m in missing)}"))
+
+
+def report_keywords(
+    callee: str,
+    given: Given,
+    known: Sequence[str],
+    report: Callable[[Diagnostic], None],
+    help: str | None = None,
+) -> bool:
+    """Report the named arguments that a call does not take, or has twice; gives whether there are any of the first
+    kind, which may be what is missing by another name."""
+    seen: set[str] = set()
+    strange = False
+    for a in given:
+        if a.name is None or a.name == "*":
+            continue
+        if a.name not in known:
+            strange = True
+            report(unknown("MS205", a.at, "argument", a.name, known, help=help, of=callee))
+        elif a.name in seen:
+            report(fault("MS205", a.at, f"`{a.name}` of `{callee}` is given twice"))
+        seen.add(a.name)
+    return strange
 
 
 def bind(
@@ -45,8 +77,8 @@ def bind(
     """The arguments of an operation beside the parameters that they are for."""
     positional = [p for p in signature.params if not p.keyword]
     bound: list[tuple[Param, tree.Expr, Static]] = []
-    position, splat = 0, False
-    for n, at, value in given:
+    position, splat, strange = 0, False, False
+    for n, at, value, where in given:
         if n == "*" or n is None:
             splat = splat or n == "*"
             if position >= len(positional):
@@ -58,15 +90,16 @@ def bind(
             continue
         found = next((p for p in signature.params if p.name == n), None)
         if found is None:
+            strange = True
             known = [p.name for p in signature.params[1:]]
-            report(unknown("MS205", at, f"argument of `{signature.name}`", n, known, help=signature.text))
+            report(unknown("MS205", where, "argument", n, known, help=signature.text, of=signature.name))
         elif any(p is found for p, _, _ in bound):
-            report(fault("MS205", at, f"`{n}` of `{signature.name}` is given twice"))
+            report(fault("MS205", where, f"`{n}` of `{signature.name}` is given twice"))
         else:
             bound.append((found, at, value))
     there = {p.name for p, _, _ in bound}
     missing = [p.name for p in signature.params if isinstance(p.default, Required) and p.name not in there]
-    if missing and not splat:
+    if missing and not splat and not strange:
         report(
             fault(
                 "MS205",
@@ -76,6 +109,17 @@ def bind(
             )
         )
     return bound
+
+
+def check_library(signature: Signature, name: tree.Name, given: Given, report: Callable[[Diagnostic], None]) -> None:
+    """Arguments of a function or rule of the library: keywords of all, the number of a plain function's."""
+    if signature.name == "sample":
+        return  # Further named arguments are pins.
+    if signature.results in ((Kind.BOOL,), (Kind.LOOP,)):
+        bind(signature, name, given, report)
+    else:
+        # Rules are named without arguments, too, and `min` and `max` take lists.
+        report_keywords(signature.name, given, [p.name for p in signature.params], report, signature.text)
 
 
 def results_of(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Static]]) -> Static | tuple[Static, ...]:

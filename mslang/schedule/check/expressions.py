@@ -9,8 +9,10 @@ from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.calls import (
+    Argument,
     Given,
     bind,
+    check_library,
     check_parameters,
     may_give_axes,
     methods_of,
@@ -314,7 +316,8 @@ class Expressions:
         self, name: tree.Name, receiver: tuple[tree.Expr, Static] | None, e: tree.Call, names: Environment
     ) -> Static | tuple[Static, ...]:
         signature = self._operation_named(name.text, names)
-        given = ([(None, receiver[0], receiver[1])] if receiver else []) + self._arguments(e, names)
+        own = [Argument(None, *receiver, receiver[0].span)] if receiver else []
+        given = own + self._arguments(e, names)
         if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
             # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); of ANY nothing can be said.
             return ANY if signature is None or receiver[1].kind is not Kind.ANY else results_of(signature, ())
@@ -328,8 +331,10 @@ class Expressions:
             return self._called(value, name, e)
         if isinstance(thing, Found | Native):
             self._mention(name.span, name.text, native_value(thing) if isinstance(thing, Native) else ANY, None)
-            own = LIBRARY.get(thing.address) if isinstance(thing, Native) else None
-            return ANY if own is None or not own.results else of_kind(own.results[0])
+            called = LIBRARY.get(thing.address) if isinstance(thing, Native) else None
+            if called is not None:
+                check_library(called, name, given, self._report)
+            return ANY if called is None or not called.results else of_kind(called.results[0])
         if receiver is not None and self._registry.problem(name.text) is None:
             kind = receiver[1]
             known = tuple(s.name for s in methods_of(kind.kind, self._registry))
@@ -355,11 +360,12 @@ class Expressions:
             self._report(fault("MS203", name, f"`{name.text}` is {describe(value)}, not a function"))
         return ANY
 
-    def _arguments(self, e: tree.Call, names: Environment) -> list[tuple[str | None, tree.Expr, Static]]:
-        given: list[tuple[str | None, tree.Expr, Static]] = []
+    def _arguments(self, e: tree.Call, names: Environment) -> list[Argument]:
+        given: list[Argument] = []
         for a in e.args:
             value = self.value(a.value, names)
-            given.append(("*" if a.splat else a.name.text if a.name is not None else None, a.value, value))
+            name = "*" if a.splat else a.name.text if a.name is not None else None
+            given.append(Argument(name, a.value, value, a.value.span if a.name is None else a.name.span))
         return given
 
     def _operation(

@@ -33,7 +33,7 @@ WRONG = [
     ("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[2] > 1", "MS203", "2"),
     ("mm.l.parallel()", "MS204", "l"),
     ("mm.i.split()", "MS205", "split"),
-    ("mm.i.split([_, 2], tale = guard)", "MS205", "guard"),
+    ("mm.i.split([_, 2], tale = guard)", "MS205", "tale"),
     ("mm.i.parallel(3)", "MS205", "3"),
     ("halve(mm.i, 2, 3)", "MS205", "halve"),
     ("let a, b, c = mm.i.split([_, 4])", "MS206", "a, b, c"),
