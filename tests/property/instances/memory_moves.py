@@ -112,10 +112,16 @@ def write_at(t: Board) -> Call | None:
 
 
 def rolling_buffer(t: Board) -> Call | None:
-    b = t.block(lambda b: any(r.buffer in t.allocated for r in b.writes))
+    windows = {
+        r.buffer
+        for b in t.blocks
+        for r in b.reads
+        if r.buffer in t.allocated and any(d.extent != Const(1) for d in r.ranges)
+    }
+    b = t.block(lambda b: any(r.buffer in windows for r in b.writes))
     if b is None:
         return None
-    names = [r.buffer for r in b.writes if r.buffer in t.allocated] or [r.buffer for r in b.writes]
+    names = [r.buffer for r in b.writes if r.buffer in windows] or [r.buffer for r in b.writes]
     if not names:
         return None
     name = t.rng.choice(names)

@@ -58,6 +58,30 @@ def mapped(scene: Scene) -> Lines:
     return site.lines(store, where=where)
 
 
+def chained(scene: Scene) -> Lines:
+    """A formula of a buffer that is itself a formula of others, element by element."""
+    axes = spatial(scene, shape(scene))
+    first = Site(scene, "b", axes, short=scene.coin(0.7) or None)
+    dims, at = written_at(scene, axes)
+    value, bound = scene.value(scene.dtype, first.names, 1)
+    middle = scene.new(dims, "alloc" if first.whole else "inout")
+    middle.whole = middle.read = True
+    middle.bound = max(middle.bound, bound)
+    second = Site(scene, "d", axes, short=scene.coin(0.7) or None)
+    where = predicate(scene, second, 0.2)
+    dims, to = written_at(scene, axes)
+    load, p = scene.small(scene.dtype, (f"{middle.name}[{at}]", middle.bound))
+    leaf, q = scene.small(scene.dtype, scene.leaf(scene.dtype, second.names))
+    target = scene.target(dims, second.whole and not where)
+    if target is middle or f"{target.name}[" in leaf or f"{middle.name}[" in leaf:
+        target, leaf, q = scene.new(dims, "inout"), scene.literal(scene.dtype, 1), 1
+    target.whole, target.bound = True, max(target.bound, p + q)
+    joined = "!=" if scene.dtype == "bool" else scene.rng.choice(["+", "-"])
+    text = f"{load} {joined} ({leaf})"
+    lines = first.lines([f"{middle.name}[{at}] = {value}"])
+    return [*lines, *second.lines([f"{target.name}[{to}] = {text}"], where=where)]
+
+
 def in_place(scene: Scene) -> Lines:
     """Every element of a buffer by itself and others."""
     axes = spatial(scene, shape(scene))

@@ -14,7 +14,8 @@ from tests.property.instances.scene import Buffer, Dim, Scene
 from tests.property.instances.sites import Lines, indented
 
 KINDS: Mapping[Callable[[Scene], Lines], int] = {
-    nests.mapped: 16,
+    nests.mapped: 14,
+    nests.chained: 8,
     nests.in_place: 6,
     nests.scanned: 5,
     nests.scattered: 5,
@@ -40,6 +41,11 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "rolling_buffer": shared.halo,
     "decompose_padding": nests.padded,
     "cache_index": nests.indexed,
+    "compute_inline": nests.chained,
+    "reverse_compute_inline": nests.chained,
+    "compute_at": nests.chained,
+    "reverse_compute_at": nests.chained,
+    "merge": nests.chained,
     "pipeline": shared.staged,
     "tensorize": reductions.product,
     "pad_einsum": reductions.product,

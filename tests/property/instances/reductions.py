@@ -168,7 +168,10 @@ def epilogue(scene: Scene, source: Buffer) -> Lines:
     target = scene.target(source.shape, site.whole, source.dtype)
     if target is source:
         target = scene.new(source.shape, "inout", source.dtype)
+    source.read = True
     bias, q = scene.small(source.dtype, scene.leaf(source.dtype, site.names))
+    if f"{source.name}[" in bias and scene.coin(0.8):
+        bias, q = scene.literal(source.dtype, 1), 1
     load = f"{source.name}[{at}]"
     if f"{target.name}[" in bias:
         bias = scene.literal(source.dtype, 1)
