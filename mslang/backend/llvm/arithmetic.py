@@ -235,8 +235,8 @@ def _conversion(source: str, dtype: str) -> str:
 
 def bitcast(fn: FunctionWriter, v: Value, dtype: str) -> Value:
     """The same bits as another type of the same width."""
-    if v.dtype == dtype:
-        return v
+    if v.type == type_of(dtype, v.lanes):
+        return v._replace(dtype=dtype)
     return Value(fn.pure(f"bitcast {v.typed} to {type_of(dtype, v.lanes)}"), dtype, v.lanes)
 
 

@@ -12,12 +12,13 @@ from mslang.ir.dtype import is_float
 _NAMES = {
     "bool": "i1",
     "f16": "half",
-    "bf16": "bfloat",
+    # The bits of one: LLVM's `bfloat` calls a library function wherever a CPU cannot round to it.
+    "bf16": "i16",
     "f32": "float",
     "f64": "double",
     **{f"{s}{b}": f"i{b}" for s in "iu" for b in (8, 16, 32, 64)},
 }
-_MANGLED = _NAMES | {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64"}
+_MANGLED = _NAMES | {"f16": "f16", "f32": "f32", "f64": "f64"}
 
 
 class Value(NamedTuple):
@@ -65,7 +66,7 @@ def literal(value: float | bool, dtype: str) -> str:
     if dtype == "f64":
         return "0x" + struct.pack(">d", float(value)).hex().upper()
     if dtype == "bf16":
-        return f"0xR{_bfloat_bits(float(value)):04X}"
+        return str(_wrapped(_bfloat_bits(float(value)), "i16"))
     if dtype == "f16":
         return "0xH" + _half(float(value)).hex().upper()
     return "0x" + struct.pack(">d", _single(float(value))).hex().upper()
