@@ -5,14 +5,14 @@ Decisions are symbols here, always; the numbers that are drawn for them (`Draws`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Const, Expr
-from mslang.ir.program import Program
-from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names
+from mslang.ir.program import For, Program
+from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names, walk
 from mslang.ops.signature import Group
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
@@ -23,6 +23,7 @@ from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, O
 from mslang.schedule.values import Location, describe
 from mslang.transform.advice import advised
 from mslang.transform.analysis.axes import axis_loop, axis_loops
+from mslang.transform.analysis.position import taken_names
 from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.getters import GETTERS
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome
@@ -238,11 +239,13 @@ class Session:
         """Give results the names of their binders, and no result a name that the trace has used before."""
         if callable(names):
             names = names(len(outcome.handles))
-        taken = set(used_names(outcome.program)) | set(self._names)
-        renaming: dict[Ref, str] = {}
+        drawn = self.draws.numbers.keys()
+        taken = set(used_names(outcome.program)) | set(self._names) | drawn
+        renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, drawn)}
+        taken.update(renaming.values())
         for k, ref in enumerate(outcome.handles):
             wanted = (names[k] if k < len(names) else None) or ref.name
-            if wanted == ref.name and ref.name not in self._names:
+            if wanted == ref.name and ref.name not in self._names and ref not in renaming:
                 continue
             renaming[ref] = fresh(wanted, taken)
             taken.add(renaming[ref])
@@ -272,6 +275,8 @@ class Session:
         }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         domain = sampling.domain_of(op, args, self.program)
+        if domain is not None:
+            self._require_own_name(address)
         self.draws.claim(address)
         result = fresh(name, set(self._names))
         try:
@@ -287,6 +292,19 @@ class Session:
         self.draws.record(address, value)
         self.instructions.append(Instruction(op, recorded, (result,), address))
         return value
+
+    def _require_own_name(self, address: str) -> None:
+        """A number's symbol stands in the program under its address, so nothing else there may have that name."""
+        if address not in taken_names(self.program):
+            return
+        raise ScheduleError(
+            problem(
+                "MS209",
+                f"the decision `{address}` has the name of something in the program",
+                why=f"in the scheduled program `{address}` would stand for both",
+                help=f"call it `{fresh('t' + address, taken_names(self.program))}`",
+            )
+        )
 
     def _structural(self, op: str, args: dict[str, object], address: str, name: str, given: Value | None) -> object:
         match op:
@@ -334,3 +352,12 @@ class Session:
         return Trace(
             self.origin.name, tuple(self.instructions), tuple(self.draws.values.items()), target, source, self.registry
         )
+
+
+def _called(program: Program, names: Collection[str]) -> list[Ref]:
+    """What a primitive has given one of some names that were free before: those of decisions."""
+    if not names or used_names(program).isdisjoint(names):
+        return []
+    blocks = (BlockRef(b.name) for b in blocks_of(program.body))
+    loops = (LoopRef(s.var) for s in walk(program.body) if isinstance(s, For))
+    return [r for r in (*blocks, *loops, *map(BufferRef, all_buffers(program))) if r.name in names]
