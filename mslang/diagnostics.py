@@ -68,6 +68,13 @@ class Diagnostic(msgspec.Struct, frozen=True):
     fixes: tuple[Fix, ...] = ()
     path: str | None = None
 
+    def __post_init__(self) -> None:
+        # A value or a list that was quoted whole must not bury the message.
+        for field, most in (("message", 400), ("why", 4000), ("help", 4000)):
+            text = getattr(self, field)
+            if text is not None and len(text) > most:
+                msgspec.structs.force_setattr(self, field, f"{text[: most - 100]} … {text[-90:]}")
+
     def placed(self, path: str | None, start: int) -> Diagnostic:
         """The diagnostic with item-relative spans turned into offsets in the file `path`.
 

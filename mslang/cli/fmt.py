@@ -7,8 +7,9 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text, write_text
+from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text
 from mslang.cli.main import DONE, FINDINGS
+from mslang.cli.source_files import check_source, write_source
 from mslang.diagnostics import MsError
 
 
@@ -44,6 +45,7 @@ def _from_stdin(args: argparse.Namespace) -> bool:
     if args.check or args.diff:
         _report(args, "standard input", before, after)
     else:
+        check_source("standard input", before, after, layout=True)
         sys.stdout.buffer.write(encoded(after, data))
     return before != after
 
@@ -55,7 +57,7 @@ def _file(args: argparse.Namespace, path: Path) -> bool:
     with bounded_depth(path):
         after = format_text(before)
     if before != after and not (args.check or args.diff):
-        write_text(path, after)
+        write_source(path, before, after, layout=True)
     _report(args, str(path), before, after)
     return before != after
 

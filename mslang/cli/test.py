@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import counted, emit, natural, note, read_text, write_text
+from mslang.cli.common import counted, emit, natural, note, read_text
 from mslang.cli.items import load_clean
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics, print_error
+from mslang.cli.source_files import write_source
 from mslang.diagnostics import MsError, problem
 from mslang.rendering import Texts
 
@@ -66,7 +67,7 @@ def _rewritten(args: argparse.Namespace, path: Path, module: Module) -> Module:
     new = updated(text, list(_written_tests(args, module)))
     if new == text:
         return module
-    write_text(path, new)
+    write_source(path, text, new, snapshots=True)
     note(f"rewrote snapshots of {path}")
     return load_clean(path)
 

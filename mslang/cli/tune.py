@@ -16,11 +16,11 @@ from mslang.cli.common import (
     read_text,
     seconds_text,
     split_item,
-    write_text,
 )
 from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
+from mslang.cli.source_files import write_source
 from mslang.cli.tune_view import summary, view_for
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
 from mslang.schedule.space import NoCandidate
@@ -180,7 +180,9 @@ def _write(
             sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
             time = ", ".join(filter(None, (seconds_text(done.best.seconds), scale.rate(done.best.seconds))))
             doc = f"Found by `mslang tune`: {time}{sizes}\non {done.best.device}; record {done.best.id}."
-            write_text(path, with_schedule(str(path), read_text(path), named.best, done.best.schedule, doc))
+            before = read_text(path)
+            after = with_schedule(str(path), before, named.best, done.best.schedule, doc)
+            write_source(path, before, after, replaced=(named.best,))
             written[key] = done.best.seconds
         else:
             return f"{path}:{named.best} stays: it is faster"

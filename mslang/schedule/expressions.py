@@ -352,22 +352,26 @@ def _call(it: Interpreter, e: tree.Call, frame: Frame, names: Names) -> object:
     raise failure("MS203", e, "only a name can be called")
 
 
+_SHADOWING = Handle | ItemValue | NativeValue | SizedProgram
+"""Values of names that a word may share: where the word is wanted they are not meant."""
+
+
 def _take_words(
     operation: Signature, received: int, given: Sequence[tree.Arg], args: list[object], kwargs: dict[str, object]
 ) -> None:
-    """Where a word is wanted, such as the tail `pad`, a handle of that name is not what is meant."""
+    """Where a word is wanted, such as the tail `pad`, a handle or item of that name is not what is meant."""
     kinds = {p.name: p.kind for p in operation.params}
     plain = not any(p.variadic for p in operation.params) and not any(a.splat for a in given)
     position = received
     for a in given:
         word = a.value.name.text if isinstance(a.value, tree.Ref) else None
         if a.name is not None:
-            if word in _WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], Handle):
+            if word in _WORDS_OF.get(kinds.get(a.name.text), ()) and isinstance(kwargs[a.name.text], _SHADOWING):
                 kwargs[a.name.text] = word
             continue
         if plain and position < len(operation.params):
             kind = operation.params[position].kind
-            if word in _WORDS_OF.get(kind, ()) and isinstance(args[position], Handle):
+            if word in _WORDS_OF.get(kind, ()) and isinstance(args[position], _SHADOWING):
                 args[position] = word
         position += 1
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mslang.brevity import brief
 from mslang.ir.expr import Symbol
 from mslang.sema.module import Found
 from mslang.sema.native import Native
@@ -25,6 +26,9 @@ class ItemValue(msgspec.Struct, frozen=True):
         """The item."""
         return self.found.item
 
+    def __str__(self) -> str:
+        return f"the {self.found.role} `{brief(self.text)}`"
+
 
 class SizedProgram(msgspec.Struct, frozen=True):
     """`p[64, 64, 64]`: a program with its sizes."""
@@ -37,6 +41,11 @@ class SizedProgram(msgspec.Struct, frozen=True):
         """The sizes by name."""
         return dict(self.sizes)
 
+    def __str__(self) -> str:
+        item = self.found.item
+        assert isinstance(item, tree.Program)
+        return f"the program `{item.name.text}`"
+
 
 class NativeValue(msgspec.Struct, frozen=True):
     """A native function or rule, and the arguments that it was called with, if any."""
@@ -44,3 +53,6 @@ class NativeValue(msgspec.Struct, frozen=True):
     native: Native
     args: tuple[object, ...] = ()
     kwargs: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        return f"the {self.native.role} `{self.native.address}`"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, Span, TargetError, problem
 from mslang.ir.intrin import Intrin
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule import values
 from mslang.schedule.asked import Scheduled, Truth, concrete, fits, method
@@ -30,6 +31,7 @@ from mslang.sema.intrin import intrin_from
 from mslang.sema.module import Module
 from mslang.sema.report import failure
 from mslang.syntax import tree
+from mslang.syntax.literals import LONG_QUOTE, quote
 from mslang.transform.primitives.tensorize import as_instruction
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
@@ -110,7 +112,8 @@ def updated(text: str, results: Sequence[TestResult]) -> str:
         line = text.rfind("\n", 0, span.start) + 1
         indent = " " * (len(text[line : span.start]) - len(text[line : span.start].lstrip()))
         lines = "".join(f"{indent}    {x}\n" if x else "\n" for x in _plain(wrong[span].found).split("\n"))
-        text = f'{text[: span.start]}"""\n{lines}{indent}"""{text[span.end :]}'
+        literal = f'"""\n{lines}{indent}"""' if LONG_QUOTE not in lines else quote(_plain(wrong[span].found))
+        text = f"{text[: span.start]}{literal}{text[span.end :]}"
     return text
 
 
@@ -293,8 +296,16 @@ def _shown(value: object) -> str:
     match value:
         case str():
             return value
+        case ItemValue(text=text):
+            return text
+        case SizedProgram():
+            return print_program(concrete(value))
+        case Scheduled():
+            return print_program(value.program)
         case tuple():
             return "[" + ", ".join(_shown(x) for x in value) + "]"
         case bool():
             return "true" if value else "false"
-    return str(value)
+        case int() | float():
+            return str(value)
+    return describe(value)

@@ -9,12 +9,16 @@ from typing import Any
 
 import msgspec
 
+from mslang.brevity import brief
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Unary, dtype_of
 from mslang.ir.index_map import TO, IndexMap
+from mslang.ir.intrin import Intrin
+from mslang.ir.program import Program
 from mslang.schedule.handles import Handle
+from mslang.target.description import Target
 
 Scalar = bool | int | float | str
 
@@ -200,9 +204,9 @@ def describe(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return f"the number {value}"
+            return f"the number {brief(value)}"
         case str():
-            return f'"{value}"'
+            return f'"{brief(value)}"'
         case Expr():
             return "a truth value" if dtype_of(value) == "bool" else "a size"
         case Handle(kind=kind, name=name):
@@ -215,4 +219,10 @@ def describe(value: object) -> str:
             return "`_`"
         case tuple():
             return f"a list of {len(value)}"
-    return str(value)
+        case Intrin(name=name):
+            return f"the intrinsic `{name}`"
+        case Target(name=name):
+            return f"the target `{name}`"
+        case Program(name=name):
+            return f"the program `{name}`"
+    return brief(value)

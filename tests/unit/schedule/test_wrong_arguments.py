@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 
 import mslang as ms
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, problem
 from mslang.interop import tvm, tvmscript
+from mslang.ir.print import print_program
 from mslang.schedule.methods import Methods
 from mslang.schedule.schedule import Schedule
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 
 GEMM = parse_program("""program gemm(A: f32[32, 32], B: f32[32, 32], out C: f32[32, 32]) {
@@ -185,3 +188,23 @@ def test_text_of_tvms_that_is_none(read: Callable[[], object], code: str) -> Non
     with pytest.raises(ms.MsError) as error:
         read()
     assert error.value.diagnostic.code.startswith(code)
+
+
+def test_an_item_called_like_a_word_is_passed_over_where_the_word_is_wanted() -> None:
+    text = """program t(A: f32[8], out B: f32[8]) { block b[i: 8] { B[i] = A[i] } }
+    schedule peel for t { let x, y = b.i.split([_, 3], tail = peel) }"""
+    assert "B[" in print_program(space_of(load("t.ms", text), "peel").sample(0).program)
+
+
+def test_a_value_that_cannot_be_meant_is_named_shortly() -> None:
+    text = """program t(A: f32[8], out B: f32[8]) { block b[i: 8] { B[i] = A[i] } }
+    schedule other for t { b.i.vectorize() }
+    schedule s for t { let x, y = b.i.split([_, other]) }"""
+    with pytest.raises(MsError) as error:
+        space_of(load("t.ms", text), "s").sample(0)
+    assert "the schedule `other`" in error.value.diagnostic.message and len(str(error.value)) < 1000
+
+
+def test_no_message_is_longer_than_a_screen() -> None:
+    found = problem("MS203", "x" * 20_000, why="y" * 20_000)
+    assert len(found.message) <= 400 and found.why is not None and len(found.why) <= 4000
