@@ -126,6 +126,11 @@ def regions_read(path: Path, above: Path) -> tuple[Region, ...]:
     return tuple(r for r in found if r.buffer not in started)
 
 
+def declaring_all(path: Path, above: Path) -> Path:
+    """The path with a block at its end that declares to read `regions_read` in place of what it declares."""
+    return (*path[:-1], replace(block_at(path), reads=regions_read(path, above)))
+
+
 def reads_only_its_own(path: Path, buffer: str, above: Path) -> bool:
     """Does the block at the end of a path read of a buffer, in one iteration of the loops of `above`, only what its own
     init started in that iteration?"""
@@ -140,6 +145,7 @@ def _used(path: Path, kind: str) -> frozenset[str]:
 
 
 __all__ = [
+    "declaring_all",
     "reads_only_its_own",
     "regions_read",
     "why_init_may_not_run",

@@ -83,7 +83,8 @@ def domains_of(path: Path) -> dict[str, Range]:
 
 
 def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
-    """Does the block at the end of a path surely run for all values of its axes that its own conditions allow?"""
+    """Does the block at the end of a path provably run for all values in `domains` of axes that its own conditions
+    allow, whatever the values of the other axes for which it runs?"""
     found = conditions_of(path)
     if found is None:
         return False
@@ -95,8 +96,11 @@ def _reaches(path: Path, domains: Mapping[str, Range]) -> bool:
     axes = block_at(path).axes
     everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in axes))
     box = produced_box(path, everywhere, scope_path(path))
-    wanted = tuple(domains[a.name] for a in axes)
-    return box is not None and arith.covers(box, wanted, ranges_above(path)) is arith.Verdict.PROVED
+    if box is None:
+        return False
+    reached = tuple(r for r, a in zip(box, axes, strict=True) if a.name in domains)
+    wanted = tuple(domains[a.name] for a in axes if a.name in domains)
+    return arith.covers(reached, wanted, ranges_above(path)) is arith.Verdict.PROVED
 
 
 def runs_once(path: Path, loops: Sequence[For]) -> bool:

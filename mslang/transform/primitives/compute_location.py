@@ -237,6 +237,15 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
             why="at another place it might touch more than the block around it declares",
         )
 
+    reduced = {a.name: domains[a.name] for a in moving.block.axes if a.kind != "spatial"}
+    if reduced and not runs_all(moving.path, reduced):
+        raise refuse(
+            "MS348",
+            primitive,
+            f"block `{block.name}` does not provably reduce over all values of its axes",
+            why="its loops leave values of a reduction axis out, and the new ones would not",
+        )
+
     rest = without(program, moving.path)
     target = path_to_loop(rest, loop.name) or ()
     ranges = ranges_inside(target)

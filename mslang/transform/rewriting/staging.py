@@ -22,7 +22,7 @@ from mslang.transform.analysis.dependence import (
     storages_written,
     writers,
 )
-from mslang.transform.analysis.initialization import reads_only_its_own
+from mslang.transform.analysis.initialization import declaring_all, reads_only_its_own, regions_read
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.position import (
     block_at,
@@ -146,7 +146,7 @@ def read_box(users: Sequence[Path], buffer: Buffer, above: Path, limits: Box, ra
     """All that some blocks read of a buffer, inside of `limits`, in one iteration of the loops of `above`."""
     joined: Box | None = None
     for path in users:
-        for region in block_at(path).reads:
+        for region in regions_read(path, above):
             if region.buffer == buffer.name:
                 box = consumed_box(path, region, above, buffer)
                 joined = box if joined is None else arith.union_box(joined, box, limits, ranges)
@@ -260,7 +260,8 @@ def require_users_covered(program: Program, maker: str, buffer: Buffer, users: S
     """A block must surely write all that others read of a buffer (MS332)."""
     path = path_to_block(program, maker) or ()
     for user in users:
-        if not produces_for(program, path, path_to_block(program, user.name) or (), buffer.name):
+        using = path_to_block(program, user.name) or ()
+        if not produces_for(program, path, declaring_all(using, common_path(path, using)), buffer.name):
             raise refuse(
                 "MS332",
                 primitive,

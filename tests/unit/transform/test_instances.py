@@ -397,7 +397,7 @@ def test_an_init_that_gathers():
 
 # ------------------------------------------------------------------ copies
 def test_a_copy_of_what_changes_makes_no_promise():
-    before, after = scheduled(RUNNING, "let d = c.cache_read(A)")
+    after = scheduled(RUNNING, "let d = c.cache_read(A)")[1]
     assert "@ opaque" in ms.print_program(after)
     accepted(RUNNING, "let d = c.cache_read(A)")
     accepted(RUNNING, "let d = c.read_at(c.loops()[1], A, global)")
@@ -425,3 +425,29 @@ def test_blocks_of_an_init_and_of_a_body_are_not_put_together():
     }"""
     refused(p, "let o = blockize([z0, n0])", "MS379", "block `n0` is in another scope than block `z0`")
     accepted(p, "let o = blockize([z0])")
+
+
+def test_a_buffer_is_filled_in_place_with_what_a_conditional_init_leaves():
+    p = """program t(inout U: i32[3], X: i32[6]) {
+        for i in 0..3, k in 0..8 {
+            block e[i: 3 @ opaque = i | k: 8 = k] {
+                init { if X[i + 3] <= 1 { U[i] = 0 } }
+                U[i] += U[max(i - 1, 0)] * X[k // 2]
+            }
+        }
+    }"""
+    accepted(p, "let u, v = e.cache_inplace(U)")
+
+
+def test_a_strided_reduction_keeps_its_values():
+    p = """program t(X: i32[4, 8], out O: i32[4]) {
+        alloc T: i32[4]
+        for i in 0..4, l in 0..LOOPS {
+            block a[i: 4 = i | k: 8 = BINDING] { init { T[i] = 0 } T[i] += X[i, k] }
+        }
+        block b[i: 4] { O[i] = T[i] }
+    }"""
+    strided = p.replace("LOOPS", "4").replace("BINDING", "l * 2")
+    refused(strided, "a.compute_at(b.i)", "MS348", "does not provably reduce over all values of its axes")
+    accepted(strided, "b.reverse_compute_at(a.loops()[0])")
+    accepted(p.replace("LOOPS", "8").replace("BINDING", "l"), "a.compute_at(b.i)")
