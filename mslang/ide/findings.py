@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
+from mslang.caching import cached
 from mslang.diagnostics import Diagnostic
 from mslang.ide.keyed import Keyed
 from mslang.schedule.check import Checked, check_item
@@ -45,7 +45,11 @@ def _of_item(
     return _checked(Keyed(key, (module, placed.item, registry)))
 
 
-@lru_cache(maxsize=1024)
+def _weight(result: Checked, work: object) -> int:
+    return len(result.mentions) + sum(100 + len(names) for _, names in result.places)
+
+
+@cached(budget=1 << 21, weight=_weight, key=lambda work: work.key)
 def _checked(work: Keyed[tuple[Module, tree.AnyItem, Registry]]) -> Checked:
     return check_item(*work.value)
 
@@ -66,7 +70,7 @@ def names_in(placed: tree.PlacedItem) -> tuple[str, ...]:
     return _names_in(Keyed(placed.parsed.text, placed.item))
 
 
-@lru_cache(maxsize=1024)
+@cached(budget=1 << 20, weight=lambda names, item: 100 + len(item.key), key=lambda item: item.key)
 def _names_in(item: Keyed[tree.AnyItem]) -> tuple[str, ...]:
     return dotted_names(item.value)
 

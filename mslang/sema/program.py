@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
 
+from mslang.caching import cached
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
@@ -141,13 +141,13 @@ def _sizes(
     return scope, tuple(dynamic)
 
 
-@lru_cache(maxsize=512)
+@cached(budget=1 << 19, weight=lambda result, item, *rest: 1000 + item.span.end)
 def elaborated(item: tree.Program, sizes: tuple[tuple[str, int | Symbol], ...], consts: Consts) -> Elaborated:
     """`elaborate`, remembered."""
     return elaborate(item, dict(sizes), consts)
 
 
-@lru_cache(maxsize=512)
+@cached(budget=1 << 19, weight=lambda result, item, *rest: 1000 + item.span.end)
 def checked(item: tree.Program, consts: Consts) -> tuple[Diagnostic, ...]:
     """Everything that is found about a program item. Sizes without a value stand for any size."""
     made, names = _build(item, NO_SIZES, consts, exact=False, open_sizes=True)

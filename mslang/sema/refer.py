@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
+from mslang.caching import cached
 from mslang.syntax import tree
 
 
@@ -32,7 +32,7 @@ def dotted_name(e: tree.Node) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
+@cached(budget=1 << 20, weight=lambda names, item: 100 + item.span.end)
 def dotted_names(item: tree.AnyItem) -> tuple[str, ...]:
     """The names that an item mentions, dotted ones whole and each of their heads, without repetition."""
     found: dict[str, None] = {}

@@ -6,9 +6,9 @@ Formatting formatted text changes nothing. What cannot be understood is left as 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
+from mslang.caching import cached
 from mslang.diagnostics import Span
 from mslang.syntax import tree
 from mslang.syntax.arrange import Arranger, Entry, stack
@@ -80,7 +80,7 @@ def _format_trivia(text: str) -> str:
     return render(stack(entries))
 
 
-@lru_cache(maxsize=4096)
+@cached(budget=1 << 20, weight=lambda formatted, parsed: 100 + len(parsed.text))
 def format_item(parsed: ParsedItem) -> str:
     """The text of one item, with the comments that belong to it, in the one layout."""
     written = parsed.text.rstrip()

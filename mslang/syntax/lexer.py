@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from mslang.caching import cached
 from mslang.syntax.tables import load_tables
 
 WHITESPACE = "WS"
@@ -44,7 +45,7 @@ def scan(text: str, start: int = 0) -> Iterator[Token]:
         yield Token(keyword(word, kind) if kind == "NAME" else kind, word, *match.span())
 
 
-@lru_cache(maxsize=512)
+@cached(budget=1 << 17, weight=lambda tokens, text: len(text))
 def tokenize(text: str) -> tuple[Token, ...]:
     """All tokens of `text`, trivia included; their texts joined give `text` again."""
     return tuple(scan(text))

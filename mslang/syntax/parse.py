@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
+from mslang.caching import cached
 from mslang.diagnostics import SyntaxProblem, problem
 from mslang.syntax.docs import with_doc
 from mslang.syntax.lexer import ERROR, Token, significant, tokenize
@@ -60,7 +60,7 @@ def parse_expression(text: str) -> Expr:
     return expression  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=4096)
+@cached(budget=1 << 20, weight=lambda items, text: 100 + len(text))
 def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
     """The items in a piece of a file that the splitter left whole, each with its offset; one, unless it is broken."""
     tokens = tokenize(text)

@@ -32,7 +32,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 }
 
 export async function deactivate(): Promise<void> {
-  await client?.stop();
+  if (client?.isRunning()) await client.stop();
 }
 
 async function start(): Promise<void> {
@@ -40,7 +40,11 @@ async function start(): Promise<void> {
   const server: ServerOptions = { command: command[0], args: command.slice(1), transport: TransportKind.stdio };
   const allowed = vscode.workspace.getConfiguration("mslang").get<string[]>("primitives.allowed", []);
   const options: LanguageClientOptions = {
-    documentSelector: [{ language: "mslang" }],
+    // Not the preview's scheme: a printed program is no source file to be checked.
+    documentSelector: [
+      { language: "mslang", scheme: "file" },
+      { language: "mslang", scheme: "untitled" },
+    ],
     initializationOptions: { primitives: { allowed } },
   };
   client = new LanguageClient("mslang", "mslang", server, options);
@@ -53,7 +57,11 @@ async function start(): Promise<void> {
 }
 
 async function restart(): Promise<void> {
-  await client?.stop();
+  try {
+    await client?.stop();
+  } catch {
+    // A server that never started, or has died, cannot be stopped.
+  }
   await start();
 }
 
@@ -65,6 +73,7 @@ class ProgramView implements vscode.TextDocumentContentProvider {
   private text = "";
   private shown = false;
   private timer: NodeJS.Timeout | undefined;
+  private asking = new vscode.CancellationTokenSource();
 
   provideTextDocumentContent(): string {
     return this.text;
@@ -87,14 +96,23 @@ class ProgramView implements vscode.TextDocumentContentProvider {
   }
 
   private async refresh(editor: vscode.TextEditor): Promise<void> {
-    if (client === undefined) return;
+    if (!client?.isRunning()) return;
+    // Only the program at the present place is wanted: an earlier question is withdrawn.
+    this.asking.cancel();
+    const asking = (this.asking = new vscode.CancellationTokenSource());
     const seed = vscode.workspace.getConfiguration("mslang").get<number>("show.seed", 0);
-    const answer = await client.sendRequest<ProgramAt | null>("mslang/irAt", {
-      textDocument: { uri: editor.document.uri.toString() },
-      position: editor.selection.active,
-      seed,
-    });
-    this.text = answer === null ? "# The cursor is not in a schedule.\n" : render(answer);
+    const place = {
+      textDocument: client.code2ProtocolConverter.asTextDocumentIdentifier(editor.document),
+      position: client.code2ProtocolConverter.asPosition(editor.selection.active),
+    };
+    try {
+      const answer = await client.sendRequest<ProgramAt | null>("mslang/irAt", { ...place, seed }, asking.token);
+      if (asking !== this.asking) return;
+      this.text = answer === null ? "# The cursor is not in a schedule.\n" : render(answer);
+    } catch (error) {
+      if (asking.token.isCancellationRequested) return;
+      this.text = `# ${error}\n`;
+    }
     this.changed.fire(this.uri);
   }
 }
