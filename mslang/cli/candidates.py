@@ -14,6 +14,7 @@ import msgspec
 from mslang.cli.common import UsageError, add_pins, add_sizes, natural, split_item
 from mslang.cli.items import load_clean, only, program_of, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.schedule.decisions import PinError, shown
 from mslang.schedule.interpret import World
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.replay import space_of_text
@@ -66,7 +67,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     else:
         space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
     if getattr(args, "record", None) is None:
-        candidate = space.sample(args.seed or 0, pins_of(args.pins), strict=args.strict)
+        candidate = _sampled(space, args.seed or 0, pins_of(args.pins), args.strict)
     else:
         record = _record(args, path, space.program)
         if name in items:
@@ -76,6 +77,24 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
     return Chosen(candidate, space, name)
+
+
+def _sampled(space: Space, seed: int, pins: Mapping[str, Value], strict: bool) -> Candidate:
+    """A candidate with the pins that were typed, none of them repaired.
+
+    Raises:
+        UsageError: a pin has a value that its decision cannot take.
+    """
+    try:
+        candidate = space.sample(seed, pins, strict=strict)
+    except PinError as error:
+        d = error.diagnostic
+        raise (UsageError(f"--pin: {d.message}: {d.why}") if pins else error) from error
+    for address, value in pins.items():
+        objection = candidate.objection(address, value)
+        if objection is not None:
+            raise UsageError(f"--pin: `{address} = {shown(value)}` does not fit: {objection}")
+    return candidate
 
 
 def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import bounded_depth, counted, natural, note, read_text
+from mslang.cli.common import bounded_depth, counted, natural, note, read_text, source_files
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import FORMATS, print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, Severity
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Files and the form of the report."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files, or folders of them")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to report (default: text with carets)")
     parser.add_argument(
         "--draws",
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
     texts: dict[str, str] = {}
     found: list[Diagnostic] = []
-    for name in dict.fromkeys(args.files):
+    for name in source_files(args.files):
         try:
             texts[name] = read_text(Path(name))
             with bounded_depth(name):

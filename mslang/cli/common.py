@@ -29,6 +29,31 @@ def split_item(text: str) -> tuple[Path, str | None]:
     return Path(text), None
 
 
+def source_files(names: Iterable[str]) -> list[str]:
+    """The files that a command line names, each once; of a folder all `.ms` files below it.
+
+    Raises:
+        MsError: MS702, a folder has none.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        folder = Path(name)
+        if not folder.is_dir():
+            found[name] = None
+            continue
+        inside = sorted(p for p in folder.rglob("*.ms") if not _is_hidden(p.relative_to(folder)))
+        if not inside:
+            raise MsError(
+                problem("MS702", f"there is no `.ms` file in {folder}", help="name a file, or another folder")
+            )
+        found |= dict.fromkeys(map(str, inside))
+    return list(found)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
 def read_text(path: Path) -> str:
     """A file's text, with plain line ends and without a byte order mark; MS702 if it cannot be read."""
     try:

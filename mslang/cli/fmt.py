@@ -7,7 +7,7 @@ import difflib
 import sys
 from pathlib import Path
 
-from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text
+from mslang.cli.common import bounded_depth, decoded, emit, encoded, note, read_text, source_files
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.source_files import check_source, write_source
 from mslang.diagnostics import MsError
@@ -15,7 +15,12 @@ from mslang.diagnostics import MsError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Files, and what to do with them."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files; - is standard input to standard output")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="`.ms` files, or folders of them; - is standard input to standard output",
+    )
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the layout is another")
     parser.add_argument("--diff", action="store_true", help="change nothing; print what would change")
 
@@ -25,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from mslang.cli.render import print_error
 
     changed = failed = 0
-    for name in args.files:
+    for name in source_files(args.files):
         try:
             changed += _from_stdin(args) if name == "-" else _file(args, Path(name))
         except MsError as error:

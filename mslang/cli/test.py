@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import counted, emit, natural, note, read_text
+from mslang.cli.common import counted, emit, natural, note, read_text, source_files
 from mslang.cli.items import load_clean
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics, print_error
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Which tests."""
-    parser.add_argument("files", nargs="*", metavar="FILE", help="`.ms` files (default: all below this folder)")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="`.ms` files, or folders of them (default: all below this folder)"
+    )
     parser.add_argument("-k", dest="wanted", metavar="TEXT", help="only tests whose title contains TEXT")
     parser.add_argument("--update", action="store_true", help="rewrite the snapshots that differ")
     parser.add_argument(
@@ -38,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run them all; exit 1 if one fails."""
-    files = [Path(f) for f in args.files] or sorted(p for p in Path.cwd().rglob("*.ms") if ".mslang" not in p.parts)
+    files = [Path(f) for f in source_files(args.files or ["."])]
     passed = failed = faulty = 0
     for path in files:
         try:

@@ -16,6 +16,7 @@ from mslang.ide.snapshot import Snapshot, depends_on
 from mslang.schedule.space import Candidate, Rejection
 from mslang.schedule.strategies import space_of
 from mslang.sema.module import Found, Module
+from mslang.sema.refer import nodes
 from mslang.syntax import tree
 
 DRAWS = 64
@@ -78,6 +79,7 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
         if error.diagnostic.code == PINNED:
             return (error.diagnostic.at(at),)
     refused: Counter[Diagnostic] = Counter()
+    stale: dict[Diagnostic, None] = {}
     rejected: Counter[str] = Counter()
     valid = False
     for k in range(draws):
@@ -91,11 +93,12 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
                 return ()
             case Candidate():
                 valid = True
+                stale |= dict.fromkeys(w.at(_pin_span(w, found.item) or at) for w in drawn.warnings)
             case Rejection(illegal=True, error=MsError() as refusal):
                 refused[refusal.diagnostic] += 1
             case Rejection(reason=reason):
                 rejected[reason] += 1
-    outcome = [_refusal(d, n, draws, found, valid) for d, n in refused.items()]
+    outcome = [*stale, *(_refusal(d, n, draws, found, valid) for d, n in refused.items())]
     if rejected and sum(rejected.values()) == draws:
         reasons = "; ".join(f"{n} of {draws}: {why}" for why, n in rejected.most_common(3))
         outcome.append(
@@ -121,6 +124,19 @@ def _refusal(d: Diagnostic, count: int, of: int, found: Found, valid: bool) -> D
     if count < of:
         why = f"fails for {count} of {of} draws" + (f"; {d.why}" if d.why else "")
     return Diagnostic(d.code, d.message, span, severity, why, d.help)
+
+
+def _pin_span(stale: Diagnostic, item: tree.AnyItem) -> Span | None:
+    """Where the pin stands that a warning is about."""
+    for node in nodes(item):
+        match node:
+            case tree.Pin() if stale.message.startswith(f"the pin `{node.address} ="):
+                return node.span
+            case tree.Sample(name=name, value=tree.Node() as value) if stale.message.startswith(
+                f"the pin `{name.text} ="
+            ):
+                return value.span
+    return None
 
 
 def _in_item(d: Diagnostic, found: Found) -> Span | None:

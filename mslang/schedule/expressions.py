@@ -19,7 +19,7 @@ from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue, NativeValue, SizedProgram
 from mslang.schedule.session import Names
-from mslang.schedule.values import HOLE, Location, describe
+from mslang.schedule.values import HOLE, Location, Outcome, describe
 from mslang.sema.evaluation_limits import ELEMENTS, STEPS_OF_SYMBOLIC, excess, too_much
 from mslang.sema.module import Found
 from mslang.sema.native import Native
@@ -94,6 +94,9 @@ def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
             return _range(it, e, frame)
         case tree.Binary(op="and" | "or" as op, left=a, right=b):
             return _logic(it, op, a, b, frame)
+        case tree.Binary(op="==" | "!=" as op, left=a, right=b) if (which := _fork_compared(a, b, frame)) is not None:
+            outcome, case = which
+            return (outcome.label == _case_named(outcome, case)) is (op == "==")
         case tree.Binary(op=op, left=a, right=b):
             left, right = evaluate(it, a, frame), evaluate(it, b, frame)
             return _at(e, frame, lambda: values.combine(op, left, right))
@@ -234,6 +237,28 @@ def _logic(it: Interpreter, op: str, a: tree.Expr, b: tree.Expr, frame: Frame) -
         return left
     right = evaluate(it, b, frame)
     return _at(b, frame, lambda: values.both(op, left, right))
+
+
+def _fork_compared(a: tree.Expr, b: tree.Expr, frame: Frame) -> tuple[Outcome, tree.Expr] | None:
+    """What a fork chose and what it is compared with, if one side of a comparison is a fork."""
+    for side, other in ((a, b), (b, a)):
+        found = frame.names.get(side.name.text) if isinstance(side, tree.Ref) else None
+        if isinstance(found, Outcome):
+            return found, other
+    return None
+
+
+def _case_named(outcome: Outcome, e: tree.Expr) -> str:
+    name = e.name.text if isinstance(e, tree.Ref) else e.value if isinstance(e, tree.String) else None
+    if name in outcome.cases:
+        return name or ""
+    raise failure(
+        "MS210",
+        e,
+        f"the fork has no case `{name}`" if name is not None else "a fork is compared with one of its cases",
+        why=f"its cases are {', '.join(outcome.cases)}",
+        help=None if name is None else did_you_mean(name, outcome.cases),
+    )
 
 
 def _range(it: Interpreter, e: tree.Binary, frame: Frame) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from mslang.schedule.decisions import (
     holds,
     shown,
 )
-from mslang.schedule.distribution import Number
+from mslang.schedule.distribution import Number, objection
 from mslang.schedule.events import Branched, Chosen, Event
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import Sketch, sketch_of
@@ -57,9 +57,22 @@ class Candidate(msgspec.Struct, frozen=True):
         values = ", ".join(f"{a} = {shown(v)}" for a, v in self.decisions.items())
         return f"<candidate of {self.program.name}: {values or 'no decisions'}>"
 
+    def objection(self, address: str, value: Value) -> str | None:
+        """Why a decision of this candidate cannot have a value, the decisions before it being as they are; None: it
+        can, or there is no such decision."""
+        taken = self.decisions.get(address)
+        numbers = {d.address: d for d in self.sketch.decisions}
+        if address in numbers:
+            return objection(numbers[address].domain, value, _numbers(self.decisions))
+        return None if address not in self.decisions or taken == value else f"{shown(taken)} is taken instead"
+
     def _repr_html_(self) -> str:
         rows = ((a, shown(v)) for a, v in self.decisions.items())
         return page(f"candidate of {self.program.name}", rows, print_program(self.program))
+
+
+def _numbers(decisions: Mapping[str, Value]) -> dict[str, Number]:
+    return {a: v for a, v in decisions.items() if isinstance(v, int | tuple)}
 
 
 class Illegal(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from mslang.schedule.expressions import arguments, elements, evaluate, unpack
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.pins import pin_value, pin_values
+from mslang.schedule.values import Outcome
 from mslang.sema.report import failure
 from mslang.syntax import tree
 
@@ -154,6 +155,8 @@ def _fork(it: Interpreter, s: tree.Fork, frame: Frame) -> None:
     it.session.draws.claim(address)
     given = s.pinned.text if s.pinned is not None else None
     label = it.session.draws.choose(address, Alternatives(tuple(cases)), given)
+    if s.name is not None:
+        frame.names[s.name.text] = Outcome(str(label), tuple(cases))
     run_body(it, cases[str(label)], frame)
 
 

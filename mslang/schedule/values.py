@@ -30,6 +30,13 @@ class Hole(msgspec.Struct, frozen=True):
 HOLE = Hole()
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What a fork chose: `label`, one of `cases`. It compares with the names of its cases."""
+
+    label: str
+    cases: tuple[str, ...]
+
+
 class Location(msgspec.Struct, frozen=True):
     """What `compute_location` drew. `label` is "inline", "root" or "at(loop)"; `loop` is that loop's handle;
     `name` is what the trace calls the draw (None for one written by hand)."""
@@ -211,6 +218,8 @@ def describe(value: object) -> str:
             return "a truth value" if dtype_of(value) == "bool" else "a size"
         case Handle(kind=kind, name=name):
             return f"the {kind} `{name}`"
+        case Outcome(label=label):
+            return f"the case `{label}`"
         case Location(label=label):
             return f"the location {label}"
         case IndexMap():

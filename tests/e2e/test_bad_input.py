@@ -50,7 +50,7 @@ def test_a_faulty_file_is_explained(run: Run, tmp_path: Path, what: str, text: s
         (("tune", "gemm.ms", "--target", "avx9000"), 1, "MS703"),
         (("show", "gemm.ms:tiled", "--stage", "ptx"), 3, "MS404"),
         (("show", "gemm.ms:tiled", "--pin", "tz=[1,2]"), 1, "MS251"),
-        (("show", "gemm.ms:tiled", "--pin", "ti=[5,7]"), 0, "MS2"),
+        (("show", "gemm.ms:tiled", "--pin", "ti=[5,7]"), 2, "MS701"),
         (("expand", "gemm.ms:gem"), 1, "MS703"),
         (("explain", "MS000"), 1, "MS703"),
         (("db", "show", "3"), 1, "MS603"),

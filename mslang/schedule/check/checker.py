@@ -329,6 +329,9 @@ class _Checker:
                     help=f"the cases are {', '.join(sorted(seen))}",
                 )
             )
+        if s.name is not None:
+            chosen = Static(Kind.ANY, cases=tuple(c.name.text for c in cases))
+            names = {**names, s.name.text: Binding(chosen, s.name.span)}
         before = dict(self.addresses)
         ends = []
         for case in cases:

@@ -124,6 +124,8 @@ class Expressions:
             case tree.Binary(op="..", left=a, right=b):
                 self.value(a, names), self.value(b, names)
                 return list_of(SIZE)
+            case tree.Binary(op="==" | "!=", left=a, right=b) if self._fork_compared(a, b, names):
+                return BOOL
             case tree.Binary():
                 return self._binary(e, names)
             case tree.Unary(op=op, operand=x):
@@ -242,6 +244,21 @@ class Expressions:
         if FLOAT.kind in (left.kind, right.kind):
             return FLOAT
         return SIZE if SIZE.kind in (left.kind, right.kind) else ANY
+
+    def _fork_compared(self, a: tree.Expr, b: tree.Expr, names: Environment) -> bool:
+        """Check a comparison of what a fork chose with one of its cases; False if this is none."""
+        for side, other in ((a, b), (b, a)):
+            bound = names.get(side.name.text) if isinstance(side, tree.Ref) else None
+            cases = bound.value.cases if bound is not None else None
+            if cases is None:
+                continue
+            self.value(side, names)
+            name = other.name.text if isinstance(other, tree.Ref) else getattr(other, "value", None)
+            if name not in cases:
+                listed = f"its cases are {', '.join(cases)}"
+                self._report(unknown("MS210", other, "case", str(name), cases, why=listed))
+            return True
+        return False
 
     def _comprehension(self, e: tree.Comprehension, names: Environment) -> Static:
         source = self.value(e.source, names)

@@ -15,7 +15,7 @@ from mslang.syntax.tree import AnyItem
 class Static(msgspec.Struct, frozen=True):
     """A value as far as it is known. `axes` are a block's (None: not known; it
     may have others by now if `more_axes`), `element` and `length` a list's;
-    `item` is the program, rule, schedule, … that a name stands for; `fields` are a target's."""
+    `item` is the program, rule, schedule, … that a name stands for; `fields` are a target's, `cases` a fork's."""
 
     kind: Kind
     axes: tuple[str, ...] | None = None
@@ -24,6 +24,7 @@ class Static(msgspec.Struct, frozen=True):
     length: int | None = None
     item: AnyItem | None = None
     fields: tuple[str, ...] | None = None
+    cases: tuple[str, ...] | None = None
 
 
 ANY = Static(Kind.ANY)
