@@ -8,9 +8,9 @@ import msgspec
 class Planted(msgspec.Struct, frozen=True):
     """A fault: in `path` the text `right`, which stands there once, becomes `wrong`.
 
-    `pair` is the number of a pair of the campaign that showed it, in which half of the tries were of the primitives
-    `only`: the first pair to look at. `caught_by` is a file of tests that catch what the campaign cannot; `needs` a
-    feature of the processor without which the faulty code is not reached.
+    `pair` is the number of a pair of the campaign by `generator` that showed it, in which half of the tries were of the
+    primitives `only`: the first pair to look at. `caught_by` is a file of tests that catch what the campaign cannot;
+    `needs` a feature of the processor without which the faulty code is not reached.
     """
 
     name: str
@@ -20,4 +20,5 @@ class Planted(msgspec.Struct, frozen=True):
     pair: int = 0
     needs: str | None = None
     only: tuple[str, ...] = ()
+    generator: str = "stages"
     caught_by: str | None = None

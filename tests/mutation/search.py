@@ -18,10 +18,11 @@ from types import CodeType, ModuleType
 import pytest
 
 from tests.mutation.below_primitives import BELOW_PRIMITIVES
+from tests.mutation.in_instances import IN_INSTANCES
 from tests.mutation.in_primitives import IN_PRIMITIVES
 from tests.mutation.planted import Planted
 
-FAULTS = (*IN_PRIMITIVES, *BELOW_PRIMITIVES)
+FAULTS = (*IN_PRIMITIVES, *IN_INSTANCES, *BELOW_PRIMITIVES)
 
 ROOT = Path(__file__).parents[2]
 SEED = 1
@@ -57,18 +58,18 @@ class _Planted(SourceFileLoader):
         return self.source_to_code(text.replace(self.fault.right, self.fault.wrong).encode(), self.path)
 
 
-def first_wrong(only: Sequence[str], pairs: Sequence[int]) -> str | None:
+def first_wrong(only: Sequence[str], pairs: Sequence[int], generator: str = "stages") -> str | None:
     """What goes wrong in the first pair of the campaign that does; each number is printed before.
 
     Half of the tries are of the primitives `only`, if there are any.
     """
-    from tests.property.campaign import campaign
-    from tests.property.stages import WEIGHTS
+    from tests.property.campaign import GENERATORS, campaign
 
-    weights = WEIGHTS | dict.fromkeys(only, sum(WEIGHTS.values()) // max(1, len(only)))
+    often = sum(GENERATORS[generator].weights.values()) // max(1, len(only))
+    weights = dict.fromkeys(only, often)
     for number in pairs:
         print(number, flush=True)
-        for fault in campaign(SEED, (number,), weights=weights).faults:
+        for fault in campaign(SEED, (number,), weights=weights, generator=generator).faults:
             return f"{fault.what}\n{fault.program}"
     return None
 
@@ -89,7 +90,7 @@ def main() -> int:
         return CAUGHT if failed else 0
     pairs = range(PAIRS) if options.first is None else range(options.first, options.first + PAIRS)
     noted = (fault.pair,) if options.first is None else ()
-    shown = first_wrong(fault.only, list(chain(noted, pairs)))
+    shown = first_wrong(fault.only, list(chain(noted, pairs)), fault.generator)
     print(shown or "nothing is wrong", file=sys.stderr)
     return CAUGHT if shown else 0
 

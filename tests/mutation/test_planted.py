@@ -29,7 +29,7 @@ def test_a_planted_fault_is_caught(fault: Planted):
     assert done.returncode < 0 or done.returncode == CAUGHT, done.stdout + done.stderr
     if fault.caught_by is None:
         pair = int(done.stdout.split()[-1])
-        wrong = first_wrong(fault.only, (pair,))
+        wrong = first_wrong(fault.only, (pair,), fault.generator)
         assert wrong is None, f"pair {pair} is wrong without the fault, too: {wrong}"
 
 

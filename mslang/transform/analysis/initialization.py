@@ -7,11 +7,13 @@ writes, and overwrites all that the others read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Binary, Expr
-from mslang.ir.program import Block, Region
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.program import Block, For, Region
 from mslang.ir.visit import Path, free_vars, loads_of, substitute, walk_paths
 from mslang.transform.analysis.accesses import body_footprint, init_footprint, updated_regions, written_by
 from mslang.transform.analysis.cover import cuts_only_outside, image, produced_box
@@ -102,6 +104,16 @@ def why_init_may_not_run(path: Path) -> str | None:
     return why_not_guarded_from_start(path, {s.var: s.start for s in loops_above(path) if s.var in used})
 
 
+def why_may_not_iterate(path: Path, loops: Iterable[For]) -> str | None:
+    """None if each of some loops above the block at the end of a path provably has an iteration: where one has none,
+    the init does not run either, and must not run after it has left the loop."""
+    ranges = ranges_above(path)
+    empty = next((s for s in loops if not arith.proved(Binary("<=", ONE, s.extent), ranges)), None)
+    if empty is None:
+        return None
+    return f"loop `{empty.var}` may have no iterations, and then the init of block `{block_at(path).name}` does not run"
+
+
 def why_not_from_scratch(path: Path) -> str | None:
     """None if the reduction of the block at the end of a path starts from scratch (see the module); a block without an
     init has no such reduction."""
@@ -149,6 +161,7 @@ __all__ = [
     "reads_only_its_own",
     "regions_read",
     "why_init_may_not_run",
+    "why_may_not_iterate",
     "why_not_from_scratch",
     "why_not_init_first",
     "why_not_overwritten",

@@ -8,6 +8,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, dtype_of
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import Path, free_vars, loads_of, substitute
+from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import (
     why_not_reduction,
@@ -71,9 +72,10 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
         )
 
 
-def require_from_scratch(program: Program, path: Path) -> None:
-    """The block at the end of a path is a reduction block: each element starts with its init, first of all."""
-    _require_none(why_not_reduction(program, path), block_at(path))
+def require_from_scratch(program: Program, path: Path, others: Sequence[For]) -> None:
+    """The block at the end of a path is a reduction block: each element starts with its init, first of all; and the
+    loops that reduce beside the one that is taken out have iterations, so that all partial results are started."""
+    _require_none(why_not_reduction(program, path) or why_may_not_iterate(path, others), block_at(path))
 
 
 def _require_none(reason: str | None, block: Block) -> None:

@@ -13,7 +13,7 @@ from mslang.ir.region import infer_regions
 from mslang.ir.text import kind_text
 from mslang.ir.visit import Path, all_buffers, conjunction, free_vars, fresh
 from mslang.transform.analysis.accesses import updated_regions, why_not_own_elements
-from mslang.transform.analysis.initialization import why_not_overwritten
+from mslang.transform.analysis.initialization import why_may_not_iterate, why_not_overwritten
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.position import (
     block_at,
@@ -154,6 +154,10 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     )
     if reason is not None:
         raise refused(reason)
+    spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
+    empty = why_may_not_iterate(path, [s for s in inner if s.var not in spatial])
+    if empty is not None:
+        raise refused(empty)
     used = frozenset(v for a in block.axes for v in free_vars(a.binding))
     idle = next((s for s in inner if s.var not in used and not arith.proved(Binary("<=", s.extent, ONE))), None)
     if idle is not None:
@@ -165,7 +169,6 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     if at_once is not None:
         raise refused(f"loop `{at_once.var}`, which reduces, is {at_once.kind}: its iterations run at the same time")
     own = {s.var for s in inner}
-    spatial = frozenset(v for a in block.axes if a.kind == "spatial" for v in free_vars(a.binding))
     for a in block.axes:
         mixed = free_vars(a.binding) & own & spatial
         if a.kind != "spatial" and mixed:

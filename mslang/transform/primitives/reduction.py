@@ -14,6 +14,7 @@ from mslang.ir.visit import Path, all_buffers, free_vars, fresh, path_to_block, 
 from mslang.transform.analysis.accesses import guard_loads, init_footprint
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
+from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import affine_binding, why_not_alone, why_not_reduction
 from mslang.transform.analysis.position import (
@@ -67,6 +68,7 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
         - another block under the loop that reads what the block writes before the reduction has started it, or that
           writes what the init reads
         - loops at or under it that run the same instance of the block again
+        - a loop of the reduction that may have no iterations
         - a spatial loop whose bounds depend on a reduction loop
         - a reduction loop bound to threads: they must start together what they join
 
@@ -94,6 +96,11 @@ def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Out
     _require_single_instances(path, nest)
     kept = [s for s in nest if s.var in spatial]
     dropped = [s for s in nest if s.var not in spatial]
+    empty = why_may_not_iterate(path, dropped)
+    if empty is not None:
+        raise refuse(
+            "MS314", "decompose_reduction", f"the initialisation of block `{block.name}` may not run", why=empty
+        )
     for s in kept:
         used = (free_vars(s.start) | free_vars(s.extent)) & {x.var for x in dropped}
         if used:

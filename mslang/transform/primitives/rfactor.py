@@ -101,7 +101,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     reducing = require_loops(path, chain, top)
     updates = updates_of(program, old, PRIMITIVE)
     match = reduction_of(old, updates, known_reducers(), PRIMITIVE)
-    require_from_scratch(program, path)
+    require_from_scratch(program, path, [s for s in chain if s.var in reducing and s is not top])
     first_reducing = next(s for s in chain if s.var in reducing)
     inner = match.reducer.ordered and top is not first_reducing and not arith.equal(top.extent, ONE)
     if inner and not (match.reducer.rising and rises(path, match.values[0], reducing)):
