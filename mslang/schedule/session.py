@@ -358,6 +358,6 @@ def _called(program: Program, names: Collection[str]) -> list[Ref]:
     """What a primitive has given one of some names that were free before: those of decisions."""
     if not names or used_names(program).isdisjoint(names):
         return []
-    blocks = (BlockRef(b.name) for b in blocks_of(program.body))
-    loops = (LoopRef(s.var) for s in walk(program.body) if isinstance(s, For))
-    return [r for r in (*blocks, *loops, *map(BufferRef, all_buffers(program))) if r.name in names]
+    found: list[Ref] = [BlockRef(b.name) for b in blocks_of(program.body) if b.name in names]
+    found += [LoopRef(s.var) for s in walk(program.body) if isinstance(s, For) and s.var in names]
+    return found + [BufferRef(n) for n in all_buffers(program) if n in names]
