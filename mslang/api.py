@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from mslang.brevity import brief
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ide.findings import findings
+from mslang.ir.access_bounds import require_inside
 from mslang.ir.program import Program
+from mslang.ir.unwritten import require_written
 from mslang.notebook import page
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
@@ -138,6 +140,7 @@ def build(
     seed: int = 0,
     pins: Mapping[str, Value] = NO_PINS,
     checked: bool = False,
+    allow_native: bool = False,
 ) -> LoadedKernel:
     """Compile a program (scheduled or not) and load it: a callable over NumPy arrays and whatever speaks DLPack.
 
@@ -151,6 +154,8 @@ def build(
         seed: a space's open decisions are drawn from it.
         pins: decisions of a space that are given, by address.
         checked: compare every index with its buffer's shape while running; slow.
+        allow_native: let implementations in LLVM text call functions and hold assembly. They can then do whatever this
+            process can: allow it only for files that you trust.
 
     Raises:
         MsError: there is nothing to compile, or it cannot be compiled.
@@ -166,8 +171,10 @@ def build(
     from mslang.runtime.kernel import load as load_kernel
 
     program = _program_in(what, seed, pins)
+    require_inside(program)
+    require_written(program)
     machine = runnable_target(target)
-    executable = compile(lower(program, machine), machine, checked)
+    executable = compile(lower(program, machine), machine, checked, allow_native)
     return load_kernel(executable.object, executable.signature)
 
 
@@ -198,6 +205,7 @@ def tune(
     target: Target | str | None = None,
     database: str | os.PathLike[str] = ".mslang/records.db",
     listen: Callable[[Event], None] = lambda _: None,
+    allow_native: bool = False,
 ) -> Tuned:
     """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
 
@@ -212,6 +220,7 @@ def tune(
         target: the machine or its name (default: this one).
         database: the record store's file.
         listen: called with each event.
+        allow_native: that of `build`.
 
     Raises:
         MsError: there is nothing to tune, or the search cannot begin.
@@ -232,7 +241,7 @@ def tune(
                 problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
             )
     space = _space_in(what, machine)
-    task = Task(space.program, space, machine, "python")
+    task = Task(space.program, space, machine, "python", allow_native=allow_native)
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import UsageError, add_pins, add_sizes, natural, split_item
+from mslang.cli.common import UsageError, add_native, add_pins, add_sizes, natural, split_item
 from mslang.cli.items import load_clean, only, program_of, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.schedule.decisions import PinError, shown
@@ -49,6 +49,7 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     add_pins(parser)
     parser.add_argument("--strict", action="store_true", help="a pin that does not fit is an error, not repaired")
+    add_native(parser)
 
 
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:

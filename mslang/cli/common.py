@@ -152,6 +152,15 @@ def add_pins(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_native(parser: argparse.ArgumentParser) -> None:
+    """`--allow-native`."""
+    parser.add_argument(
+        "--allow-native",
+        action="store_true",
+        help="let implementations in LLVM text call functions and hold assembly: only for files that you trust",
+    )
+
+
 def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip().isdecimal():

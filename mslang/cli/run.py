@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
     program = chosen.candidate.program
     scale = Scale(operations(chosen.space.program), measured_limits(target).peak)
     with scratch_folder() as folder, Workers(1) as workers:
-        workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0))
-        built = workers.built(workers.build(BuildJob(program, target)))
+        workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0, allow_native=args.allow_native))
+        built = workers.built(workers.build(BuildJob(program, target, args.allow_native)))
         limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)
         result = built.result or workers.measure(MeasureJob(program, built, folder, limits, dense=True))
     hash = structural_hash(program)

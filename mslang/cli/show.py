@@ -14,7 +14,6 @@ from mslang.diagnostics import TargetError, problem
 if TYPE_CHECKING:
     from mslang.ir.program import Program
     from mslang.schedule.space import Candidate
-    from mslang.target.description import Target
 
 STAGES = ("program", "trace", "tvmscript", "loops", "llvm", "asm", "cuda", "ptx")
 
@@ -41,28 +40,30 @@ def run(args: argparse.Namespace) -> int:
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
     if not args.steps:
-        before = _text(chosen.candidate, chosen.space.program, args.stage, host()) if args.diff else None
-        _print(args, chosen.name, _text(chosen.candidate, chosen.candidate.program, args.stage, host()), before)
+        before = _text(args, chosen.candidate, chosen.space.program) if args.diff else None
+        _print(args, chosen.name, _text(args, chosen.candidate, chosen.candidate.program), before)
         return DONE
     values = chosen.candidate.decisions
     drawn = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}
     numeric = {a: v for a, v in drawn.items() if isinstance(v, int | tuple)}
-    last = _text(chosen.candidate, chosen.space.program, args.stage, host())
+    last = _text(args, chosen.candidate, chosen.space.program)
     for text, program in steps:
-        shown = _text(chosen.candidate, instantiate(program, numeric), args.stage, host())
+        shown = _text(args, chosen.candidate, instantiate(program, numeric))
         _print(args, text, shown, last if args.diff else None)
         last = shown
     return DONE
 
 
-def _text(candidate: Candidate, program: Program, stage: str, target: Target) -> str:
+def _text(args: argparse.Namespace, candidate: Candidate, program: Program) -> str:
     from mslang.backend.llvm.compile import compile
     from mslang.interop import tvmscript
     from mslang.ir.print import print_program
     from mslang.lower.lower import lower
     from mslang.lower.print import print_kernel
+    from mslang.target.detect import host
 
-    match stage:
+    target = host()
+    match args.stage:
         case "program":
             return print_program(program)
         case "trace":
@@ -72,8 +73,8 @@ def _text(candidate: Candidate, program: Program, stage: str, target: Target) ->
         case "loops":
             return print_kernel(lower(program, target))
         case "llvm":
-            return compile(lower(program, target), target).llvm
-    return compile(lower(program, target), target).assembly
+            return compile(lower(program, target), target, allow_native=args.allow_native).llvm
+    return compile(lower(program, target), target, allow_native=args.allow_native).assembly
 
 
 def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:

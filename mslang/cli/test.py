@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mslang.cli.common import counted, emit, natural, note, read_text, source_files
+from mslang.cli.common import add_native, counted, emit, natural, note, read_text, source_files
 from mslang.cli.items import load_clean
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics, print_error
@@ -36,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="draws of each generated test of a space, schedule or rule; 0 for none (default 3)",
     )
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the first seed of the draws")
+    add_native(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,8 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mslang.cli.candidates import warn
 from mslang.cli.common import (
+    add_native,
     add_sizes,
     check_writable,
     natural,
@@ -64,6 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="exit 1 if a pin is stale, or if a candidate was wrong, crashed, hung, or was faster than the machine",
     )
     add_sizes(parser)
+    add_native(parser)
 
 
 STALE = "MS254"
@@ -132,7 +136,7 @@ def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tupl
     settings = Settings(args.seed, Budget(args.trials, args.budget, args.patience), name=named.best)
     with view_for(args.json, scale) as view:
         done = tune(
-            named.task,
+            msgspec.structs.replace(named.task, allow_native=args.allow_native),
             settings,
             database=database,
             workers=args.workers,

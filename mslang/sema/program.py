@@ -17,6 +17,7 @@ from mslang.sema.elaborate import Elaborator, Part
 from mslang.sema.lint import lint
 from mslang.sema.module import Found, Module
 from mslang.sema.packing import packing
+from mslang.sema.provable import provable_faults
 from mslang.sema.refer import dotted_names, nodes
 from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
@@ -97,6 +98,8 @@ def _build(
     names = made.declared
     if not exact and names.complete and not made.diagnostics:
         made.diagnostics.extend(_ill_formed(item, program, names))
+        if not made.diagnostics:
+            made.diagnostics.extend(provable_faults(item, program, names))
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
     return Elaborated(program, source, tuple(made.diagnostics), names.complete), names
 

@@ -17,7 +17,9 @@ INTERPRETED = 300_000
 written, and accesses out of bounds."""
 
 
-def difference(program: Program, scheduled: Program, rtol: float, atol: float, seed: int) -> str | None:
+def difference(
+    program: Program, scheduled: Program, rtol: float, atol: float, seed: int, allow_native: bool = False
+) -> str | None:
     """What differs between a program and its scheduled form on sparse integers and on dense inputs, or None.
 
     Args:

@@ -35,6 +35,7 @@ class BuildJob(msgspec.Struct, frozen=True):
 
     program: Program
     target: Target
+    allow_native: bool = False
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -69,6 +70,7 @@ class PrepareJob(msgspec.Struct, frozen=True):
     folder: str
     seed: int
     small: Program | None = None
+    allow_native: bool = False
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -91,10 +93,10 @@ def prepare(job: bytes) -> bytes:
     from mslang.tune.reference import check_plain_compiler
 
     task: PrepareJob = pickle.loads(job)
-    wrong = None if task.small is None else check_plain_compiler(task.small, task.target)
+    wrong = None if task.small is None else check_plain_compiler(task.small, task.target, task.allow_native)
     if wrong is not None:
         raise MsError(wrong)
-    kernel = _load(_compile(task.program, task.target))
+    kernel = _load(_compile(task.program, task.target, task.allow_native))
     start = time.perf_counter()
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(task.program, kind, task.seed)
@@ -109,7 +111,7 @@ def build(job: bytes) -> bytes:
     """Lower and compile a candidate: a pickled `Built`."""
     task: BuildJob = pickle.loads(job)
     try:
-        return pickle.dumps(_compile(task.program, task.target))
+        return pickle.dumps(_compile(task.program, task.target, task.allow_native))
     except MsError as error:
         d = error.diagnostic
         reason = f"{d.message} ({d.why})" if d.why else d.message
@@ -121,14 +123,14 @@ def measure(job: bytes) -> bytes:
     return pickle.dumps(_measure(pickle.loads(job)))
 
 
-def _compile(program: Program, target: Target) -> Built:
+def _compile(program: Program, target: Target, allow_native: bool) -> Built:
     from mslang.backend.llvm.compile import compile
     from mslang.lower.lower import lower
 
     start = time.perf_counter()
     kernel = lower(program, target)
     lowered = time.perf_counter()
-    executable = compile(kernel, target)
+    executable = compile(kernel, target, allow_native=allow_native)
     stages = {"lower": lowered - start, "compile": time.perf_counter() - lowered}
     return Built(executable.object, executable.signature, stages=stages)
 

@@ -52,7 +52,7 @@ def _chosen(program: Program, bound: int) -> dict[str, int]:
     return chosen
 
 
-def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:
+def check_plain_compiler(program: Program, target: Target, allow_native: bool = False) -> Diagnostic | None:
     """Hold the plainly compiled program against the interpreter; a difference is MS501, a fault of the compiler.
 
     The program must be small: the interpreter runs it twice.
@@ -62,7 +62,7 @@ def check_plain_compiler(program: Program, target: Target) -> Diagnostic | None:
     from mslang.lower.lower import lower
     from mslang.runtime.kernel import load
 
-    executable = compile(lower(program, target), target)
+    executable = compile(lower(program, target), target, allow_native=allow_native)
     kernel = load(executable.object, executable.signature)
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed=1)

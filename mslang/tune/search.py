@@ -52,6 +52,8 @@ class Task(msgspec.Struct, frozen=True):
     target: Target
     file: str
     sources: str = ""
+    allow_native: bool = False
+    """Whether implementations in LLVM text may do more than compute."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -179,7 +181,7 @@ class Search:
                 new = next(drawn, None)
                 exhausted = new is None
                 if new is not None:
-                    compiling.append((new, self._workers.build(BuildJob(new.candidate.program, self._task.target))))
+                    compiling.append((new, self._workers.build(self._build_job(new.candidate))))
             if not compiling:
                 return "the space is exhausted"
             candidate, pending = compiling.popleft()
@@ -266,9 +268,12 @@ class Search:
         self._best = min(confirmed, key=lambda r: r.seconds or 0.0, default=None)
         return bool(confirmed)
 
+    def _build_job(self, candidate: Candidate) -> BuildJob:
+        return BuildJob(candidate.program, self._task.target, self._task.allow_native)
+
     def _measured_again(self, record: Record) -> Record:
         candidate = self._task.space.replay(msgspec.json.decode(record.decisions), strict=False)
-        built = self._workers.built(self._workers.build(BuildJob(candidate.program, self._task.target)))
+        built = self._workers.built(self._workers.build(self._build_job(candidate)))
         limits = self._settings.limits
         longer = msgspec.structs.replace(
             limits,

@@ -68,7 +68,7 @@ def tune(
         ):
             interruption.abandon = pools.abandon
             listen(Preparing(task.program.name))
-            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed, small))
+            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed, small, task.allow_native))
             search = Search(task, settings, store, pools, folder, run, roofline, listen)
             interruption.stop = search.stop
             return search.run(builders)

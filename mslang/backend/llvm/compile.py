@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.lower.kernel import Kernel
@@ -17,7 +18,7 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
 
-_ONE_AT_A_TIME = threading.RLock()
+ONE_AT_A_TIME = threading.RLock()
 """LLVM's global context must not be used by two threads at once."""
 
 
@@ -32,17 +33,27 @@ class Executable(msgspec.Struct, frozen=True):
     @property
     def assembly(self) -> str:
         """The machine code as text."""
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             text: str = machine(self.target).emit_assembly(_optimised(self.llvm, self.target))
         return text
 
 
-def compile(kernel: Kernel, target: Target, checked: bool = False) -> Executable:
-    """The kernel as machine code for the target; `checked` compares every index with its dimension.
+def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native: bool = False) -> Executable:
+    """The kernel as machine code for the target.
 
-    Raises MsError MS401 when LLVM refuses the module (a fault of this compiler), TargetError MS402 when LLVM
-    cannot generate code for the target.
+    Args:
+        kernel: what to compile.
+        target: the machine.
+        checked: compare every index with its dimension.
+        allow_native: whether implementations in LLVM text may do more than compute: call functions, hold assembly.
+
+    Raises:
+        MsError: MS401, LLVM refuses the module (a fault of this compiler); MS419, MS422, MS423, an implementation
+            does what it may not, or is no LLVM text.
+        TargetError: MS402, LLVM cannot generate code for the target.
     """
+    if not allow_native:
+        require_contained(kernel.body)
     writer = ModuleWriter(kernel, target, checked)
     text = writer.text()
     signature = Signature(
@@ -57,7 +68,7 @@ def compile(kernel: Kernel, target: Target, checked: bool = False) -> Executable
         writer.has_parallel,
         () if writer.guard is None else tuple(writer.guard.buffers),
     )
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         code: bytes = machine(target).emit_object(_optimised(text, target))
     return Executable(code, text, signature, target)
 

@@ -8,9 +8,11 @@ the first element of operand `a`, `{a.stride}` (`{a.stride1}`, …) an i64, the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mslang.backend.llvm import memory
+from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.scope import Scope
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import Const, Expr, Load
@@ -25,42 +27,57 @@ _LABEL = re.compile(r"^\s*([A-Za-z_][\w.]*):\s*$")
 _NAME = re.compile(r"%([\w.]+)|\{([A-Za-z_]\w*)(?:\.stride(\d*)|())\}")
 
 
+Operand = Callable[[str, int | None], str]
+"""What stands for an operand: its pointer, or the stride of one of its dimensions."""
+
+
 def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
     """Put an instruction's text in place.
 
     Raises:
         MsError: MS419, the text names an operand, a stride or a value that it does not have.
     """
-    fn = writer.fn
-    lines = [line for x in s.text.split("\n") if (line := x.partition(";")[0].rstrip())]
-    names = {m[1]: fn.fresh("x") for line in lines for m in (_DEFINED.match(line), _LABEL.match(line)) if m is not None}
-    entry = fn.block
     operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
     for formal, operand, rank in zip(s.params, s.operands, s.ranks, strict=True):
         if isinstance(operand, Load):
             _require_as_declared(s, formal, operand, scope.memory[operand.buffer].strides, rank)
 
-    def said(m: re.Match[str]) -> str:
-        name, param, stride, plain = m.groups()
-        if name is not None:
-            if name not in names:
-                raise _unknown(s, f"the value `%{name}`")
-            return f"%{names[name]}"
-        if param == "entry" and plain is not None:
-            return f"%{entry}"
-        operand, rank = operands.get(param, (None, 0))
-        if not isinstance(operand, Load):
-            raise _unknown(s, f"the operand `{param}`")
-        if plain is not None:
-            return memory.address(writer, operand, scope)
-        dimension = int(stride or 0)
+    def named(param: str, dimension: int | None) -> str:
+        e, rank = operands.get(param, (None, 0))
+        if not isinstance(e, Load):
+            raise unknown(s.name, f"the operand `{param}`")
+        if dimension is None:
+            return memory.address(writer, e, scope)
         if dimension >= rank:
-            raise _unknown(s, f"dimension {dimension} of `{param}`")
-        strides = scope.memory[operand.buffer].strides
+            raise unknown(s.name, f"dimension {dimension} of `{param}`")
+        strides = scope.memory[e.buffer].strides
         form = writer.affine(strides[len(strides) - rank + dimension], scope)
         if form is None or form.lane:
-            raise _unknown(s, f"the stride of `{param}`, which is no number here")
+            raise unknown(s.name, f"the stride of `{param}`, which is no number here")
         return writer.scalar(form).ref
+
+    put(writer.fn, s.name, s.text, named)
+
+
+def put(fn: FunctionWriter, name: str, text: str, operand: Operand) -> None:
+    """Write the text of the instruction `name` into a function.
+
+    Raises:
+        MsError: MS419, the text names a value that it does not define.
+    """
+    lines = [line for x in text.split("\n") if (line := x.partition(";")[0].rstrip())]
+    names = {m[1]: fn.fresh("x") for line in lines for m in (_DEFINED.match(line), _LABEL.match(line)) if m is not None}
+    entry = fn.block
+
+    def said(m: re.Match[str]) -> str:
+        value, param, stride, plain = m.groups()
+        if value is not None:
+            if value not in names:
+                raise unknown(name, f"the value `%{value}`")
+            return f"%{names[value]}"
+        if param == "entry" and plain is not None:
+            return f"%{entry}"
+        return operand(param, None if plain is not None else int(stride or 0))
 
     for line in lines:
         label = _LABEL.match(line)
@@ -90,5 +107,6 @@ def _require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tupl
     )
 
 
-def _unknown(s: Invoke, what: str) -> MsError:
-    return MsError(problem("MS419", f"the text of `{s.name}` names {what}, which there is not"))
+def unknown(name: str, what: str) -> MsError:
+    """The error for a name in the text of an instruction."""
+    return MsError(problem("MS419", f"the text of `{name}` names {what}, which does not exist"))

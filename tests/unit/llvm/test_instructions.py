@@ -112,7 +112,7 @@ def test_memory_that_has_changed():
 def test_a_text_that_llvm_refuses():
     with pytest.raises(MsError) as found:
         compile(lower(with_text("not an instruction"), host()), host())
-    assert found.value.diagnostic.code == "MS401"
+    assert found.value.diagnostic.code == "MS423"
 
 
 def test_a_target_that_lacks_it():

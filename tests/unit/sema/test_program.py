@@ -167,7 +167,7 @@ def test_where_of_a_loop_becomes_the_predicate_of_its_blocks() -> None:
 
 
 def test_lets_of_a_block_become_lets_and_those_of_the_program_sizes() -> None:
-    p = only("""program p[N = 8](x: f32[N], out y: f32[N]) {
+    p = only("""program p[N = 8](x: f32[N], inout y: f32[N]) {
         let half = N // 2
         block b[i: half] {
             let t = x[i]
