@@ -110,13 +110,14 @@ def test_native_code_is_compiled_where_it_is_allowed():
 
 
 def test_the_library_stays_within_what_is_allowed():
+    from msgspec.structs import replace
+
     from mslang.backend.llvm.containment import require_contained
     from mslang.lower.lower import lower
     from mslang.resources import stdlib_folder
     from mslang.sema.intrin import library_intrin
     from mslang.target.description import AVX512
     from mslang.transform.primitives.tensorize import as_instruction
-    from msgspec.structs import replace
 
     checked = 0
     for path in sorted((stdlib_folder() / "cpu").glob("*.ms")):
