@@ -174,7 +174,7 @@ def build(
     require_inside(program)
     require_written(program)
     machine = runnable_target(target)
-    executable = compile(lower(program, machine), machine, checked, allow_native)
+    executable = compile(lower(program, machine, located=checked), machine, checked, allow_native)
     return load_kernel(executable.object, executable.signature)
 
 

@@ -17,7 +17,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.rendering import Texts
 
 if TYPE_CHECKING:
-    from mslang.schedule.testing import TestResult
+    from mslang.schedule.testing import Equivalence, TestResult
     from mslang.sema.module import Module
 
 
@@ -40,21 +40,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run them all; exit 1 if one fails."""
+    """Run them all, compiled code in a worker process; exit 1 if one fails."""
+    from mslang.tune.isolation import Isolated
+
     files = [Path(f) for f in source_files(args.files or ["."])]
-    passed = failed = faulty = 0
-    for path in files:
-        try:
-            module = load_clean(path)
-            module = _rewritten(args, path, module) if args.update else module
-        except MsError as error:
-            # The tests of the other files are run all the same.
-            print_error(error, args.json)
-            faulty += 1
-            continue
-        for result in _results(args, module):
-            _show(args, path, result, module)
-            failed, passed = failed + (not result.passed), passed + result.passed
+    with Isolated(args.allow_native) as compare:
+        passed, failed, faulty = _run_files(args, files, compare)
     if args.wanted is not None and not passed + failed + faulty:
         raise MsError(problem("MS703", f"no test has '{args.wanted}' in its title"))
     if not args.json:
@@ -62,12 +53,30 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if failed or faulty else DONE
 
 
-def _rewritten(args: argparse.Namespace, path: Path, module: Module) -> Module:
+def _run_files(args: argparse.Namespace, files: list[Path], compare: Equivalence) -> tuple[int, int, int]:
+    """How many tests passed, how many failed, and how many files are faulty."""
+    passed = failed = faulty = 0
+    for path in files:
+        try:
+            module = load_clean(path)
+            module = _rewritten(args, path, module, compare) if args.update else module
+        except MsError as error:
+            # The tests of the other files are run all the same.
+            print_error(error, args.json)
+            faulty += 1
+            continue
+        for result in _results(args, module, compare):
+            _show(args, path, result, module)
+            failed, passed = failed + (not result.passed), passed + result.passed
+    return passed, failed, faulty
+
+
+def _rewritten(args: argparse.Namespace, path: Path, module: Module, compare: Equivalence) -> Module:
     """The module after the snapshots of its tests that differ were rewritten."""
     from mslang.schedule.testing import updated
 
     text = read_text(path)
-    new = updated(text, list(_written_tests(args, module)))
+    new = updated(text, list(_written_tests(args, module, compare)))
     if new == text:
         return module
     write_source(path, text, new, snapshots=True)
@@ -75,22 +84,21 @@ def _rewritten(args: argparse.Namespace, path: Path, module: Module) -> Module:
     return load_clean(path)
 
 
-def _results(args: argparse.Namespace, module: Module) -> Iterator[TestResult]:
+def _results(args: argparse.Namespace, module: Module, compare: Equivalence) -> Iterator[TestResult]:
     from mslang.tune.generated import generated_tests
 
-    yield from _written_tests(args, module)
+    yield from _written_tests(args, module, compare)
     if args.samples:
-        yield from generated_tests(module, args.samples, args.seed, args.wanted)
+        yield from generated_tests(module, args.samples, args.seed, args.wanted, compare)
 
 
-def _written_tests(args: argparse.Namespace, module: Module) -> Iterator[TestResult]:
+def _written_tests(args: argparse.Namespace, module: Module, compare: Equivalence) -> Iterator[TestResult]:
     from mslang.schedule.testing import run_test
-    from mslang.tune.equivalence import difference
 
     for placed in module.tests:
         title = getattr(placed.item, "title").value  # noqa: B009 - every item of `tests` is a test
         if args.wanted is None or args.wanted in title:
-            yield run_test(module, placed, difference)
+            yield run_test(module, placed, compare)
 
 
 def _show(args: argparse.Namespace, path: Path, result: TestResult, module: Module) -> None:

@@ -11,13 +11,13 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Buffer, For, If, Let, Program, Stmt, Store, View, While
-from mslang.ir.visit import conjunction, free_vars, fresh, map_expr, used_names
+from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
 from mslang.ir.visit import walk as walk_program
 from mslang.lower.analysis import accesses
 from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
-from mslang.lower.kernel import Body, Invoke, bodies, map_expressions, walk, with_bodies
+from mslang.lower.kernel import Body, Invoke, Within, bodies, map_expressions, walk, with_bodies
 from mslang.target.description import Target
 
 
@@ -40,9 +40,9 @@ class _Names(NamedTuple):
     views: Mapping[str, View]
 
 
-def flatten(p: Program, target: Target) -> Flat:
-    """The program's statements with every block replaced by what it does."""
-    notes = _Notes(p, target)
+def flatten(p: Program, target: Target, located: bool = False) -> Flat:
+    """The program's statements with every block replaced by what it does; `located`: inside of a `Within`."""
+    notes = _Notes(p, target, located)
     body = _body(p.body, _Names({}, {}), notes)
     return Flat(body, tuple(notes.buffers), frozenset(notes.carried) | carried_between(p))
 
@@ -50,7 +50,8 @@ def flatten(p: Program, target: Target) -> Flat:
 class _Notes:
     """What is gathered on the way; and `let` names made unique, as they are local to their block only."""
 
-    def __init__(self, p: Program, target: Target) -> None:
+    def __init__(self, p: Program, target: Target, located: bool) -> None:
+        self.located = located
         self.intrinsics, self.target = recorded(p), target
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
@@ -116,7 +117,10 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         body, touching = (*before, *body), (*before, *meaning)
     predicate = fold(_rewrite(s.predicate, inner))
     _note_carried(s, axes, predicate, touching, notes)
-    return body if predicate == TRUE else (If(predicate, body),)
+    body = body if predicate == TRUE else (If(predicate, body),)
+    if not notes.located:
+        return body
+    return (Within(s.name, tuple((n, e) for n, e in axes.items() if not any(loads_of(e))), body),)
 
 
 def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:

@@ -36,6 +36,14 @@ class Invoke(Stmt, frozen=True, cache_hash=True):
     meaning: Body
 
 
+class Within(Stmt, frozen=True, cache_hash=True):
+    """`body` is that of the block `block`; `axes` are its axes with their values. For reports: it changes nothing."""
+
+    block: str
+    axes: tuple[tuple[str, Expr], ...]
+    body: Body
+
+
 class Kernel(msgspec.Struct, frozen=True):
     """A lowered program.
 
@@ -52,7 +60,7 @@ class Kernel(msgspec.Struct, frozen=True):
 def bodies(s: Stmt) -> tuple[Body, ...]:
     """The statement lists directly inside a lowered statement."""
     match s:
-        case For(body=b) | While(body=b) | Let(body=b) | Allocate(body=b):
+        case For(body=b) | While(body=b) | Let(body=b) | Allocate(body=b) | Within(body=b):
             return (b,)
         case If(then=t, otherwise=o):
             return (t, o)
@@ -66,7 +74,7 @@ def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
     if all(a is b for a, b in zip(bodies(s), parts, strict=True)):
         return s
     match s:
-        case For() | While() | Let() | Allocate():
+        case For() | While() | Let() | Allocate() | Within():
             return replace(s, body=parts[0])
         case If():
             return replace(s, then=parts[0], otherwise=parts[1])
@@ -88,6 +96,8 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
             return (a, e)
         case Invoke(operands=xs):
             return xs
+        case Within(axes=axes):
+            return tuple(e for _, e in axes)
     return ()
 
 
@@ -118,6 +128,8 @@ def map_expressions(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
         case Invoke(operands=xs):
             operands = tuple(f(x) for x in xs)
             return s if all(a is c for a, c in zip(operands, xs, strict=True)) else replace(s, operands=operands)
+        case Within(axes=axes):
+            return replace(s, axes=tuple((n, f(e)) for n, e in axes))
     return s
 
 

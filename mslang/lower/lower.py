@@ -19,8 +19,11 @@ from mslang.target.description import Target
 from mslang.transform.primitives.alignment import alignments
 
 
-def lower(program: Program, target: Target) -> Kernel:
+def lower(program: Program, target: Target, *, located: bool = False) -> Kernel:
     """What a concrete program does, as loops over placed buffers.
+
+    `located`: for a build that checks its accesses. Buffers keep their whole shape, and statements know their block and
+    its axes, so that a report names them.
 
     Raises MsError MS406 if a decision of the program has no value, MS405 if a view is accessed with too many indices,
     MS409 if a buffer's elements are vectors.
@@ -28,7 +31,8 @@ def lower(program: Program, target: Target) -> Kernel:
     _check_decided(program)
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-    body = align(place(flatten(auto_unrolled(program), target)), alignments(program))
+    flat = flatten(auto_unrolled(program), target, located)
+    body = align(place(flat, compact=not located), alignments(program))
     return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic)
 
 

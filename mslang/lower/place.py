@@ -19,29 +19,30 @@ from mslang.lower.linear import tidy
 Box = tuple[Range, ...]
 
 
-def place(flat: Flat) -> Body:
-    """The statements with every buffer allocated, compacted, around its accesses."""
+def place(flat: Flat, *, compact: bool = True) -> Body:
+    """The statements with every buffer allocated around its accesses; `compact`: no larger than what they touch."""
     body = flat.body
     for buffer in flat.buffers:
         kept = frozenset(loop for name, loop in flat.carried if name == buffer.name)
-        body = _place(buffer, body, kept)
+        body = _place(buffer, body, kept, compact)
     return body
 
 
-def _place(buffer: Buffer, body: Body, kept: frozenset[str]) -> Body:
+def _place(buffer: Buffer, body: Body, kept: frozenset[str], compact: bool) -> Body:
     users = [k for k, s in enumerate(body) if _uses(s, buffer.name)]
     if not users:
         return body
     if len(users) == 1:
         s = body[users[0]]
-        inner = _descend(buffer, s, kept)
+        inner = _descend(buffer, s, kept, compact)
         if inner is not None:
             return (*body[: users[0]], inner, *body[users[0] + 1 :])
     first, last = users[0], users[-1] + 1
-    return (*body[:first], allocate(buffer, body[first:last]), *body[last:])
+    inside = body[first:last]
+    return (*body[:first], allocate(buffer, inside) if compact else Allocate(buffer, inside), *body[last:])
 
 
-def _descend(buffer: Buffer, s: Stmt, kept: frozenset[str]) -> Stmt | None:
+def _descend(buffer: Buffer, s: Stmt, kept: frozenset[str], compact: bool) -> Stmt | None:
     """The statement with the buffer placed inside, or None if it must be outside."""
     if any(_mentions(e, buffer.name) for e in expressions(s)):
         return None
@@ -51,7 +52,7 @@ def _descend(buffer: Buffer, s: Stmt, kept: frozenset[str]) -> Stmt | None:
     users = [k for k, b in enumerate(parts) if any(_uses(x, buffer.name) for x in b)]
     if len(users) != 1:
         return None
-    return with_bodies(s, tuple(_place(buffer, b, kept) if k == users[0] else b for k, b in enumerate(parts)))
+    return with_bodies(s, tuple(_place(buffer, b, kept, compact) if k == users[0] else b for k, b in enumerate(parts)))
 
 
 def _uses(s: Stmt, buffer: str) -> bool:

@@ -8,7 +8,7 @@ from mslang.ir.expr import Binary
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
 from mslang.ir.text import print_expr
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, Invoke, Kernel
+from mslang.lower.kernel import Allocate, Body, Invoke, Kernel, Within
 
 _INDENT = "    "
 
@@ -61,5 +61,8 @@ def _lines(s: Stmt) -> Iterator[str]:
                 yield from _lines(x)
         case Evaluate(value=v):
             yield print_expr(v)
+        case Within(body=body):
+            for x in body:
+                yield from _lines(x)
         case Invoke(name=n, operands=xs):
             yield f"{n}({', '.join(map(print_expr, xs))})"

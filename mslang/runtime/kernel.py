@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import MsError, Note, problem
 from mslang.runtime.arguments import Arguments, pack, prepare
 from mslang.runtime.linker import Linker, process_linker
 from mslang.runtime.packing import Packed
@@ -114,7 +114,7 @@ class Bound:
         self._turn = threading.Lock()
         self.arrays = arguments.arrays
         self._staged = arguments.staged
-        self._status = (ctypes.c_int64 * 4)()
+        self._status = (ctypes.c_int64 * kernel.signature.status_words)()
         worked_on = {**arguments.arrays, **{name: s.packed for name, s in arguments.staged.items()}}
         words = kernel.words(worked_on, arguments.sizes, self._status)
         self._words = (ctypes.c_int64 * len(words))(*words)
@@ -146,15 +146,18 @@ class Bound:
                     self._staged[p.name].take()
 
     def _check_status(self) -> None:
-        code, dimension, index, extent = self._status
+        code, dimension, index, extent, *axes = self._status
         if code:
             self._status[0] = 0
-            buffer = self.kernel.signature.checked_buffers[code - 1]
+            access = self.kernel.signature.checked[code - 1]
+            at = ", ".join(f"{name} = {value}" for name, value in zip(access.axes, axes, strict=False))
+            where = f"in block `{access.block}`" + (f" at {at}" if at else "")
             raise MsError(
                 problem(
                     "MS415",
-                    f"{buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
-                    why="the access is out of bounds; other accesses may be too",
+                    f"{access.buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
+                    why="the index is out of bounds; other accesses may be, too",
+                    notes=() if access.block is None else (Note(where),),
                 )
             )
 

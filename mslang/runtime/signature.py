@@ -41,11 +41,19 @@ class Parameter(msgspec.Struct, frozen=True):
         return self.shape if self.packing is None else self.packing.shape
 
 
+class CheckedAccess(msgspec.Struct, frozen=True):
+    """An access that is checked: its buffer, and the block and axes that a report names."""
+
+    buffer: str
+    block: str | None = None
+    axes: tuple[str, ...] = ()
+
+
 class Signature(msgspec.Struct, frozen=True):
     """The calling convention of one kernel.
 
     `workspace` bytes are needed once, `worker_workspace` once a worker. A kernel compiled to check its accesses
-    reports a failed one by its place in `checked_buffers`.
+    reports a failed one by its place in `checked`, with the index and the values of the axes.
     """
 
     name: str
@@ -54,7 +62,12 @@ class Signature(msgspec.Struct, frozen=True):
     workspace: int = 0
     worker_workspace: int = 0
     parallel: bool = False
-    checked_buffers: tuple[str, ...] = ()
+    checked: tuple[CheckedAccess, ...] = ()
+
+    @property
+    def status_words(self) -> int:
+        """Words of status: access, dimension, index, extent, the axes; and as many for axes that nobody reads."""
+        return 4 + 2 * max((len(a.axes) for a in self.checked), default=0)
 
     @property
     def entry(self) -> str:

@@ -18,10 +18,12 @@ from mslang.syntax import tree
 def provable_faults(item: tree.Program, program: Program, declared: Declarations) -> Iterator[Diagnostic]:
     """What is wrong with a well-formed program of known sizes; spans count from the item's start."""
     blocks = {n.name.text: n for n in nodes(item.body) if isinstance(n, tree.Block)}
-    for found in outside(program):
+    stray = tuple(outside(program))
+    for found in stray:
         at = _span(found, item, blocks, declared)
         yield fault("MS118", at, f"`{found.access.written[0]}` is accessed out of bounds", why=found.why)
-    for missing in unwritten(program):
+    # A store that goes astray leaves elements unwritten: that is one mistake.
+    for missing in () if any(found.access.store for found in stray) else unwritten(program):
         at = declared.buffers[missing.buffer]
         help = f"write all of it, or declare it `inout {missing.buffer}`"
         yield fault("MS421", at, missing.message, why=WHY, help=help)

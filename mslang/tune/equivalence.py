@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mslang.diagnostics import MsError
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.ir.work import operations
+from mslang.target.detect import host
+from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, half_tolerance, make_arguments, make_inputs
 
 if TYPE_CHECKING:
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 INTERPRETED = 300_000
 """Programs of up to so many operations are run by the interpreter, which also finds races, reads of what was never
 written, and accesses out of bounds."""
+
+
+class ProgramFault(MsError):
+    """What is wrong with an unscheduled program, whatever its schedules do."""
 
 
 def difference(
@@ -30,22 +37,30 @@ def difference(
         atol: absolute tolerance added to it.
         seed: of the inputs.
 
+        allow_native: whether implementations in LLVM text may do more than compute.
+
     Raises:
-        MsError: the scheduled program breaks a rule that the interpreter checks, or cannot be compiled.
+        ProgramFault: the unscheduled program breaks a rule that the interpreter checks, or accesses memory out of
+            bounds, or cannot be compiled.
+        MsError: the scheduled program does.
     """
     work = operations(program)
     rtol = max(rtol, half_tolerance(program))
     small = work is not None and work <= INTERPRETED
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed)
-        expected = _interpret(program, inputs) if small else _compiled(program, inputs)
-        for run, applies in ((_interpret, small), (_compiled, not _on_gpu(scheduled))):
-            if not applies:
-                continue
-            found = compare(program, expected, run(scheduled, inputs), kind, rtol=rtol, atol=atol)
+        try:
+            expected = _interpret(program, inputs) if small else _expected(program, inputs, allow_native)
+        except MsError as error:
+            raise ProgramFault(*error.diagnostics) from error
+        if small:
+            found = compare(program, expected, _interpret(scheduled, inputs), kind, rtol=rtol, atol=atol)
             if isinstance(found, Difference):
-                how = "interpreted" if run is _interpret else "compiled"
-                return f"{how} on {kind} inputs, {found.text}"
+                return f"interpreted on {kind} inputs, {found.text}"
+        if not _on_gpu(scheduled):
+            found = compare(program, expected, _compiled(scheduled, inputs, allow_native), kind, rtol=rtol, atol=atol)
+            if isinstance(found, Difference):
+                return f"compiled on {kind} inputs, {found.text}"
     return None
 
 
@@ -59,13 +74,18 @@ def _interpret(program: Program, inputs: Arrays) -> Arrays:
     return run(program, inputs, bits=True)
 
 
-def _compiled(program: Program, inputs: Arrays) -> Arrays:
+def _expected(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
+    """The results of the unscheduled program, of which every access is checked first."""
+    require_in_bounds(program, inputs, checked_build(program, host()))
+    return _compiled(program, inputs, allow_native)
+
+
+def _compiled(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
     from mslang.backend.llvm.compile import compile
     from mslang.lower.lower import lower
     from mslang.runtime.kernel import load
-    from mslang.target.detect import host
 
-    executable = compile(lower(program, host()), host())
+    executable = compile(lower(program, host()), host(), allow_native=allow_native)
     arrays = make_arguments(program, inputs)
     load(executable.object, executable.signature).bind(**arrays).run()
     return arrays

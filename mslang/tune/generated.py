@@ -10,10 +10,10 @@ from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.schedule.strategies import space_of
-from mslang.schedule.testing import TestResult
+from mslang.schedule.testing import Equivalence, TestResult
 from mslang.sema.module import Module
 from mslang.syntax import tree
-from mslang.tune.equivalence import difference
+from mslang.tune.equivalence import ProgramFault, difference
 from mslang.tune.reference import small_program
 
 LARGE = 2_000_000_000
@@ -23,7 +23,9 @@ ATTEMPTS = 64
 """Draws tried for each candidate wanted: some are refused by a `require`."""
 
 
-def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | None = None) -> Iterator[TestResult]:
+def generated_tests(
+    module: Module, samples: int, seed: int = 0, wanted: str | None = None, compare: Equivalence = difference
+) -> Iterator[TestResult]:
     """For each item, `samples` draws on its program with small sizes, each run beside the unscheduled program.
 
     A rule is applied to every program of the file. A failing draw is shrunk: decisions are made as small as they go
@@ -46,7 +48,12 @@ def generated_tests(module: Module, samples: int, seed: int = 0, wanted: str | N
                 continue
             span = name.span.shifted(placed.start)
             whole = partial(space_of, module, name.text) if isinstance(item, tree.Schedule | tree.Space) else None
-            yield _test(module, title, span, space_of(module, name.text, small), samples, seed, whole)
+            try:
+                yield _test(module, title, span, space_of(module, name.text, small), samples, seed, whole, compare)
+            except ProgramFault as error:
+                yield TestResult(
+                    title, module.path, span, tuple(_placed(d.at(span), module.path) for d in error.diagnostics)
+                )
 
 
 def _test(
@@ -57,8 +64,9 @@ def _test(
     samples: int,
     seed: int,
     whole: Callable[[], Space] | None,
+    compare: Equivalence,
 ) -> TestResult:
-    found = _drawn(module, title, span, space, samples, seed)
+    found = _drawn(module, title, span, space, samples, seed, compare)
     if found is not None:
         return found
     try:
@@ -71,11 +79,13 @@ def _test(
     except MsError as error:
         return TestResult(title, module.path, span, error.diagnostics)
     work = None if real.program.dynamic else operations(real.program)
-    found = _drawn(module, title, span, real, 1, seed) if work is not None and work <= LARGE else None
+    found = _drawn(module, title, span, real, 1, seed, compare) if work is not None and work <= LARGE else None
     return found or TestResult(title, module.path, span)
 
 
-def _drawn(module: Module, title: str, span: Span, space: Space, samples: int, seed: int) -> TestResult | None:
+def _drawn(
+    module: Module, title: str, span: Span, space: Space, samples: int, seed: int, compare: Equivalence
+) -> TestResult | None:
     """What becomes of so many draws of a space; None if none is valid."""
     done = 0
     for attempt in range(samples * ATTEMPTS):
@@ -85,9 +95,9 @@ def _drawn(module: Module, title: str, span: Span, space: Space, samples: int, s
         if isinstance(drawn, Rejection):
             continue
         done += 1
-        wrong = fault_of(space.program, drawn)
+        wrong = fault_of(space.program, drawn, compare)
         if wrong is not None:
-            smallest, wrong = shrink(space, space.program, drawn, wrong)
+            smallest, wrong = shrink(space, space.program, drawn, wrong, compare)
             found = problem(
                 "MS506",
                 f"{title.partition(' keeps')[0]} changes what {space.program.name} computes",
@@ -103,15 +113,24 @@ def _placed(d: Diagnostic, path: str) -> Diagnostic:
     return d.placed(path, 0)
 
 
-def fault_of(program: Program, candidate: Candidate) -> str | None:
-    """What is wrong with a candidate, or None."""
+def fault_of(program: Program, candidate: Candidate, compare: Equivalence) -> str | None:
+    """What is wrong with a candidate, or None.
+
+    Raises:
+        ProgramFault: the program itself is at fault.
+    """
     try:
-        return difference(program, candidate.program, 1e-4, 1e-5, 0)
+        return compare(program, candidate.program, 1e-4, 1e-5, 0)
+    except ProgramFault:
+        raise
     except MsError as error:
-        return error.diagnostic.message
+        d = error.diagnostic
+        return f"{d.message}: {d.why}" if d.why else d.message
 
 
-def shrink(space: Space, program: Program, candidate: Candidate, wrong: str) -> tuple[Candidate, str]:
+def shrink(
+    space: Space, program: Program, candidate: Candidate, wrong: str, compare: Equivalence
+) -> tuple[Candidate, str]:
     """The candidate with numeric decisions as small as they go while it is still wrong."""
     better = True
     while better:
@@ -122,7 +141,7 @@ def shrink(space: Space, program: Program, candidate: Candidate, wrong: str) -> 
                     tried = space.replay({**candidate.decisions, address: smaller})
                 except MsError:
                     continue
-                found = fault_of(program, tried)
+                found = fault_of(program, tried, compare)
                 if found is not None:
                     candidate, wrong, better = tried, found, True
                     break

@@ -21,6 +21,7 @@ from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
 from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
+from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
 
@@ -88,7 +89,8 @@ def prepare(job: bytes) -> bytes:
     """Compile the program plainly, run it on both kinds of inputs, keep inputs and results: a pickled `Prepared`.
 
     Raises:
-        MsError: MS501 compiler and interpreter disagree on the small program, or why a program cannot be compiled.
+        MsError: MS501, compiler and interpreter disagree on the small program; MS415, an access is out of bounds; or
+            why a program cannot be compiled.
     """
     from mslang.tune.reference import check_plain_compiler
 
@@ -97,9 +99,11 @@ def prepare(job: bytes) -> bytes:
     if wrong is not None:
         raise MsError(wrong)
     kernel = _load(_compile(task.program, task.target, task.allow_native))
+    checking = checked_build(task.program, task.target)
     start = time.perf_counter()
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(task.program, kind, task.seed)
+        require_in_bounds(task.program, inputs, checking)
         arrays = make_arguments(task.program, private_copies(inputs))
         kernel.bind(**arrays).run()
         outputs = {p.buffer.name: arrays[p.buffer.name] for p in task.program.params if p.direction != "in"}

@@ -66,7 +66,7 @@ def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native:
         writer.workspace,
         writer.worker_workspace,
         writer.has_parallel,
-        () if writer.guard is None else tuple(writer.guard.buffers),
+        () if writer.guard is None else tuple(writer.guard.accesses),
     )
     with ONE_AT_A_TIME:
         code: bytes = machine(target).emit_object(_optimised(text, target))

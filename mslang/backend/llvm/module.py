@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mslang.backend.llvm.affine import Affine, Interval, interval
 from mslang.backend.llvm.aliases import Aliases
 from mslang.backend.llvm.function import Declarations, FunctionWriter
-from mslang.backend.llvm.guard import REPORT, BoundsGuard
+from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value
 from mslang.diagnostics import MsError, problem
@@ -63,7 +63,7 @@ class ModuleWriter:
         if self._tasks:
             parts.append(_LAUNCH)
         if self.guard is not None:
-            parts.append(REPORT)
+            parts.append(self.guard.report)
         return "\n".join((*parts, *self.declarations.lines, *self.aliases.lines(), _attributes(self.target)))
 
     # -------------------------------------------------------------- the work
@@ -134,7 +134,7 @@ class ModuleWriter:
             writer.expressions.ranges[count] = (1, max(1, trips[1]))
         begin, length = Affine(0, (("%begin", 1),)), Affine(0, ((count, 1),))
         known_loop = (over[0], over[1] + max(1, trips[1]) - 1) if over is not None and trips is not None else None
-        writer.counted(loop, begin, length, Scope(inner, places), known_loop)
+        writer.counted(loop, begin, length, Scope(inner, places, within=scope.within), known_loop)
         fn.do("ret i32 0")
         self.worker_workspace = max(self.worker_workspace, writer.high)
         self._functions.append(fn.text)

@@ -9,6 +9,7 @@ from mslang.backend.llvm.affine import Affine
 from mslang.backend.llvm.types import Value
 from mslang.ir.expr import Expr
 from mslang.ir.program import Buffer
+from mslang.lower.kernel import Within
 
 
 class Memory(NamedTuple):
@@ -44,6 +45,8 @@ class Scope(NamedTuple):
     memory: Mapping[str, Memory]
     lanes: int = 1
     mask: Mask | None = None
+    within: Within | None = None
+    """The block whose body this is, where accesses are checked."""
 
     def bind(self, name: str, value: Affine | Value) -> Scope:
         """With one more variable."""

@@ -17,7 +17,7 @@ from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
 from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, Invoke, bodies, walk
+from mslang.lower.kernel import Allocate, Body, Invoke, Within, bodies, walk
 from mslang.lower.layout import row_major
 from mslang.transform.primitives.kinds import MAX_STEPS
 
@@ -68,6 +68,8 @@ class StatementWriter:
                 self._while(c, b, scope)
             case Evaluate(value=v):
                 self.expressions.value(v, scope)
+            case Within(body=b):
+                self.body(b, scope._replace(within=s))
             case Invoke(meaning=b) if self.module.guard is not None:
                 self.body(b, scope)
             case Invoke():

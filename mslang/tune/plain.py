@@ -1,0 +1,41 @@
+"""Running a program as it stands: with every access checked first, unless all are provably inside of their buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mslang.ir.access_bounds import provably_inside
+from mslang.ir.program import Program
+from mslang.target.description import Target
+from mslang.tune.verification import make_arguments
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mslang.runtime.kernel import LoadedKernel
+
+    Arrays = dict[str, np.ndarray]
+
+
+def checked_build(program: Program, target: Target) -> LoadedKernel | None:
+    """A build of a program that checks every access; None if none can be out of bounds, whatever the data are."""
+    if provably_inside(program):
+        return None
+    from mslang.backend.llvm.compile import compile
+    from mslang.lower.lower import lower
+    from mslang.runtime.kernel import load
+
+    executable = compile(lower(program, target, located=True), target, checked=True)
+    return load(executable.object, executable.signature)
+
+
+def require_in_bounds(program: Program, inputs: Mapping[str, np.ndarray], checking: LoadedKernel | None) -> None:
+    """Run a checked build on copies of the inputs.
+
+    Raises:
+        MsError: MS415, an access is out of bounds: the buffer, the index and the axes are named.
+    """
+    if checking is not None:
+        copies = {name: x.copy() for name, x in inputs.items()}
+        checking.bind(**make_arguments(program, copies)).run()
