@@ -21,8 +21,10 @@ def findings(module: Module, registry: Registry | None = None) -> tuple[Diagnost
     """
     found = list(module.diagnostics)
     names = module.names
+    unknown = {d.span for d in found if d.code == "MS101"}
     for placed in module.file.items:
-        found += [d.placed(module.path, placed.start) for d in _of_item(module, placed, names, registry).diagnostics]
+        of_item = (d.placed(module.path, placed.start) for d in _of_item(module, placed, names, registry).diagnostics)
+        found += (d for d in module.beside_syntax_errors(of_item) if d.code != "MS201" or d.span not in unknown)
     return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
 
 

@@ -6,7 +6,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.program import Store
 from mslang.sema.adapt import adapted
 from mslang.sema.expressions import access, infer
-from mslang.sema.names import buffer_names
+from mslang.sema.names import buffer_names, called_buffer
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope
 from mslang.syntax import tree
@@ -42,7 +42,7 @@ def assignment(s: tree.Assign, scope: Scope, *, anywhere: bool) -> Store:
             "MS111",
             target,
             f"`{meaning.root}` is an input and cannot be written",
-            help=f"declare it `inout {meaning.root}`",
+            help=f"declare it `out {meaning.root}`, or `inout {meaning.root}` if it is read before",
         )
     indices = access(target, scope)
     value = s.value if s.op == "=" else tree.Binary(s.span, s.op[:-1], target, s.value)
@@ -50,6 +50,9 @@ def assignment(s: tree.Assign, scope: Scope, *, anywhere: bool) -> Store:
 
 
 def _no_element(target: tree.Expr, scope: Scope) -> MsError:
+    called = None if not isinstance(target, tree.Call) else called_buffer(target, scope)
+    if called is not None:
+        return called
     if isinstance(target, tree.Ref) and isinstance(scope.get(target.name.text), BufferName):
         infer(target, scope)
     return failure(

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.sema.intrin import BACKENDS, intrin_faults
+from mslang.sema.library_names import library_help
 from mslang.sema.module import Found, Module, Thing, Whole, role_of
 from mslang.sema.native import TARGET_KINDS, Native
 from mslang.sema.program import as_program, checked, consts_of
@@ -117,7 +118,7 @@ def _role(
         return
     thing = module.find(name)
     if thing is None:
-        yield unknown("MS101", at, what, name, candidates)
+        yield unknown("MS101", at, what, name, candidates, help=library_help(name))
     elif role(thing) not in roles:
         yield fault("MS128", at, f"`{name}` is a {role(thing)}, not a {what}")
 

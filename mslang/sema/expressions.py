@@ -22,7 +22,7 @@ from mslang.ir.expr import (
 from mslang.ir.fixed_point import q_multiply_shift
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
-from mslang.sema.names import buffer_names, member, value_of
+from mslang.sema.names import buffer_names, called_buffer, member, value_of
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Broken, BufferName, Scope, TileName
 from mslang.suggestions import did_you_mean
@@ -246,6 +246,9 @@ def _call(e: tree.Call, scope: Scope) -> Value:
         return _cast(e, name.text, scope)
     if name.text == "extern":
         return _extern(e, scope)
+    called = called_buffer(e, scope)
+    if called is not None:
+        raise called
     args = _positional(e)
     if name.text == "select":
         return _select(e, args, scope)

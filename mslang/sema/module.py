@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeVar
@@ -143,8 +143,19 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
         """Everything found in the file, by place: syntax, names, programs."""
         from mslang.sema.check import check_items
 
-        found = (*self.file.diagnostics, *self.problems, *check_items(self))
+        found = (*self.file.diagnostics, *self.beside_syntax_errors((*self.problems, *check_items(self))))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
+
+    def beside_syntax_errors(self, found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+        """The findings that stand on a line of this file without a syntax error; others likely follow from that."""
+        broken = {self._line(d.span.start) for d in self.file.diagnostics if d.span is not None}
+        for d in found:
+            elsewhere = d.span is None or (d.path is not None and d.path != self.path)
+            if elsewhere or d.span is None or self._line(d.span.start) not in broken:
+                yield d
+
+    def _line(self, offset: int) -> int:
+        return self.file.text.rfind("\n", 0, offset) + 1
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

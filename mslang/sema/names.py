@@ -75,6 +75,22 @@ def _const_value(v: int | float | bool) -> Value:
     return Value(Const(v), size=True) if isinstance(v, int) else Value(Const(v, "f32"), "float")
 
 
+def called_buffer(e: tree.Call, scope: Scope) -> MsError | None:
+    """The error of a buffer that is indexed with round brackets; None if `e` calls no buffer."""
+    if not isinstance(e.callee, tree.Ref) or not isinstance(scope.get(e.callee.name.text), BufferName):
+        return None
+    name = e.callee.name
+    indices = ", ".join(text_of(a.value) for a in e.args)
+    fixes = () if "…" in indices else (Fix("use brackets", e.span, f"{name.text}[{indices}]"),)
+    return failure(
+        "MS125",
+        e,
+        f"`{name.text}` is a buffer, not a function",
+        help=f"elements are indexed with brackets: `{name.text}[{indices}]`",
+        fixes=fixes,
+    )
+
+
 def buffer_names(scope: Scope) -> list[str]:
     """The names of the buffers in scope."""
     return [n for n, d in scope.names.items() if isinstance(d.meaning, BufferName)]

@@ -23,6 +23,7 @@ from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
 from mslang.sema.sizes import Sizes, declared
 from mslang.sema.values import const_value
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 
 NO_SIZES: Sizes = MappingProxyType({})
@@ -80,6 +81,7 @@ def _build(
         elif isinstance(size, bool) or not isinstance(size, int | Symbol):
             raise MsError(problem("MS112", f"size `{name}` is {size!r}", why="a size is a whole number"))
     scope, dynamic = _sizes(item, sizes, consts, made, open_sizes)
+    scope = _undeclared_sizes(item, scope, made)
     params: list[Param] = []
     for p in item.params:
         outer = scope
@@ -102,6 +104,26 @@ def _build(
             made.diagnostics.extend(provable_faults(item, program, names))
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
     return Elaborated(program, source, tuple(made.diagnostics), names.complete), names
+
+
+def _undeclared_sizes(item: tree.Program, scope: Scope, made: Elaborator) -> Scope:
+    """Report each name in the shape of a parameter that nothing declares, once; further uses of it are not reported."""
+    for p in item.params:
+        for ref in (n for e in p.type.shape or () for n in nodes(e) if isinstance(n, tree.Ref)):
+            name = ref.name.text
+            if scope.get(name) is not None or did_you_mean(name, scope.names) is not None:
+                continue
+            sizes = ", ".join([s.name.text for s in item.sizes] + [f"{name} = …"])
+            made.diagnostics.append(
+                fault(
+                    "MS101",
+                    ref,
+                    f"unknown size `{name}`",
+                    help=f"declare the size: `program {item.name.text}[{sizes}](…)`",
+                )
+            )
+            scope = scope.with_name(name, Broken())
+    return scope
 
 
 def _own_names(item: tree.Program) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mslang.diagnostics import Diagnostic, Span
 from mslang.syntax import messages
 from mslang.syntax.docs import with_doc
+from mslang.syntax.habits import in_words_of_this_language
 from mslang.syntax.layout import Layout
 from mslang.syntax.lexer import ERROR, Token, significant, tokenize
 from mslang.syntax.messages import CLOSERS
@@ -36,9 +37,11 @@ def _first_item(text: str) -> ParsedItem:
         return _bad_item(text, tokens, visible, 1, (_stray(visible[0]),))
     outcome = Recovery(text, visible, "item").run()
     if outcome.value is None:
-        return _bad_item(text, tokens, outcome.tokens, max(outcome.read, 1), outcome.diagnostics)
+        found = in_words_of_this_language(text, visible, outcome.diagnostics)
+        return _bad_item(text, tokens, outcome.tokens, max(outcome.read, 1), found)
     end = outcome.tokens[outcome.read].start if outcome.read < len(outcome.tokens) else len(text)
-    return ParsedItem(text[:end], with_doc(outcome.value, tokens), outcome.diagnostics)
+    found = in_words_of_this_language(text, visible, outcome.diagnostics)
+    return ParsedItem(text[:end], with_doc(outcome.value, tokens), found)
 
 
 def _stray(token: Token) -> Diagnostic:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.diagnostics import Diagnostic, Fix, Note, Span, problem
+from mslang.suggestions import nearest
 from mslang.syntax.lexer import DANGLING_DOT, ERROR, STRAY_OPENER, Token
 from mslang.syntax.tables import END, load_tables
 
@@ -20,6 +21,7 @@ _CONTINUES = frozenset(
     {"SUM", "STAR", "MUL", "CMP", "AND", "OR", "DOTDOT", "DOT", "LPAR", "LSQB", "THEN", "VBAR", "ASSIGN", "WITH"}
 )
 _AT_MOST = 5
+_ITEMS = ("use", "const", "target", "program", "schedule", "rule", "fn", "space", "intrin", "test")
 
 
 def span_of(token: Token) -> Span:
@@ -36,7 +38,7 @@ def kind_text(kind: str) -> str:
 def found_text(token: Token) -> str:
     """How a token that was met is called."""
     if token.kind == END:
-        return "the end of the item"
+        return "end of the item"
     if len(token.text) > 40 or "\n" in token.text:
         return "this " + {"STRING": "string"}.get(token.kind, "text")
     return f"`{token.text}`"
@@ -67,6 +69,9 @@ def expected_text(kinds: frozenset[str]) -> str | None:
 def unexpected(token: Token, expected: frozenset[str], before: Token | None) -> Diagnostic:
     """A token that cannot stand where it does."""
     wanted = expected_text(expected)
+    if token.kind == END:
+        more = "" if wanted is None else f"; expected {wanted}"
+        return problem("MS001", f"unexpected end of the item{more}", span=_place(token, before))
     if wanted is None:
         return problem("MS001", f"unexpected {found_text(token)}", span=_place(token, before))
     sized = token.kind == "LSQB" and {"EQUAL", "LBRACE", "ON"} <= expected
@@ -189,12 +194,14 @@ def bad_layout(token: Token) -> Diagnostic:
 
 def outside(token: Token) -> Diagnostic:
     """Text that is in no item."""
+    meant = nearest(token.text, _ITEMS)
+    *others, last = (f"`{word}`" for word in _ITEMS)
     return problem(
         "MS009",
         f"expected an item, found {found_text(token)}",
         span=span_of(token),
-        help="items begin with `use`, `const`, `target`, `program`, `schedule`, `rule`, `fn`, `space`, "
-        "`intrin` or `test`",
+        help=f"items begin with {', '.join(others)} or {last}" if meant is None else f"did you mean `{meant}`?",
+        fixes=() if meant is None else (Fix(f"change to `{meant}`", span_of(token), meant),),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, Note, Span
+from mslang.diagnostics import Diagnostic, Fix, Note, Span
 from mslang.ops.signature import Kind
 from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.addresses import addresses_of
@@ -135,6 +135,9 @@ class _Checker:
             found = self._program(program)
             if found is not None:
                 names |= program_names(found)
+            else:
+                # What its blocks are called is not known: that nothing is known of a name says nothing.
+                self.expressions.any_name = True
         for p in params:
             if p.default is not None:
                 self.expressions.value(p.default, names)
@@ -244,6 +247,13 @@ class _Checker:
                 return names
             case tree.Bad():
                 return names
+        if isinstance(s, tree.Assign) and isinstance(s.target, tree.Ref) and s.op == "=":
+            name = s.target.name
+            help = f"write `let {name.text} = …`"
+            fixes = (Fix("insert `let`", Span(name.span.start, name.span.start), "let "),)
+            self.diagnostics.append(fault("MS207", s, f"`{name.text}` is not declared", help=help, fixes=fixes))
+            bound = self.expressions.value(s.value, names)
+            return {**names, name.text: Binding(bound if bound.length is None else ANY, name.span)}
         self.diagnostics.append(
             fault("MS207", s, f"a {where} has no `{_keyword(s)}` statements", why="it belongs in a program")
         )

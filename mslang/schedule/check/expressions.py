@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from mslang.diagnostics import Diagnostic, Span
+from mslang.diagnostics import Diagnostic, Fix, Span
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import OPERATIONS
@@ -41,8 +41,9 @@ from mslang.schedule.check.kinds import (
     of_kind,
 )
 from mslang.schedule.check.scope import item_value, native_value
+from mslang.sema.library_names import library_help
 from mslang.sema.module import Found, Module
-from mslang.sema.native import Native
+from mslang.sema.native import BUILTINS, Native
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
@@ -67,6 +68,8 @@ class Expressions:
         self._consumed: dict[str, Death] = {}
         self._new_axes = False
         self._changed = False
+        self.any_name = False
+        """Whether names may stand for blocks and buffers of a program that is not known."""
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._quiet:
@@ -223,7 +226,7 @@ class Expressions:
             case Kind.PROGRAM:
                 return base
             case Kind.LOOP | Kind.BLOCK | Kind.SIZE:
-                self._report(fault("MS203", e, f"{describe(base)} has no elements"))
+                self._report(_no_elements(e, base))
         return ANY
 
     def _binary(self, e: tree.Binary, names: Environment) -> Static:
@@ -357,13 +360,19 @@ class Expressions:
             known = tuple(s.name for s in methods_of(kind.kind, self._registry))
             self._report(unknown("MS202", name, f"operation of {describe(kind)}", name.text, known))
             return ANY
-        self._unknown(name, names)
+        self._unknown(name, names, called=True)
         return ANY
 
-    def _unknown(self, name: tree.Name, names: Environment) -> None:
+    def _unknown(self, name: tree.Name, names: Environment, called: bool = False) -> None:
         reason = self._registry.problem(name.text)
-        known = (*names, *self._module.names, *self._registry.operations) if reason is None else ()
-        self._report(unknown("MS201", name, "name", name.text, known) if reason is None else reason.at(name.span))
+        if reason is not None:
+            self._report(reason.at(name.span))
+        elif called:
+            known = (*_callable(names, self._module), *self._registry.operations, *BUILTINS)
+            self._report(unknown("MS201", name, "function", name.text, known, help=library_help(name.text)))
+        elif not self.any_name:
+            known = (*names, *self._module.names)
+            self._report(unknown("MS201", name, "name", name.text, known, help=library_help(name.text)))
 
     def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
         self._new_axes = self._changed = True
@@ -409,3 +418,24 @@ class Expressions:
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return results_of(signature, bound)
+
+
+def _callable(names: Environment, module: Module) -> Iterator[str]:
+    """The names that a call may mean."""
+    yield from (n for n, b in names.items() if b.value.kind in (Kind.ANY, Kind.RULE, Kind.SPACE))
+    for name in module.names:
+        thing = module.find(name)
+        if isinstance(thing, Native) or (
+            isinstance(thing, Found) and isinstance(thing.item, tree.Fn | tree.Rule | tree.Schedule | tree.Space)
+        ):
+            yield name
+
+
+def _no_elements(e: tree.Index, base: Static) -> Diagnostic:
+    """The error of indexing what is no list; a block's axis by its name in quotes is a member."""
+    match base.kind, e.base, e.items:
+        case Kind.BLOCK, tree.Ref(name=block), (tree.String(value=axis),):
+            right = f"{block.text}.{axis}"
+            fixes = (Fix(f"write `{right}`", e.span, right),)
+            return fault("MS203", e, f"{describe(base)} has no elements", help=f"write `{right}`", fixes=fixes)
+    return fault("MS203", e, f"{describe(base)} has no elements")

@@ -11,7 +11,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, all_buffers, free_vars, path_to_loop, walk, walk_expr, walk_paths
+from mslang.ir.visit import Path, all_buffers, blocks_of, free_vars, path_to_loop, walk, walk_expr, walk_paths
 from mslang.transform.analysis.carried import (
     leaf_paths,
     reaches,
@@ -397,7 +397,12 @@ def _require_independent(program: Program, path: Path, primitive: str) -> None:
     loop = loop_at(path)
     reason = why_not_data_parallel(path)
     if reason is not None:
-        raise refuse("MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)
+        help = None
+        if any(a.kind == "reduce" and loop.var in free_vars(a.binding) for b in blocks_of(loop.body) for a in b.axes):
+            help = f"split `{loop.var}` and `rfactor` one part: its partial results are independent"
+        raise refuse(
+            "MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason, help=help
+        )
     reason = why_not_independent(program, path)
     if reason is not None:
         raise refuse("MS310", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)

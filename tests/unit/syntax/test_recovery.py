@@ -141,7 +141,7 @@ def test_messages() -> None:
     assert _one("const = 4").message == "expected a name, found `=`"
     assert _one("fn f() {\n    let 5 = 4\n}").message == "expected `*`, `_` or a name, found `5`"
     assert _one("fn f() {\n    f(a, b\n    x = 1\n}").notes[0].message == "noticed at `x`"
-    assert _one("use").message == "expected a name or a string, found the end of the item"
+    assert _one("use").message == "unexpected end of the item; expected a name or a string"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""What newcomers write, and what `mslang check` says of it: each message says what to write instead.
+
+`python -m tests.unit.cli.test_newcomer_messages` writes the expected texts anew.
+"""
+
+import contextlib
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from mslang.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+CASES = ROOT / "fixtures" / "newcomer"
+EXPECTED = ROOT / "expect" / "newcomer"
+
+
+def said(name: str) -> str:
+    out = io.StringIO()
+    before = Path.cwd()
+    os.chdir(CASES)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            main(["check", f"{name}.ms"])
+    finally:
+        os.chdir(before)
+    return out.getvalue()
+
+
+NAMES = sorted(p.stem for p in CASES.glob("*.ms"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_message_says_what_to_write(name: str) -> None:
+    assert said(name) == (EXPECTED / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("undeclared_size", "declare the size: `program p[N = …](…)`"),
+        ("missing_out", "declare it `out C`"),
+        ("c_ternary", "use `select("),
+        ("python_ternary", "use `select("),
+        ("and_sign", "write `and`"),
+        ("semicolon", "leave it out"),
+        ("power", "write `x * x`"),
+        ("python_for", "write `for i in 8 { … }`"),
+        ("no_let", "write `let x = …`"),
+        ("round_index", "`C[i]`"),
+        ("axis_in_quotes", "write `mm.i`"),
+        ("misspelled_item", "did you mean `program`?"),
+        ("missing_use", "use std.cpu.{host}"),
+        ("vectorized_reduction", "`rfactor`"),
+        ("unfinished", "never closed"),
+        ("misspelled_keyword", "change to `max_inner`"),
+    ],
+)
+def test_the_help_can_be_typed(name: str, part: str) -> None:
+    assert part in said(name)
+
+
+@pytest.mark.parametrize("name", ["unknown_program", "c_ternary", "undeclared_size", "missing_out"])
+def test_one_mistake_is_one_error(name: str) -> None:
+    assert said(name).count("error[") == 1
+
+
+def test_nothing_far_is_suggested() -> None:
+    assert "did you mean" not in said("far_name")
+
+
+if __name__ == "__main__":
+    for each in NAMES:
+        (EXPECTED / f"{each}.txt").write_text(said(each))
