@@ -1,6 +1,6 @@
--- Neovim 0.11 and later: put this folder on the runtime path, then `vim.lsp.enable("mslang")`.
+-- The server's configuration for `vim.lsp.enable` (Neovim 0.11 and later).
 return {
-  cmd = { "mslang", "lsp" },
+  cmd = vim.g.mslang_command or { "mslang", "lsp" },
   filetypes = { "mslang" },
-  root_markers = { "mslang.toml", ".git" },
+  root_markers = { ".git" },
 }
