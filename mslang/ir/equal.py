@@ -59,7 +59,7 @@ def structural_hash(p: Program) -> str:
 
 
 def alpha_equal(p: Program, q: Program) -> bool:
-    """Whether two programs differ at most in the names of loops, axes and lets (and in their own)."""
+    """Whether two programs differ at most in the names of loops, axes and lets, their own, and the ranges of inputs."""
     return p is q or canonical(p) == canonical(q)
 
 

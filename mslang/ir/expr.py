@@ -62,7 +62,7 @@ class Cast(Expr, frozen=True, cache_hash=True):
 
 
 class Call(Expr, frozen=True, cache_hash=True):
-    """A math function (`FUNCTIONS`) or an external one; `dtype` is the result's."""
+    """A function (of `ir.functions`) or an external one; `dtype` is the result's."""
 
     name: str
     args: tuple[Expr, ...]
@@ -83,22 +83,6 @@ BITS = frozenset({"&", "|", "^"})
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 LOGICAL = frozenset({"and", "or"})
 BINARY_OPS = ARITHMETIC | SHIFTS | BITS | COMPARISONS | LOGICAL
-
-FUNCTIONS = {
-    "exp": 1,
-    "log": 1,
-    "tanh": 1,
-    "sigmoid": 1,
-    "erf": 1,
-    "sqrt": 1,
-    "rsqrt": 1,
-    "pow": 2,
-    "floor": 1,
-    "ceil": 1,
-    "round": 1,
-    "abs": 1,
-}
-"""Math functions of `Call` and their arity (`min`, `max` and shifts are binary operators, `select` is `Select`)."""
 
 
 # ------------------------------------------------------------------ symbols and their domains

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mslang.ir.dtype import INDEX, is_float
-from mslang.ir.expr import FUNCTIONS, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.functions import FUNCTIONS
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -131,7 +132,12 @@ def select(condition: Value, then: Operand, otherwise: Operand) -> Value:
 
 
 def call(name: str, *args: Value) -> Value:
-    """A math function of `FUNCTIONS`, of its first argument's type."""
-    if FUNCTIONS.get(name) != len(args):
+    """A function of `mslang.ir.functions.FUNCTIONS`.
+
+    Raises:
+        ValueError: there is no such function of so many arguments.
+    """
+    function = FUNCTIONS.get(name)
+    if function is None or function.arity != len(args):
         raise ValueError(f"no function {name} of {len(args)} arguments")
-    return Value(Call(name, tuple(a.expr for a in args), args[0].dtype))
+    return Value(Call(name, tuple(a.expr for a in args), function.result(args[0].dtype)))

@@ -169,12 +169,25 @@ class Packing(msgspec.Struct, frozen=True, cache_hash=True):
     pad: Expr | None = None
 
 
+class Within(msgspec.Struct, frozen=True, cache_hash=True):
+    """What the elements of an array are declared to be: from `low` up to, not including, `high`.
+
+    `sorted`: none is less than the one before it, along the last dimension; `unique`: no two of the array are equal.
+    """
+
+    low: Expr
+    high: Expr
+    sorted: bool = False
+    unique: bool = False
+
+
 class Param(msgspec.Struct, frozen=True, cache_hash=True):
-    """A parameter; `direction` is "in", "out" or "inout"."""
+    """A parameter; `direction` is "in", "out" or "inout". `within` is declared of what the caller gives."""
 
     buffer: Buffer
     direction: str = "in"
     packing: Packing | None = None
+    within: Within | None = None
 
     @property
     def given(self) -> Buffer:

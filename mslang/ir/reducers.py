@@ -15,6 +15,7 @@ import msgspec
 
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
+from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Block, Let, Stmt, Store
 from mslang.ir.reduction import highest, lowest, update_of
 from mslang.ir.visit import loads_of, map_expr, substitute, walk
@@ -79,7 +80,7 @@ def combined(reducer: Reducer, before: Sequence[Expr], values: Sequence[Expr]) -
             case Var(name=n):
                 return given.get(n)
             case Call(name=n, args=xs):
-                return Call(n, xs, dtype_of(xs[0]))
+                return Call(n, xs, FUNCTIONS[n].result(dtype_of(xs[0])) if n in FUNCTIONS else dtype_of(xs[0]))
         return None
 
     return tuple(map_expr(e, put) for e in reducer.combine)

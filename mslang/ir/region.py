@@ -158,7 +158,8 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
         if a.buffer in local:
             continue
-        box = _relaxed(resolved(a.box, buffers.get(a.buffer)), a.loops)
+        buffer = buffers.get(a.buffer)
+        box = _relaxed(resolved(a.box, buffer), a.loops, None if buffer is None else whole(buffer))
         for limit in a.limits:
             if not _depends_on_any(limit, a.loops):
                 box = intersect_box(box, limit, ranges)
@@ -177,8 +178,17 @@ def touched_by_data(block: Block) -> frozenset[str]:
     return frozenset(
         a.buffer
         for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope))
-        if any(_depends_on_data(r.start) or _depends_on_data(r.extent) for r in a.box)
+        if any(_depends_on_data(r.start) or _depends_on_data(r.extent) for r in (*a.box, *_running(a)))
     )
+
+
+def _running(a: _Access) -> Iterator[Range]:
+    """The ranges of the loops that an access runs over."""
+    names = {n for r in a.box for n in free_vars(r.start) | free_vars(r.extent)}
+    for name, over in reversed(a.loops):
+        if name in names:
+            yield over
+            names |= free_vars(over.start) | free_vars(over.extent)
 
 
 def stored(body: tuple[Stmt, ...]) -> frozenset[str]:
@@ -258,10 +268,15 @@ def resolved(box: Box, buffer: Buffer | None) -> Box:
     )
 
 
-def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...]) -> Box:
+def _relaxed(box: Box, loops: tuple[tuple[str, Range], ...], dimensions: Box | None) -> Box:
     for name, over in reversed(loops):
         if any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
-            box = relax(box, {name: over})
+            box = relax(box, {name: over}, dimensions)
+            if dimensions is not None:
+                box = tuple(
+                    d if _depends_on_data(r.start) or _depends_on_data(r.extent) else r
+                    for r, d in zip(box, dimensions, strict=True)
+                )
     return box
 
 

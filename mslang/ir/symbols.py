@@ -15,8 +15,9 @@ def symbols_of(p: Program) -> tuple[Symbol, ...]:
     found: dict[str, Symbol] = {}
     buffers = (*(q.buffer for q in p.params), *p.allocs)
     packed = (e for q in p.params if q.packing is not None for e in (*q.packing.shape, *q.packing.results))
+    within = (e for q in p.params if q.within is not None for e in (q.within.low, q.within.high))
     declared = (e for b in buffers for e in buffer_exprs(b))
-    for e in (*p.dynamic, *declared, *packed, *annotation_exprs(p.annotations)):
+    for e in (*p.dynamic, *declared, *packed, *within, *annotation_exprs(p.annotations)):
         _collect(e, found)
     for s in p.body:
         for x in _symbols_in(s):

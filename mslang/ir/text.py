@@ -1,8 +1,7 @@
 """Text of the parts of programs: names, expressions, ranges, buffers, annotations, domains.
 
 A literal stands bare where what it meets gives it its type (the other operand, the buffer stored to) or where it is
-an `i64`; otherwise it is a typed literal, `f16(1.5)`. A function that is not the language's is written
-`extern("name", f32, x)`.
+an `i64`; otherwise it is a typed literal, `f16(1.5)`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from mslang.ir.dtype import INDEX, is_float, parts
 from mslang.ir.expr import (
     COMPARISONS,
-    FUNCTIONS,
     LOGICAL,
     ONE,
     Binary,
@@ -36,7 +34,8 @@ from mslang.ir.expr import (
     Var,
     dtype_of,
 )
-from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View
+from mslang.ir.functions import FUNCTIONS
+from mslang.ir.program import Annotations, AttrValue, Buffer, Param, Range, Region, Stmt, View, Within
 from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
 
@@ -201,7 +200,7 @@ def _is_literal(e: Expr) -> bool:
         case Select(then=a, otherwise=b):
             return _is_literal(a) and _is_literal(b)
         case Call(name=n, args=xs):
-            return n in FUNCTIONS and all(_is_literal(x) for x in xs)
+            return n in FUNCTIONS and not FUNCTIONS[n].truth and all(_is_literal(x) for x in xs)
     return False
 
 
@@ -227,12 +226,11 @@ def _binary(e: Binary, want: str | None) -> tuple[str, int]:
 
 
 def _call(name: str, args: tuple[Expr, ...], dtype: str, want: str | None) -> str:
-    if FUNCTIONS.get(name) != len(args) or any(dtype_of(x) != dtype for x in args):
-        return f"extern({', '.join((quote(name), dtype, *(print_expr(x) for x in args)))})"
+    given = dtype_of(args[0])
     if len(args) == 2:
-        a, b = _operands(args[0], args[1], want)
+        a, b = _operands(args[0], args[1], want if given == dtype else None)
         return f"{name}({a[0]}, {b[0]})"
-    return f"{name}({expr_list(args, want)})"
+    return f"{name}({expr_list(args, want if given == dtype else None)})"
 
 
 # ------------------------------------------------------------------ ranges, buffers, annotations
@@ -263,14 +261,25 @@ def declared(b: Buffer, default_scope: str = "global") -> str:
 
 
 def param_text(q: Param) -> str:
-    """A parameter as it is declared: `out C: f32[4]`, `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2])`."""
+    """A parameter as it is declared: `out C: f32[4]`, `at: i32[8] in 0..64 sorted`,
+    `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2])`."""
     text = declared(q.buffer) if q.direction == "in" else f"{q.direction} {declared(q.buffer)}"
+    text += "" if q.within is None else within_text(q.within, q.buffer.dtype)
     if q.packing is None:
         return text
     names = ", ".join(map(name_text, q.packing.params))
     pad = "" if q.packing.pad is None else f", pad = {print_expr(q.packing.pad, q.buffer.dtype)}"
     shape, results = expr_list(q.packing.shape, INDEX), expr_list(q.packing.results, INDEX)
     return f"{text} = {PACKED}([{shape}], fn ({names}) -> [{results}]{pad})"
+
+
+def within_text(w: Within, dtype: str) -> str:
+    """The range of a parameter's elements: ` in 0..N sorted`."""
+    want = dtype if is_float(dtype) else INDEX
+    low, high = _expr(w.low, want), _expr(w.high, want)
+    dots = ".." if low[1] == high[1] == _ATOM else " .. "
+    words = f"{' sorted' if w.sorted else ''}{' unique' if w.unique else ''}"
+    return f" in {low[0]}{dots}{high[0]}{words}"
 
 
 def kind_text(s: Stmt) -> str:

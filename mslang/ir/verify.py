@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, problem
 from mslang.ir.arith import Verdict, covers, decide, intersect_box, union_box
-from mslang.ir.dtype import INDEX, parts
+from mslang.ir.dtype import INDEX, is_float, is_integer, parts
 from mslang.ir.expr import (
     ONE,
     ZERO,
@@ -78,11 +78,24 @@ def _program(p: Program) -> Found:
         if q.direction not in ("in", "out", "inout"):
             yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
         yield from _packing(q, here)
+        yield from _within(q, here)
     buffers = [*(q.buffer for q in p.params), *p.allocs]
     yield from _buffers(buffers, here)
     yield from _annotations(p.annotations, here)
     inputs = frozenset(q.buffer.name for q in p.params if q.direction == "in")
     yield from _Statements(all_buffers(p), inputs).body(p.body, replace(here, buffers={b.name: b for b in buffers}))
+
+
+def _within(q: Param, here: Visible) -> Found:
+    """The range of a parameter's elements: numbers of its type, or sizes for an integer type."""
+    w, name, dtype = q.within, q.buffer.name, q.buffer.dtype
+    if w is None:
+        return
+    if q.direction == "out" or not (is_integer(dtype) or is_float(dtype)):
+        yield here.fault("MS153", f"a range of `{name}`, which is no input of numbers")
+        return
+    for e in (w.low, w.high):
+        yield from typed(e, dtype if is_float(dtype) else INDEX, here, f"the range of `{name}`")
 
 
 def _packing(q: Param, here: Visible) -> Found:
@@ -329,9 +342,9 @@ class _Statements:
     def covered(self, b: Block, inner: Visible) -> Found:
         """Each access is to a buffer whose region is declared, and none is provably outside of it."""
         ranges = {a.name: Range(ZERO, a.extent) for a in b.axes}
-        # Without the buffers' shapes, accesses that have no common box are each told apart, not widened to dimensions.
-        reads, writes = infer_regions(b)
+        # Without the buffers' shapes, accesses that have no common box are listed apart, not widened to dimensions.
         unknown = touched_by_data(b)
+        reads, writes = infer_regions(b, {name: self.buffers[name] for name in unknown if name in self.buffers})
         for found, declared, verb in ((reads, b.reads, "reads"), (writes, b.writes, "writes")):
             for r in found:
                 if r in declared or r.buffer in hidden(b, verb.removesuffix("s")):

@@ -14,7 +14,6 @@ from mslang.ir.expr import (
     BINARY_OPS,
     BITS,
     COMPARISONS,
-    FUNCTIONS,
     LOGICAL,
     SHIFTS,
     Binary,
@@ -35,6 +34,7 @@ from mslang.ir.expr import (
     children,
     dtype_of,
 )
+from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Buffer
 from mslang.ir.symbols import extent_of
 from mslang.ir.text import print_expr
@@ -210,12 +210,18 @@ def _unary(op: str, dtype: str, e: Expr, here: Visible) -> Found:
 def _call(e: Call, here: Visible) -> Found:
     if parts(e.dtype) is None:
         yield here.fault("MS155", f"`{e.dtype}` is no element type")
-    if e.name not in FUNCTIONS:
+    function = FUNCTIONS.get(e.name)
+    if function is None:
+        yield here.fault("MS155", f"there is no function `{e.name}`")
         return
-    if len(e.args) != FUNCTIONS[e.name]:
-        yield here.fault("MS155", f"`{e.name}` takes {FUNCTIONS[e.name]} arguments, not {len(e.args)}")
-    for x in e.args:
-        if dtype_of(x) != e.dtype:
-            yield here.fault("MS153", f"`{e.name}` to `{e.dtype}` of `{dtype_of(x)}`")
-    if not (is_float(e.dtype) or (e.name == "abs" and is_integer(e.dtype))):
-        yield here.fault("MS153", f"`{e.name}` does not work on `{e.dtype}`")
+    if len(e.args) != function.arity:
+        yield here.fault("MS155", f"`{e.name}` takes {function.arity} arguments, not {len(e.args)}")
+        return
+    dtype = dtype_of(e.args[0])
+    for x in e.args[1:]:
+        if dtype_of(x) != dtype:
+            yield here.fault("MS153", f"`{e.name}` of `{dtype}` and `{dtype_of(x)}`")
+    if not function.takes(dtype):
+        yield here.fault("MS153", f"`{e.name}` does not work on `{dtype}`")
+    elif e.dtype != function.result(dtype):
+        yield here.fault("MS153", f"`{e.name}` to `{e.dtype}` of `{dtype}`")

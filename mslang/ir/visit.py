@@ -194,12 +194,15 @@ def map_stmt_exprs(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
 
 
 def map_param(q: Param, f: Callable[[Expr], Expr]) -> Param:
-    """A parameter with the expressions of its buffer and of its packing rebuilt by `f`."""
+    """A parameter with the expressions of its buffer, its packing and its range rebuilt by `f`."""
     packing = q.packing
     if packing is not None:
         shape, results = tuple(map(f, packing.shape)), tuple(map(f, packing.results))
         packing = replace(packing, shape=shape, results=results)
-    return replace(q, buffer=map_buffer(q.buffer, f), packing=packing)
+    within = q.within
+    if within is not None:
+        within = replace(within, low=f(within.low), high=f(within.high))
+    return replace(q, buffer=map_buffer(q.buffer, f), packing=packing, within=within)
 
 
 def map_program_exprs(p: Program, f: Callable[[Expr], Expr]) -> Program:

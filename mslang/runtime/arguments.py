@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.dtype import size_of
+from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
+from mslang.ir.program import Within
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
+from mslang.runtime.ranges import Bounds, numbers, violation
 from mslang.runtime.signature import Parameter, Signature
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
     """What a call works on. Arrays are used in place, never copied, but those of parameters that are packed.
 
     Raises MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape,
-    MS413 a wrong layout, MS414 an output that cannot be written or overlaps another argument.
+    MS413 a wrong layout, MS414 an output that cannot be written or overlaps another argument, MS162 a value outside of
+    the declared range, for a kernel that checks its accesses.
     """
     matched = _matched(signature, given, named)
     packed = {name: x for name, x in matched.items() if isinstance(x, Packed)}
@@ -72,6 +75,8 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
         if p.name not in arrays:
             arrays[p.name] = _empty(p, shape)
         _check(p, shape, sizes, arrays[p.name])
+        if signature.checked_buffers and p.within is not None and p.name not in packed:
+            _check_range(p, p.within, sizes, arrays[p.name])
     _check_overlaps(signature, arrays)
     staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
     return Arguments(arrays, sizes, staged, matched)
@@ -250,6 +255,17 @@ def _check(
         )
     if written and p.direction != "in" and not x.flags.writeable:
         _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+
+
+def _check_range(p: Parameter, w: Within, sizes: Mapping[str, int], x: NDArray[Any]) -> None:
+    if is_float(p.dtype):
+        low, high = (float(e.value) for e in (w.low, w.high) if isinstance(e, Const))
+    else:
+        low, high = evaluate(w.low, sizes), evaluate(w.high, sizes)
+    bounds = Bounds(low, high, w.sorted, w.unique)
+    found = violation(p.name, numbers(x, p.dtype), bounds)
+    if found is not None:
+        _refuse("MS162", found, why=f"{p.name} is declared to hold {bounds.text}")
 
 
 def _mended(p: Parameter, written: bool, call: str) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from mslang.ir.expr import Expr, Symbol
-from mslang.ir.program import Packing
+from mslang.ir.program import Packing, Within
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
 
 
-_RESERVED = frozenset({"erf", "main", "pow", "syscall"})
+_RESERVED = frozenset(
+    {"main", "syscall", "memcpy", "memmove", "memset"}
+    | {"cos", "erf", "fmod", "pow", "sin", "tan"}
+    | {f"{name}{suffix}" for name in ("ceil", "floor", "fma", "roundeven", "trunc") for suffix in ("", "f")}
+)
+"""Names that generated code may call, or that a process has but once."""
 
 
 def symbol(name: str) -> str:
@@ -25,7 +30,8 @@ def symbol(name: str) -> str:
 class Parameter(msgspec.Struct, frozen=True):
     """An array parameter; `direction` is "in", "out" or "inout". Sizes may name dynamic sizes.
 
-    Without `strides` (in elements) the array is row-major and compact.
+    Without `strides` (in elements) the array is row-major and compact. `within` is declared of its elements; a kernel
+    that checks its accesses checks that, too.
     """
 
     name: str
@@ -34,6 +40,7 @@ class Parameter(msgspec.Struct, frozen=True):
     direction: str
     strides: tuple[Expr, ...] | None = None
     packing: Packing | None = None
+    within: Within | None = None
 
     @property
     def given(self) -> tuple[Expr, ...]:

@@ -16,7 +16,6 @@ from mslang.ir.program import (
     Axis,
     Block,
     Buffer,
-    Evaluate,
     For,
     If,
     Let,
@@ -28,6 +27,7 @@ from mslang.ir.program import (
 from mslang.ir.region import Regions, infer_regions
 from mslang.ir.visit import blocks_of, conjunction, conjuncts
 from mslang.sema import buffers as parts
+from mslang.sema.adapt import text_of
 from mslang.sema.assign import assignment
 from mslang.sema.declare import Declarations, refuse_shadow
 from mslang.sema.evaluation_limits import excess, too_much
@@ -132,7 +132,14 @@ class Elaborator:
             case tree.CallStmt(call=call, pins=pins):
                 if pins is not None:
                     raise failure("MS110", s, "`with` pins stand in schedules only")
-                return (Evaluate(typed(call, scope)),)
+                typed(call, scope)
+                raise failure(
+                    "MS110",
+                    s,
+                    "a call has no effect in a program",
+                    why="functions of programs only compute",
+                    help=f"store what it gives: `x[i] = {text_of(call)}`",
+                )
             case tree.AttrSet(key=key, value=value):
                 self._once(part, f"attr {key}", s)
                 part.attrs.append((key, parts.attribute(value, scope)))

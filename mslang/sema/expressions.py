@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mslang.diagnostics import MsError, Note
+from mslang.diagnostics import MsError
 from mslang.ir.dtype import INDEX, SCALARS, is_float, is_integer, parts
 from mslang.ir.expr import (
     BINARY_OPS,
     COMPARISONS,
-    FUNCTIONS,
     LOGICAL,
     Binary,
     Call,
@@ -20,6 +19,7 @@ from mslang.ir.expr import (
     Unary,
 )
 from mslang.ir.fixed_point import q_multiply_shift
+from mslang.ir.functions import FUNCTIONS, Domain, of_c_library
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
 from mslang.sema.names import buffer_names, called_buffer, member, value_of
@@ -39,7 +39,7 @@ OPERATORS = {
 }
 """Functions of the language that are binary operators of the IR."""
 
-BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "extern", "q_multiply_shift"})
+BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "q_multiply_shift"})
 
 
 def typed(e: tree.Expr, scope: Scope, want: str | None = None) -> Expr:
@@ -245,7 +245,7 @@ def _call(e: tree.Call, scope: Scope) -> Value:
     if parts(name.text) is not None:
         return _cast(e, name.text, scope)
     if name.text == "extern":
-        return _extern(e, scope)
+        raise _refuse_library(e)
     called = called_buffer(e, scope)
     if called is not None:
         raise called
@@ -341,37 +341,34 @@ def _operator(e: tree.Call, op: str, args: tuple[tree.Expr, ...], scope: Scope) 
 
 
 def _function(e: tree.Call, name: str, args: tuple[tree.Expr, ...], scope: Scope) -> Value:
-    _arity(e, len(args), FUNCTIONS[name])
+    function = FUNCTIONS[name]
+    _arity(e, len(args), function.arity)
     values = [infer(x, scope) for x in args]
     exprs = [v.expr for v in values]
     literal = values[0].literal
     if len(values) == 2:
         a, b, literal = unified(values[0], values[1], args[0], args[1], name)
         exprs = [a, b]
-    if literal == "int" and name != "abs":
+    if literal == "int" and function.domain is Domain.FLOAT:
         exprs, literal = [retyped(x, "f32") for x in exprs], "float"
     dtype = Value(exprs[0]).dtype
-    scalar = scalar_of(dtype)
-    if not (is_float(scalar) or (name == "abs" and is_integer(scalar))):
+    if not function.takes(dtype):
         raise failure(
             "MS104",
             args[0],
-            f"`{name}` needs a floating-point number, not `{dtype}`",
-            help=f"convert it: `f32({text_of(args[0])})`" if is_integer(scalar) else None,
+            f"`{name}` needs {function.domain}, not `{dtype}`",
+            help=f"convert it: `f32({text_of(args[0])})`"
+            if is_integer(scalar_of(dtype)) and function.domain is Domain.FLOAT
+            else None,
         )
-    return Value(Call(name, tuple(exprs), dtype), literal)
+    return Value(Call(name, tuple(exprs), function.result(dtype)), "" if function.truth else literal)
 
 
-def _extern(e: tree.Call, scope: Scope) -> Value:
+def _refuse_library(e: tree.Call) -> MsError:
+    """The refusal of `extern`: kernels run in any process, so they call no functions that it would have to bring."""
     match e.args:
-        case (tree.Arg(value=tree.String(value=name)), tree.Arg(value=tree.Ref(name=dtype)), *rest) if (
-            parts(dtype.text) is not None
-        ):
-            return Value(Call(name, tuple(typed(a.value, scope) for a in rest), dtype.text))
-    raise failure(
-        "MS107",
-        e,
-        "`extern` takes the function's name and its result type first",
-        help='write `extern("erff", f32, x)`',
-        notes=(Note("the further arguments are passed as they are"),),
-    )
+        case (tree.Arg(value=tree.String(value=name)), _, *rest) if (ours := of_c_library(name)) is not None:
+            help = f"write `{ours}({', '.join(text_of(a.value) for a in rest)})`"
+        case _:
+            help = "`mslang explain MS107` lists the functions of programs"
+    return failure("MS107", e, "a program calls no functions of other libraries", help=help)

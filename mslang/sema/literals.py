@@ -8,6 +8,7 @@ import msgspec
 
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.functions import FUNCTIONS
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ def retyped(e: Expr, dtype: str) -> Expr:
             return Unary(op, retyped(x, dtype))
         case Binary(op=op, left=a, right=b):
             return Binary(op, retyped(a, dtype), retyped(b, dtype))
-        case Call(name=n, args=xs):
+        case Call(name=n, args=xs) if not FUNCTIONS[n].truth:
             return Call(n, tuple(retyped(x, dtype) for x in xs), dtype)
         case Select(condition=c, then=t, otherwise=o):
             return Select(c, retyped(t, dtype), retyped(o, dtype))

@@ -23,6 +23,7 @@ from mslang.sema.report import fault, unknown
 from mslang.sema.scope import Broken, ConstName, Declared, Meaning, Scope, SizeName
 from mslang.sema.sizes import Sizes, declared
 from mslang.sema.values import const_value
+from mslang.sema.within import within
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 
@@ -90,10 +91,11 @@ def _build(
             continue
         try:
             packed = None if p.default is None else packing(p.default, buffer, outer)
+            held = None if p.within is None else within(p.within, buffer, p.direction, outer)
         except MsError as e:
             made.declared.report(e)
             continue
-        params.append(Param(buffer, p.direction, packed))
+        params.append(Param(buffer, p.direction, packed, held))
     part = Part()
     body = made.statements(item.body.statements, scope, part)
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)

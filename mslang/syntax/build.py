@@ -91,9 +91,18 @@ def _type(span: Span, name: Any, shape: tuple[tree.Expr, ...] | None, place: tre
 
 
 def _param(
-    span: Span, direction: Token | None, name: tree.Name, type: tree.Type, default: tree.Expr | None
+    span: Span,
+    direction: Token | None,
+    name: tree.Name,
+    type: tree.Type,
+    within: tree.Within | None,
+    default: tree.Expr | None,
 ) -> tree.Param:
-    return tree.Param(span, name, type, direction.text if direction else "in", default)
+    return tree.Param(span, name, type, direction.text if direction else "in", default, within)
+
+
+def _within(span: Span, range: tree.Expr, *words: tree.Name) -> tree.Within:
+    return tree.Within(span, range, words)
 
 
 def _place(span: Span, path: tuple[tree.Name, ...], args: tuple[tree.Arg, ...] | None) -> tree.Place:
@@ -258,6 +267,7 @@ BUILDERS: Mapping[str, Builder] = {
     # parts
     "params": _tuple,
     "param": _param,
+    "within": _within,
     "sizes": _tuple,
     "size": tree.SizeParam,
     "type": _type,

@@ -195,6 +195,13 @@ class SizeParam(Node, frozen=True):
     default: Expr | None = None
 
 
+class Within(Node, frozen=True):
+    """`in a..b sorted`: the values that an array may hold, and words on how they stand to each other."""
+
+    range: Expr
+    words: tuple[Name, ...]
+
+
 class Param(Node, frozen=True):
     """A parameter; `direction` is "in", "out" or "inout"."""
 
@@ -202,6 +209,7 @@ class Param(Node, frozen=True):
     type: Type
     direction: str = "in"
     default: Expr | None = None
+    within: Within | None = None
 
 
 class AxisLoop(Node, frozen=True):

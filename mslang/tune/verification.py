@@ -18,6 +18,7 @@ from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol, dtype_of
 from mslang.ir.program import Buffer, For, Program, Store
 from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
+from mslang.tune.inputs import bounds_of, drawn
 from mslang.tune.record import Verification
 
 if TYPE_CHECKING:
@@ -108,8 +109,13 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 
 
 def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
-    """Arrays for `in` and `inout` parameters, the same in every process for one seed. What others are indexed by stays
-    within these."""
+    """Arrays for `in` and `inout` parameters, the same in every process for one seed.
+
+    They hold what their parameters declare. Without a declaration, what others are indexed by stays within these.
+
+    Raises:
+        MsError: MS129, nothing satisfies a declaration.
+    """
     from mslang.runtime.arrays import sparse_integers
 
     arrays: Arrays = {}
@@ -118,6 +124,10 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
         if param.direction == "out":
             continue
         buffer, own = param.given, seed * 1_000_003 + position
+        if param.within is not None:
+            bounds = bounds_of(buffer, param.within)
+            arrays[buffer.name] = drawn(shape_of(buffer), buffer.dtype, bounds, kind == SPARSE, own)
+            continue
         make = sparse_integers if kind == SPARSE else _dense
         made = make(shape_of(buffer), buffer.dtype, own)
         if buffer.name in limits:
@@ -197,13 +207,15 @@ def compare(
     tolerance (`rtol`, of the largest magnitude expected; None: what fits the type and the length of the sums)."""
     import numpy as np
 
+    from mslang.runtime.ranges import numbers
+
     exact = kind == SPARSE and reorders_exactly(program)
     worst = 0.0
     for param in program.params:
         if param.direction == "in":
             continue
         name, buffer = param.buffer.name, param.given
-        want, got = (_numbers(np.asarray(x[name]), buffer.dtype) for x in (expected, actual))
+        want, got = (numbers(np.asarray(x[name]), buffer.dtype) for x in (expected, actual))
         floating = is_float(buffer.dtype)
         if not floating or exact:
             same = (want == got) | ((want != want) & (got != got)) if floating else want == got
@@ -223,11 +235,6 @@ def compare(
                 f"{name}[{place}] is {got[at]} instead of {want[at]} ({wrong} of {same.size} elements differ)"
             )
     return Verification(kind, worst)
-
-
-def _numbers(array: np.ndarray, dtype: str) -> np.ndarray:
-    """What an array of a parameter holds, as numbers: bf16 travels as its bits."""
-    return (array.astype("uint32") << 16).view("float32") if dtype == "bf16" else array
 
 
 def _scale(a: np.ndarray) -> float:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mslang.ir.dtype import is_float
 from mslang.ir.equal import alpha_equal, structural_hash
 from mslang.ir.expr import (
-    FUNCTIONS,
     ONE,
     TRUE,
     Binary,
@@ -31,12 +30,12 @@ from mslang.ir.expr import (
     Uniform,
     Var,
 )
+from mslang.ir.functions import FUNCTIONS
 from mslang.ir.print import print_program
 from mslang.ir.program import (
     Axis,
     Block,
     Buffer,
-    Evaluate,
     For,
     If,
     Let,
@@ -94,7 +93,7 @@ class Odd:
             return self.expr(t, depth - 1)
 
         other = pick(TYPES)
-        forms = ["load", "select", "cast", "extern", "unary", "binary", "binary", "binary", "call"]
+        forms = ["load", "select", "cast", "unary", "binary", "binary", "binary", "call"]
         match pick(forms):
             case "load":
                 return Load(f"b_{dtype}", (inner("i64"),), dtype)
@@ -102,13 +101,15 @@ class Odd:
                 return Select(inner("bool"), inner(), inner())
             case "cast":
                 return Cast(dtype, inner(other))
-            case "extern":
-                return Call("my_fn", (inner(other), inner()), dtype)
             case "unary":
                 return Unary("not" if dtype == "bool" else "-", inner())
-            case "call" if dtype != "bool":
-                name = pick(list(FUNCTIONS)) if is_float(dtype) else "abs"
-                return Call(name, tuple(inner() for _ in range(FUNCTIONS[name])), dtype)
+            case "call":
+                given = pick([t for t in TYPES if t != "bool"]) if dtype == "bool" else dtype
+                function = pick(
+                    [f for f in FUNCTIONS.values() if f.takes(given) and f.result(given) == dtype] or [None]
+                )
+                if function is not None:
+                    return Call(function.name, tuple(inner(given) for _ in range(function.arity)), dtype)
         if dtype == "bool":
             if pick((True, False)) and other != "bool":
                 return Binary(pick(["==", "!=", "<", "<=", ">", ">="]), inner(other), inner(other))
@@ -131,8 +132,6 @@ class Odd:
                 return If(self.expr("bool", 3), (self.store(),), self.random.choice([(), (self.store(),)]))
             case 1:
                 return If(self.expr("bool", 2), (self.store(),), (If(self.expr("bool", 2), (self.store(),)),))
-            case 2:
-                return Evaluate(Call("effect", (self.expr(self.random.choice(TYPES), 2),), "i32"))
             case 3:
                 return While(self.expr("bool", 2), (self.store(), self.store()))
         return self.store()

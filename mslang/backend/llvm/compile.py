@@ -59,7 +59,7 @@ def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native:
     signature = Signature(
         kernel.name,
         tuple(
-            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing)
+            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing, p.within)
             for p in kernel.params
         ),
         kernel.dynamic,

@@ -85,6 +85,12 @@ class FunctionWriter:
         operands = ", ".join(a.typed for a in args)
         return Value(self.pure(f"call {flags}{result} {full}({operands})"), dtype, lanes)
 
+    def leading_zeros(self, v: Value) -> Value:
+        """The number of zero bits above the highest set one; the width for 0."""
+        name = f"@llvm.ctlz.{mangled(v.dtype, v.lanes)}"
+        self.declarations.add(f"declare {v.type} {name}({v.type}, i1)")
+        return Value(self.pure(f"call {v.type} {name}({v.typed}, i1 false)"), v.dtype, v.lanes)
+
     # -------------------------------------------------------------- control
     def start(self, label: str) -> None:
         """Begin the block `label`."""

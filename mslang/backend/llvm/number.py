@@ -54,6 +54,19 @@ class Number(NamedTuple):
         args = (self.value, other.value)
         return Number(self.fn, self.fn.intrinsic("copysign", self.value.dtype, self.value.lanes, args))
 
+    def root(self) -> Number:
+        """The square root."""
+        return Number(self.fn, self.fn.intrinsic("sqrt", self.value.dtype, self.value.lanes, (self.value,)))
+
+    def truncated(self) -> Number:
+        """Rounded towards 0."""
+        return Number(self.fn, self.fn.intrinsic("trunc", self.value.dtype, self.value.lanes, (self.value,)))
+
+    def fused(self, factor: Number, term: Number) -> Number:
+        """`self * factor + term`, rounded once."""
+        args = (self.value, factor.value, term.value)
+        return Number(self.fn, self.fn.intrinsic("fma", self.value.dtype, self.value.lanes, args))
+
     def rounded(self) -> Number:
         """The nearest integer, ties to even."""
         return Number(self.fn, self.fn.intrinsic("roundeven", self.value.dtype, self.value.lanes, (self.value,)))

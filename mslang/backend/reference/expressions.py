@@ -8,7 +8,7 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.backend.reference.faults import Site
-from mslang.backend.reference.numeric import FLOAT_FUNCTIONS, limits, literal, rounded, wrapped
+from mslang.backend.reference.numeric import limits, literal, rounded, wrapped
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX, bits, is_float
 from mslang.ir.expr import (
@@ -26,6 +26,7 @@ from mslang.ir.expr import (
     children,
     dtype_of,
 )
+from mslang.ir.functions import FUNCTIONS, Domain
 from mslang.ir.program import Block, Region
 from mslang.ir.region import hidden
 from mslang.ir.visit import walk_expr
@@ -155,7 +156,7 @@ class Expressions:
             case Binary(op=op, left=a, right=b):
                 return self._binary(op, self.expr(a, scope), self.expr(b, scope), e)
             case Call(name=n, args=xs, dtype=d):
-                return _call(n, tuple(self.expr(x, scope) for x in xs), d)
+                return _call(n, tuple(self.expr(x, scope) for x in xs), dtype_of(xs[0]) if xs else d)
         raise TypeError(f"not an expression: {e!r}")
 
     def _binary(self, op: str, a: str, b: str, e: Binary) -> str:
@@ -353,10 +354,15 @@ def _cast(text: str, source: str, dtype: str) -> str:
 
 
 def _call(name: str, args: tuple[str, ...], dtype: str) -> str:
-    if name not in FLOAT_FUNCTIONS:
+    """Source of a function of arguments of type `dtype`."""
+    found = FUNCTIONS.get(name)
+    if found is None:
         raise unsupported(f"the external function `{name}`")
-    if is_float(dtype):
-        return rounded(f"fn_{name}({', '.join(args)})", dtype)
-    if name == "abs":
-        return wrapped(f"abs({args[0]})", dtype)
-    raise unsupported(f"`{name}` of `{dtype}`")
+    if not found.takes(dtype):
+        raise unsupported(f"`{name}` of `{dtype}`")
+    if found.domain is Domain.INTEGER:
+        return f"fn_{name}({bits(dtype)}, {', '.join(args)})"
+    value = f"fn_{name}({', '.join(args)})"
+    if found.truth:
+        return value
+    return rounded(value, dtype) if is_float(dtype) else wrapped(value, dtype)

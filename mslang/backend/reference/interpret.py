@@ -17,9 +17,10 @@ from mslang.backend.reference.generate import Source, generate, known
 from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
 from mslang.diagnostics import MsError, Note, problem
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
-from mslang.ir.program import Buffer, Packing, Param, Program
+from mslang.ir.program import Buffer, Packing, Param, Program, Within
 from mslang.ir.visit import map_program_exprs
 from mslang.runtime.packing import places
+from mslang.runtime.ranges import Bounds, violation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,8 @@ def run(
 
     Raises:
         MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), the arguments do
-            not fit (MS487), or the program has what the interpreter cannot run (MS488).
+            not fit (MS487) or are outside of a declared range (MS162), or the program has what the interpreter cannot
+            run (MS488).
     """
     concrete = _with_sizes(program, sizes)
     lists = {q.buffer.name: _taken(q, arrays, check) for q in concrete.params}
@@ -183,6 +185,8 @@ def _taken(q: Param, arrays: Mapping[str, Array], check: bool) -> list[Any]:
     if q.direction == "out":
         return [nothing] * prod(_shape(q.buffer))
     given = _elements(b, arrays)
+    if check and q.within is not None:
+        _require_range(q, q.within, given)
     if q.packing is None:
         return given
     pad = q.packing.pad
@@ -191,6 +195,16 @@ def _taken(q: Param, arrays: Mapping[str, Array], check: bool) -> list[Any]:
     for place, x in zip(_places(q, q.packing), given, strict=True):
         packed[place] = x
     return packed
+
+
+def _require_range(q: Param, w: Within, given: list[Any]) -> None:
+    import numpy as np
+
+    low, high = (e.value if isinstance(e, Const) else known(e) for e in (w.low, w.high))
+    bounds = Bounds(low, high, w.sorted, w.unique)
+    found = violation(q.buffer.name, np.array(given).reshape(_shape(q.given)), bounds)
+    if found is not None:
+        raise MsError(problem("MS162", found, why=f"{q.buffer.name} is declared to hold {bounds.text}"))
 
 
 def _shape(b: Buffer) -> tuple[int, ...]:

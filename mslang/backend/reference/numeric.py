@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from ctypes import c_float
 from types import MappingProxyType
 
 from mslang.ir.dtype import bits, is_float, is_unsigned
+from mslang.ir.functions import FUNCTIONS, maximum, minimum
 
 
 class Undefined(ArithmeticError):
@@ -106,28 +106,6 @@ def divide(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-def minimum(a: float, b: float) -> float:
-    """The lesser of two; NaN if either is, and -0 of two zeros if either is -0."""
-    if a < b:
-        return a
-    if b < a:
-        return b
-    if a == b:
-        return a if math.copysign(1.0, a) < 0 else b
-    return math.nan
-
-
-def maximum(a: float, b: float) -> float:
-    """The greater of two; NaN if either is, and +0 of two zeros if either is +0."""
-    if a > b:
-        return a
-    if b > a:
-        return b
-    if a == b:
-        return a if math.copysign(1.0, a) > 0 else b
-    return math.nan
-
-
 def to_int(x: float, lo: int, hi: int) -> int:
     """`x` truncated to an integer from `lo` to `hi`."""
     if not math.isfinite(x) or not lo <= int(x) <= hi:
@@ -149,60 +127,6 @@ def shift_right(a: int, n: int, width: int) -> int:
     return a >> n
 
 
-def _exp(x: float) -> float:
-    try:
-        return math.exp(x)
-    except OverflowError:
-        return math.inf
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0 else -math.inf if x == 0 else math.nan
-
-
-def _sqrt(x: float) -> float:
-    return math.sqrt(x) if x >= 0 else math.nan
-
-
-def _sigmoid(x: float) -> float:
-    if x >= 0:
-        return 1 / (1 + math.exp(-x))
-    return (e := math.exp(x)) / (1 + e)
-
-
-def _pow(x: float, y: float) -> float:
-    try:
-        return math.pow(x, y)
-    except OverflowError:
-        return -math.inf if x < 0 and y % 2 == 1 else math.inf
-    except ValueError:
-        if x != 0:
-            return math.nan
-        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
-
-
-def _whole(f: Callable[[float], int]) -> Callable[[float], float]:
-    return lambda x: math.copysign(float(f(x)), x) if math.isfinite(x) else x
-
-
-FLOAT_FUNCTIONS: MappingProxyType[str, Callable[..., float]] = MappingProxyType(
-    {
-        "exp": _exp,
-        "log": _log,
-        "tanh": math.tanh,
-        "sigmoid": _sigmoid,
-        "erf": math.erf,
-        "sqrt": _sqrt,
-        "rsqrt": lambda x: divide(1.0, _sqrt(x)),
-        "pow": _pow,
-        "floor": _whole(math.floor),
-        "ceil": _whole(math.ceil),
-        "round": _whole(round),
-        "abs": abs,
-    }
-)
-"""The math functions on doubles; they never raise."""
-
 NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
     {
         "c_float": c_float,
@@ -217,6 +141,6 @@ NAMESPACE: MappingProxyType[str, object] = MappingProxyType(
         "shift_left": shift_left,
         "shift_right": shift_right,
     }
-    | {f"fn_{name}": f for name, f in FLOAT_FUNCTIONS.items()}
+    | {f"fn_{name}": f.evaluate for name, f in FUNCTIONS.items()}
 )
 """What the generated source may name."""

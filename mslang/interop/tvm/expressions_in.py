@@ -26,6 +26,7 @@ from mslang.ir.expr import (
     Unary,
     dtype_of,
 )
+from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.program import Buffer
 
 _SELECT = ("condition", "true_value", "false_value")
@@ -228,13 +229,24 @@ class Expressions:
         if name == "bitwise_not":
             return Binary("^", self.value(args[0]), Const(-1, dtype))
         if name in words.CALLS:
-            return Call(words.CALLS[name], tuple(self.value(x) for x in args), dtype)
+            return _called_in(words.CALLS[name], tuple(self.value(x) for x in args), dtype)
         if name in ("call_extern", "call_pure_extern"):
             called = self.graph.node(args[0])
             text = called.fields.get("value") if called.kind == "StringImm" else args[0]
-            return Call(self.graph.text(text), tuple(self.value(x) for x in args[1:]), dtype)
+            function = of_c_library(self.graph.text(text))
+            if function is None:
+                raise unsupported(f"the function `{self.graph.text(text)}` of another library")
+            return Call(function, tuple(self.value(x) for x in args[1:]), dtype)
         raise unsupported(f"the function `{name}`")
 
 
+def _called_in(name: str, args: tuple[Expr, ...], dtype: str) -> Expr:
+    """A function, whose result may be of another type there (`clz` gives an `int32`)."""
+    return _cast(dtype, Call(name, args, FUNCTIONS[name].result(dtype_of(args[0]))))
+
+
 def _cast(dtype: str, e: Expr) -> Expr:
+    match e:
+        case Cast(operand=Call(name="clz") as counted) if counted.dtype == dtype:
+            return counted
     return e if dtype_of(e) == dtype else Cast(dtype, e)

@@ -114,6 +114,8 @@ class ExpressionsOut:
             case Call(name="abs", args=(x,)) if is_integer(dtype):
                 zero = Const(0, dtype)
                 return self.value(Select(Binary(">=", x, zero), x, Binary("-", zero, x)))
+            case Call(name="clz", args=(x,)) if dtype != "i32":
+                return self._cast(dtype, self._call("clz", [self.value(x)], "i32"))
             case Call(name=n, args=xs) if n in _FUNCTIONS:
                 return self._call(_FUNCTIONS[n], [self.value(x) for x in xs], dtype)
         what = f"the function `{e.name}`" if isinstance(e, Call) else f"a `{type(e).__name__}`"

@@ -17,7 +17,6 @@ from mslang.ir.program import (
     Axis,
     Block,
     Buffer,
-    Evaluate,
     For,
     If,
     Let,
@@ -238,6 +237,10 @@ class Reader:
         node = self.graph.node(ref)
         if node.kind == "SeqStmt":
             return self._sequence(self.graph.items(self.graph.field(node, "seq")))
+        if node.kind == "Evaluate":
+            # Read, so that a function without a counterpart is refused; nothing that is left has an effect.
+            self.expressions.value(self.graph.field(node, "value"))
+            return ()
         return (self._statement(node),)
 
     def _sequence(self, refs: list[object]) -> tuple[Stmt, ...]:
@@ -266,8 +269,6 @@ class Reader:
                 return If(e.value(g.field(node, "condition")), self.body(g.field(node, "then_case")), otherwise)
             case "While":
                 return While(e.value(g.field(node, "condition")), self.body(g.field(node, "body")))
-            case "Evaluate":
-                return Evaluate(e.value(g.field(node, "value")))
             case "Let" | "Bind":
                 return self._let(node, lambda: self.body(g.field(node, "body")) if "body" in node.fields else ())
         raise unsupported(f"the statement `{node.type}`")

@@ -19,7 +19,6 @@ from mslang.ir.program import (
     Axis,
     Block,
     Buffer,
-    Evaluate,
     For,
     If,
     Let,
@@ -173,8 +172,6 @@ class _Writer:
                 return [g.add("tirx.IfThenElse", fields)]
             case While(condition=c, body=body):
                 return [g.add("tirx.While", {"span": 0, "condition": e.condition(c), "body": self._body(body)})]
-            case Evaluate(value=v):
-                return [g.add("tirx.Evaluate", {"span": 0, "value": e.value(v)})]
             case Let(name=n, value=v, body=body):
                 value = e.index(v) if dtype_of(v) == INDEX else e.value(v)
                 var = e.bind(n, dtype_of(v))

@@ -108,6 +108,11 @@ CALLS: Mapping[str, str] = MappingProxyType(
         "nearbyint": "round",
         "fabs": "abs",
         "abs": "abs",
+        **{
+            name: name
+            for name in ("exp2", "log2", "log1p", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan")
+        },
+        **{name: name for name in ("atan2", "fmod", "trunc", "isnan", "isinf", "popcount", "clz")},
     }
 )
 """Functions. `tir.round` rounds halves away from zero and ours to even, so only `nearbyint` is our `round`."""

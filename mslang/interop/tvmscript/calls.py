@@ -24,8 +24,9 @@ from mslang.interop.tvmscript.values import (
     with_expr,
 )
 from mslang.ir.arith import Verdict, decide
-from mslang.ir.dtype import SCALARS, is_float, is_integer
-from mslang.ir.expr import FUNCTIONS, ZERO, Binary, Call, Cast, Const, Select, Unary, dtype_of
+from mslang.ir.dtype import SCALARS, is_float
+from mslang.ir.expr import ZERO, Binary, Call, Cast, Const, Unary, dtype_of
+from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.reduction import highest, lowest
 
 if TYPE_CHECKING:
@@ -187,7 +188,12 @@ def _cast(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     folded = dotted(e.func, read.aliases) != "Cast"
     found = bound(e, *(("value", "dtype") if folded else ("dtype", "value")), "**")
     dtype = element_type(read, needed(e, found, "dtype"), scope)
-    return cast(read.number(needed(e, found, "value"), scope), dtype, folded=folded)
+    value = read.number(needed(e, found, "value"), scope)
+    match value.expr:
+        case Cast(operand=Call(name="clz") as counted) if counted.dtype == dtype and not folded:
+            # There `clz` gives an `int32`, so ours is written with a cast.
+            return Number(counted, dtype)
+    return cast(value, dtype, folded=folded)
 
 
 def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
@@ -298,16 +304,24 @@ def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 # ------------------------------------------------------------------ functions
 def _function(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Number:
-    arity = FUNCTIONS[name]
+    function = FUNCTIONS[name]
+    arity = function.arity
     if len(e.args) != arity:
         raise refuse("MS733", e, f"`{text_of(e.func)}` takes {arity} arguments, not {len(e.args)}")
     args = [read.number(x, scope) for x in e.args]
     like = args[0]
     for other in args[1:]:
         like = met(like, other, e)[2]
-    if not is_float(like.dtype) and not (name == "abs" and is_integer(like.dtype)):
+    if not function.takes(like.dtype):
         raise refuse("MS733", e, f"`{text_of(e.func)}` does not work on `{like.dtype}`")
-    return with_expr(like, Call(name, tuple(x.expr if like.index else as_data(x, like.dtype) for x in args), _of(like)))
+    given = tuple(x.expr if like.index else as_data(x, like.dtype) for x in args)
+    if function.truth:
+        return Number(Call(name, given, "bool"), "bool")
+    if name == "clz":
+        # There it gives an `int32` whatever it is of.
+        called = Call(name, given, _of(like))
+        return Number(called if called.dtype == "i32" else Cast("i32", called), "i32")
+    return with_expr(like, Call(name, given, _of(like)))
 
 
 def _of(n: Number) -> str:
@@ -322,19 +336,6 @@ def _power(base: float) -> Handler:
     return made
 
 
-def _is_nan(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    (x,) = arguments(read, e, scope, "x", "**")
-    return Number(Binary("!=", data(x), data(x)), "bool")
-
-
-def _truncate(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    (x,) = arguments(read, e, scope, "x", "**")
-    v, d = data(x), x.dtype
-    if not is_float(d):
-        return x
-    return Number(Select(Binary("<", v, Const(0.0, d)), Call("ceil", (v,), d), Call("floor", (v,), d)), d)
-
-
 def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     """`T.call_extern("float32", "erff", x)`: a function of another library, of numbers."""
     found = bound(ast.copy_location(ast.Call(e.func, [], e.keywords), e), "dtype")
@@ -346,7 +347,10 @@ def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     name = read.value(typed[0], scope)
     if not isinstance(name, str):
         raise refuse("MS733", typed[0], "the function's name is a text")
-    return Number(Call(name, args, dtype), dtype)
+    function = of_c_library(name)
+    if function is None or FUNCTIONS[function].arity != len(args):
+        raise refuse("MS731", e, f"`{name}` is a function of another library", "kernels call none")
+    return Number(Call(function, args, dtype), dtype)
 
 
 def _quantized(name: str) -> Handler | None:
@@ -372,9 +376,6 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "ceildiv": _ceildiv,
         "bitwise_not": _complement,
         "Let": _let,
-        "exp2": _power(2.0),
         "exp10": _power(10.0),
-        "isnan": _is_nan,
-        "trunc": _truncate,
     }
 )

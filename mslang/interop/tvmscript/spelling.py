@@ -15,7 +15,6 @@ from mslang.interop.tvmscript.names import THEIR_FUNCTIONS, their_type
 from mslang.ir.dtype import INDEX, is_float, parts
 from mslang.ir.expr import (
     COMPARISONS,
-    FUNCTIONS,
     ONE,
     Binary,
     Call,
@@ -28,7 +27,6 @@ from mslang.ir.expr import (
     Symbol,
     Unary,
     Var,
-    dtype_of,
 )
 from mslang.ir.program import AttrValue, Range, Region
 from mslang.ir.region import stop_of
@@ -153,13 +151,20 @@ def _at_least(written: tuple[str, int], level: int) -> str:
     return written[0] if written[1] >= level else f"({written[0]})"
 
 
+_OF_C = frozenset({"cbrt", "expm1"})
+"""Functions that TVM has no operation for: there, they are calls of the C library."""
+
+
 def _call(name: str, args: tuple[Expr, ...], dtype: str, names: Names) -> str:
-    if FUNCTIONS.get(name) == len(args):
-        return f"T.{THEIR_FUNCTIONS.get(name, name)}({listed(args, names)})"
-    # An index is 32 bits wide there unless it is said otherwise.
-    wide = (f"T.int64({expression(x, names)})" if dtype_of(x) == INDEX else expression(x, names) for x in args)
-    given = (text(their_type(dtype)), text(name), *wide)
-    return f"T.call_extern({', '.join(given)})"
+    if name in _OF_C:
+        if dtype not in ("f32", "f64"):
+            raise refused(f"`{name}` of `{dtype}` has no counterpart in TVM", help="convert to f32 around it")
+        called = name if dtype == "f64" else f"{name}f"
+        return f"T.call_extern({text(their_type(dtype))}, {text(called)}, {listed(args, names)})"
+    written = f"T.{THEIR_FUNCTIONS.get(name, name)}({listed(args, names)})"
+    if name == "clz" and dtype != "i32":
+        return f"T.Cast({text(their_type(dtype))}, {written})"
+    return written
 
 
 def constant(c: Const) -> str:

@@ -19,7 +19,7 @@ from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unn
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
 from mslang.ir import program as ir
-from mslang.ir.expr import Binary, Call, Load, Var, dtype_of
+from mslang.ir.expr import Binary, Load, Var, dtype_of
 from mslang.ir.program import Stmt
 from mslang.ir.visit import loads_of
 
@@ -291,15 +291,13 @@ class Statements:
         return ()
 
     def evaluate(self, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
-        """A call for its effect. What has none is only kept for what it reads."""
+        """A call for its effect. None of ours has any: it is only kept for what it reads."""
         if isinstance(e, ast.Call) and dotted(e.func, self.read.aliases) in _HINTS:
             return ()
         meaning = instruction(self, e, scope, frame)
         if meaning is not None:
             return meaning
         n = self.read.number(e, scope)
-        if isinstance(n.expr, Call) and not n.index:
-            return (ir.Evaluate(n.expr),)
         if constant(n) is not None or not any(isinstance(x, Load) for x in loads_of(n.expr)):
             return ()
         return self.let(ast.copy_location(ast.Name("unused", ast.Store()), e), n, scope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
+from mslang.ir.functions import FUNCTIONS, evaluated, maximum, minimum
 
 Number = int | float | bool
 SymbolValues = Mapping[str, int | Sequence[int]]
@@ -39,8 +39,8 @@ _OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType(
         "/": operator.truediv,
         "//": operator.floordiv,
         "%": operator.mod,
-        "min": min,
-        "max": max,
+        "min": minimum,
+        "max": maximum,
         "<<": lambda a, b: int(a) << int(b),
         ">>": lambda a, b: int(a) >> int(b),
         "&": lambda a, b: int(a) & int(b),
@@ -52,23 +52,6 @@ _OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType(
         "<=": operator.le,
         ">": operator.gt,
         ">=": operator.ge,
-    }
-)
-
-_FUNCTIONS: Mapping[str, Callable[..., float]] = MappingProxyType(
-    {
-        "exp": math.exp,
-        "log": math.log,
-        "tanh": math.tanh,
-        "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-        "erf": math.erf,
-        "sqrt": math.sqrt,
-        "rsqrt": lambda x: 1 / math.sqrt(x),
-        "pow": math.pow,
-        "floor": math.floor,
-        "ceil": math.ceil,
-        "round": round,
-        "abs": abs,
     }
 )
 
@@ -129,8 +112,8 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
             return evaluate(t if evaluate(c, env, symbols) else o, env, symbols)
         case Cast(dtype=d, operand=x):
             return convert(evaluate(x, env, symbols), d)
-        case Call(name=n, args=xs, dtype=d) if n in _FUNCTIONS:
-            return convert(_FUNCTIONS[n](*(evaluate(x, env, symbols) for x in xs)), d)
+        case Call(name=n, args=xs, dtype=d) if n in FUNCTIONS:
+            return convert(evaluated(n, tuple(evaluate(x, env, symbols) for x in xs), dtype_of(xs[0])), d)
         case Load(buffer=b):
             raise _unknown(b + "[...]")
         case Call(name=n):

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import (
-    FUNCTIONS,
     ONE,
     ZERO,
     Binary,
@@ -26,6 +25,7 @@ from mslang.ir.expr import (
     children,
     dtype_of,
 )
+from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import (
     Path,

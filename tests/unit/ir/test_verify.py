@@ -149,7 +149,9 @@ CASES: dict[str, tuple[Callable[[], Program], str, str]] = {
     "index type": (lambda: storing(F0, at=load("n", I, dtype="i32")), "MS153", "the index `n[i]` of `C` is `i32`"),
     "load's type": (lambda: storing(load("n", I)), "MS153", "`n` has elements of type `i32`, not `f32`"),
     "constant": (lambda: storing(Cast("f32", Const(300, "u8"))), "MS153", "300 is no value of type `u8`"),
-    "function's type": (lambda: storing(Call("exp", (I,), "f32")), "MS153", "`exp` to `f32` of `i64`"),
+    "function's type": (lambda: storing(Call("exp", (I,), "f32")), "MS153", "`exp` does not work on `i64`"),
+    "function's result": (lambda: storing(Call("isnan", (F0,), "f32")), "MS153", "`isnan` to `f32` of `f32`"),
+    "foreign function": (lambda: storing(Call("my_fn", (F0,), "f32")), "MS155", "there is no function `my_fn`"),
     "function of integers": (lambda: storing(Cast("f32", Call("exp", (I,), "i64"))), "MS153", "does not work on `i64`"),
     "view's type": (
         lambda: program(block(views=(View(Buffer("v", "i32", ()), Region("C", (point(I),))),))),

@@ -275,14 +275,13 @@ u: uniform(0, 4)](
                         if f < 1.5 and not g == 3 {
                             tmp[a] = max(f, 0.0)
                         } else if D[a] {
-                            tmp[a] = select(f < 0.0, extern("my_fn", f32, f, i32(3)), -(1.5))
+                            tmp[a] = select(f < 0.0, atan2(f, 3.0), -(1.5))
                         } else {
                             tmp[a] = tmp[a] * pow(f, 2.0)
                         }
                         while tmp[a] < f32(s[]) {
                             tmp[a] += f32(f16(0.25))
                         }
-                        extern("prefetch", i32, bit_and(n[a], bit_or(g, bit_xor(g, 7))), shift_right(g, 1))
                         D[a] = (1 < 2) == true
                         v[a, 0] = f32(i64(3)) + f32(t[0] // 2 % 3) - (f - 1.0)
                     }

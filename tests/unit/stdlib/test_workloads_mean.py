@@ -12,6 +12,7 @@ from mslang.ir.program import Program
 from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate
+from mslang.tune import inputs
 
 Arrays = dict[str, np.ndarray]
 WORKLOADS = stdlib_folder() / "workloads"
@@ -28,7 +29,9 @@ def drawn(program: Program) -> Arrays:
         shape = tuple(int(n.value) for n in p.buffer.shape)  # type: ignore[attr-defined]
         if p.direction == "out":
             continue
-        if p.buffer.dtype == "f32":
+        if p.within is not None:
+            made[p.buffer.name] = inputs.drawn(shape, p.buffer.dtype, inputs.bounds_of(p.buffer, p.within), False, 0)
+        elif p.buffer.dtype == "f32":
             made[p.buffer.name] = rng.uniform(0.1, 1.0, shape).astype(np.float32)
         else:
             info = np.iinfo({"u8": np.uint8, "i8": np.int8, "i32": np.int32}[p.buffer.dtype])
@@ -153,6 +156,14 @@ def quantized_gemm(a: Arrays) -> np.ndarray:
     return np.clip(scaled + 128, 0, 255)
 
 
+def spmv(a: Arrays) -> np.ndarray:
+    dense = np.zeros((len(a["ptr"]) - 1, len(a["x"])))
+    for i in range(len(dense)):
+        for k in range(a["ptr"][i], a["ptr"][i + 1]):
+            dense[i, a["col"][k]] += a["val"][k]
+    return dense @ a["x"]
+
+
 CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray | tuple[np.ndarray, ...]]], ...] = (
     ("conv1d", "conv1d_nlc", {"L": 13, "CI": 3, "CO": 5, "STRIDE": 2, "PAD": 2, "DILATION": 2}, conv1d),
     ("conv2d", "conv2d_nhwc", {"H": 9, "W": 8, "CI": 3, "CO": 4, "STRIDE": 2, "PAD": 2, "DILATION": 2}, conv2d),
@@ -180,6 +191,7 @@ CASES: tuple[tuple[str, str, dict[str, int], Callable[[Arrays], np.ndarray | tup
     ("reduce", "row_sum", {"M": 3, "N": 7}, lambda a: a["X"].sum(1)),
     ("reduce", "row_max", {"M": 3, "N": 7}, lambda a: a["X"].max(1)),
     ("reduce", "argmax", {"M": 3, "N": 7}, lambda a: (a["X"].argmax(1), a["X"].max(1))),
+    ("spmv", "spmv", {"N": 5, "M": 4, "NNZ": 12}, spmv),
     ("scan", "cumulative_sum", {"M": 3, "N": 6}, lambda a: np.cumsum(a["X"], 1)),
     ("quantized_gemm", "quantized_gemm", {"M": 4, "N": 5, "K": 20}, quantized_gemm),
 )
