@@ -75,7 +75,7 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
         if p.name not in arrays:
             arrays[p.name] = _empty(p, shape)
         _check(p, shape, sizes, arrays[p.name])
-        if signature.checked_buffers and p.within is not None and p.name not in packed:
+        if signature.checked and p.within is not None and p.name not in packed:
             _check_range(p, p.within, sizes, arrays[p.name])
     _check_overlaps(signature, arrays)
     staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
