@@ -38,6 +38,10 @@ VERBS = {
 (`import_.py`, as Python keeps the word for itself)."""
 
 
+COMPONENTS = frozenset({"lark", "llvmlite", "msgspec", "numpy", "rich"})
+"""Packages that verbs need."""
+
+
 class Verb(Protocol):
     """What a verb's module offers."""
 
@@ -116,6 +120,9 @@ def _main(words: list[str]) -> int:
         if error.filename is None:
             raise
         return _report(MsError(problem("MS702", f"cannot use {error.filename}", why=error.strerror)), as_json=args.json)
+    except ModuleNotFoundError as error:
+        missing = _missing_component(error)
+        return _internal(error) if missing is None else _report(missing, as_json=getattr(args, "json", False))
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it was, the user gets one message and status 4
         return _internal(error)
 
@@ -127,6 +134,21 @@ def _report(error: MsError, as_json: bool) -> int:
     if isinstance(error, UsageError):
         return USAGE
     return UNAVAILABLE if isinstance(error, TargetError) else FINDINGS
+
+
+def _missing_component(error: ModuleNotFoundError) -> TargetError | None:
+    """MS514 if a package that mslang needs is not installed; None for any other module."""
+    package = (error.name or "").partition(".")[0]
+    if package not in COMPONENTS:
+        return None
+    return TargetError(
+        problem(
+            "MS514",
+            f"{package} is not installed",
+            why="mslang needs it for this command",
+            help=f"{Path(sys.executable).name} -m pip install {package}",
+        )
+    )
 
 
 def _internal(error: Exception) -> int:

@@ -22,20 +22,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it in a worker process, so that a crash is one outcome among others."""
     from mslang.ir.equal import structural_hash
-    from mslang.ir.work import operations
     from mslang.runtime.timing import Limits
     from mslang.target.detect import host
-    from mslang.target.limits import measured_limits
     from mslang.tune.job import BuildJob, MeasureJob, PrepareJob
     from mslang.tune.record import Outcome
-    from mslang.tune.scale import Scale
+    from mslang.tune.scale import scale_of
     from mslang.tune.scratch import scratch_folder
     from mslang.tune.workers import Workers
 
     target = host()
     chosen = choose(args, target)
     program = chosen.candidate.program
-    scale = Scale(operations(chosen.space.program), measured_limits(target).peak)
+    scale = scale_of(chosen.space.program, target)
     with scratch_folder() as folder, Workers(1) as workers:
         workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0, allow_native=args.allow_native))
         built = workers.built(workers.build(BuildJob(program, target, args.allow_native)))
@@ -62,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
     else:
         time = f"{seconds_text(timing.median)} ± {seconds_text(timing.mad)}"
-        print(f"time      {time}  {scale.rate(timing.median)}".rstrip())
+        print(f"time      {time}  {scale.rate(timing)}".rstrip())
         print(
             f"range     {seconds_text(timing.min)} to {seconds_text(max(timing.samples))} "
             f"in {len(timing.samples)} × {timing.runs} calls"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +28,12 @@ from mslang.cli.render import print_error
 from mslang.cli.source_files import write_source
 from mslang.cli.tune_view import summary, view_for
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
-from mslang.schedule.space import NoCandidate
+from mslang.schedule.interpret import World
+from mslang.schedule.space import Candidate, NoCandidate
+from mslang.schedule.strategies import space_of
 from mslang.tune.budget import Budget, parse_seconds
 from mslang.tune.record import Outcome
-from mslang.tune.scale import Scale
+from mslang.tune.scale import Scale, scale_of
 from mslang.tune.tasks import Named, tasks_of
 from mslang.tune.write_back import with_schedule
 
@@ -51,8 +55,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="files to tune every program of, or a program, space or schedule of a file",
     )
     parser.add_argument("--target", metavar="T", help="the machine to tune for (default: this one)")
-    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="candidates to try (default 64)")
-    parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time, e.g. 60s, 5m, 1h")
+    parser.add_argument(
+        "--trials", type=positive, default=TRIALS, metavar="N", help=f"candidates to try (default {TRIALS})"
+    )
+    parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time in all, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
@@ -70,6 +76,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_native(parser)
 
 
+TRIALS = 64
+"""Candidates tried by default."""
+
 STALE = "MS254"
 """The code of a pin that does not fit."""
 
@@ -78,20 +87,22 @@ def run(args: argparse.Namespace) -> int:
     """Tune each program in turn; everything named is looked at before the first search begins."""
     from mslang.target.named import runnable_target
 
+    started: float | None = time.monotonic()
     target = runnable_target(args.target)
     planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
     if args.write:
         for path in {path for path, _ in planned}:
             check_writable(path)
     statuses: list[int] = []
-    written: dict[tuple[Path, str], float] = {}
+    written: set[tuple[Path, str]] = set()
     for path, named in planned:
         try:
-            statuses.append(_tune(args, path, named, written))
+            statuses.append(_tune(args, path, named, written, started))
         except MsError as error:
             # The other programs are tuned all the same.
             print_error(error, args.json)
             statuses.append(UNAVAILABLE if isinstance(error, TargetError) else FINDINGS)
+        started = None
         if statuses[-1] == INTERRUPTED:
             break
     return max(statuses, default=DONE)
@@ -125,15 +136,16 @@ def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
             raise
 
 
-def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tuple[Path, str], float]) -> int:
-    from mslang.ir.work import operations
-    from mslang.target.limits import measured_limits
+def _tune(
+    args: argparse.Namespace, path: Path, named: Named, written: set[tuple[Path, str]], started: float | None
+) -> int:
     from mslang.tune.search import Settings
     from mslang.tune.tune import tune
 
-    scale = Scale(operations(named.task.program), measured_limits(named.task.target).peak)
+    scale = scale_of(named.task.program, named.task.target)
     database = args.db or path.parent / ".mslang" / "records.db"
     settings = Settings(args.seed, Budget(args.trials, args.budget, args.patience), name=named.best)
+    incumbent = _incumbent(path, named, dict(args.sizes)) if args.write else None
     with view_for(args.json, scale) as view:
         done = tune(
             msgspec.structs.replace(named.task, allow_native=args.allow_native),
@@ -142,21 +154,55 @@ def _tune(args: argparse.Namespace, path: Path, named: Named, written: dict[tupl
             workers=args.workers,
             resume=args.resume,
             small=named.small,
+            incumbent=incumbent,
+            started=started,
             listen=view,
         )
     fault: MsError | None = None
     pinned = None
     try:
-        pinned = _write(args, path, named, done, scale, written) if args.write else None
+        pinned = _write(args, path, named, done, scale, incumbent, written) if args.write else None
     except MsError as error:
         fault = error
     if not args.json:
         print(summary(done, scale, str(database), pinned))
         if done.interrupted:
-            note(f"go on with: mslang tune {path}:{named.space} --resume")
+            note(f"go on with: {_resuming(args, path, named)}")
     if fault is not None:
         raise fault
     return _status(args, done)
+
+
+def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
+    """The command that goes on with an interrupted search."""
+    words = ["mslang", "tune", f"{path}:{named.space}", "--resume"]
+    for option, value in (
+        ("--db", args.db),
+        ("--target", args.target),
+        ("--trials", args.trials if args.trials != TRIALS else None),
+        ("--budget", None if args.budget is None else f"{args.budget:g}s"),
+        ("--patience", args.patience),
+        ("--workers", args.workers),
+    ):
+        words += [] if value is None else [option, str(value)]
+    for name, size in args.sizes:
+        words += ["--set", f"{name}={size}"]
+    words += ["--write"] if args.write else []
+    words += ["--allow-native"] if args.allow_native else []
+    return shlex.join(words)
+
+
+def _incumbent(path: Path, named: Named, sizes: dict[str, int]) -> Candidate | None:
+    """The candidate of the schedule that `--write` would replace; None if there is none, or it is no longer valid."""
+    try:
+        module = load_clean(path, named.best)
+        if named.best not in module.schedules or named.best == named.space:
+            return None
+        space = space_of(module, named.best, world=World(machine=named.task.target), sizes=sizes)
+        candidate = space.sample(0, strict=True)
+    except MsError:
+        return None
+    return candidate if space.program == named.task.program else None
 
 
 def _status(args: argparse.Namespace, done: Finished) -> int:
@@ -172,25 +218,31 @@ def _write(
     named: Named,
     done: Finished,
     scale: Scale,
-    written: dict[tuple[Path, str], float],
+    incumbent: Candidate | None,
+    written: set[tuple[Path, str]],
 ) -> str | None:
-    """Put the best schedule into the file, unless another space of the same program gave a faster one just now.
+    """Put the best schedule into the file, unless the one that stands there was found to be at least as fast.
 
     Returns where the best one stands, or None where this search gave none that was verified to the end.
     """
+    from mslang.ir.equal import structural_hash
+
     key = path, named.best
-    if done.best is not None and done.best.seconds is not None and done.confirmed:
-        if done.best.seconds < written.get(key, float("inf")):
-            sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
-            time = ", ".join(filter(None, (seconds_text(done.best.seconds), scale.rate(done.best.seconds))))
-            doc = f"Found by `mslang tune`: {time}{sizes}\non {done.best.device}; record {done.best.id}."
-            before = read_text(path)
-            after = with_schedule(str(path), before, named.best, done.best.schedule, doc)
-            write_source(path, before, after, replaced=(named.best,))
-            written[key] = done.best.seconds
-        else:
-            return f"{path}:{named.best} stays: it is faster"
-    return f"{path}:{named.best}" if key in written else None
+    best = done.best
+    if best is None or best.result.timing is None or not done.confirmed:
+        return f"{path}:{named.best}" if key in written else None
+    if incumbent is not None:
+        standing = structural_hash(incumbent.program)
+        if standing in (best.candidate, *(r.candidate for r in done.ties)):
+            return f"{path}:{named.best} stays: nothing faster was found"
+    sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
+    found = ", ".join(filter(None, (seconds_text(best.result.timing.median), scale.rate(best.result.timing))))
+    doc = f"Found by `mslang tune`: {found}{sizes}\non {best.device}; record {best.id}."
+    before = read_text(path)
+    after = with_schedule(str(path), before, named.best, best.schedule, doc)
+    write_source(path, before, after, replaced=(named.best,))
+    written.add(key)
+    return f"{path}:{named.best}"
 
 
 def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import emit, note, seconds_text, table
-from mslang.tune.progress import Confirming, Event, Finished, Listener, Preparing, Started, Trial
+from mslang.cli.common import counted, emit, note, seconds_text, table
+from mslang.cli.render import print_diagnostics
+from mslang.tune.progress import Confirming, Event, Finished, Listener, Preparing, Started, Trial, Warned
 from mslang.tune.record import TRIED, Outcome, Record
 from mslang.tune.scale import Scale
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
     from rich.progress import Task as RichTask
+
+SLOW = 0.9
+"""Below this part of its known speed a processor counts as slowed down."""
 
 PLAIN_EVERY = 8
 """Trials between two plain lines, improvements apart."""
@@ -43,7 +47,9 @@ def view_for(as_json: bool, scale: Scale) -> Iterator[Listener]:
 def show_json(event: Event) -> None:
     """One JSON line an event."""
     match event:
-        case Trial(record=r, better=better):
+        case Warned(diagnostic=d):
+            emit({"kind": "diagnostic", **msgspec.to_builtins(d)})
+        case Trial(record=r, better=better, known=known):
             emit(
                 {
                     "kind": "trial",
@@ -53,6 +59,7 @@ def show_json(event: Event) -> None:
                     "reason": r.result.reason,
                     "seconds": r.seconds,
                     "better": better,
+                    "known": known,
                     "decisions": r.decisions,
                     "candidate": r.candidate,
                 }
@@ -71,6 +78,8 @@ def show_json(event: Event) -> None:
                     "outcomes": counts,
                     "seconds": event.seconds,
                     "confirmed": event.confirmed,
+                    "known": event.known,
+                    "ties": [{"id": r.id, "seconds": r.seconds} for r in event.ties],
                     "reasons": [
                         {"outcome": o.value, "reason": why, "count": n} for (o, why), n in event.tally.reasons.items()
                     ],
@@ -104,7 +113,10 @@ class _Progress:
 
     def best_text(self) -> str:
         seconds = None if self.best is None else self.best.seconds
-        return self.best_time() if seconds is None else f"{self.best_time()}  {self.scale.rate(seconds)}".rstrip()
+        timing = None if self.best is None else self.best.result.timing
+        if seconds is None or timing is None:
+            return self.best_time()
+        return f"{self.best_time()}  {self.scale.rate(timing)}".rstrip()
 
 
 class _Plain:
@@ -116,6 +128,8 @@ class _Plain:
     def __call__(self, event: Event) -> None:
         self._progress.take(event)
         match event:
+            case Warned(diagnostic=d):
+                print_diagnostics((d,), stream=sys.stderr)
             case Preparing():
                 note(_preparing(event))
             case Started():
@@ -146,6 +160,8 @@ class _Live:
     def __call__(self, event: Event) -> None:
         self._progress.take(event)
         match event:
+            case Warned(diagnostic=d):
+                print_diagnostics((d,), stream=sys.stderr)
             case Preparing():
                 note(_preparing(event))
             case Started():
@@ -214,7 +230,7 @@ def _title(event: Started) -> str:
 
 
 def _preparing(event: Preparing) -> str:
-    return f"running {event.program} unscheduled, for the results to hold candidates against"
+    return f"running {event.program} unscheduled: candidates are compared with its results"
 
 
 def _again(event: Confirming) -> str:
@@ -223,20 +239,31 @@ def _again(event: Confirming) -> str:
 
 def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> str:
     """What a person wants to know at the end."""
-    lines = [f"{done.reason}; {done.tally.trials} trials in {done.seconds:.1f} s"]
+    lines = [f"{done.reason}; {counted(done.tally.trials, 'trial')} in {done.seconds:.1f} s"]
+    if done.known:
+        lines.append(f"{done.known} of these had records of this machine and were not measured again")
     lines += ["", table(("count", "outcome", "why"), _counts(done)), ""]
-    if done.best is None or done.best.seconds is None:
+    timing = None if done.best is None else done.best.result.timing
+    if done.best is None or timing is None:
         return "\n".join([*lines, "nothing valid was found"])
-    timing = done.best.result.timing
-    spread = f" ± {seconds_text(timing.mad)}" if timing is not None else ""
-    lines.append(f"best      {seconds_text(done.best.seconds)}{spread}  {scale.rate(done.best.seconds)}".rstrip())
+    lines.append(f"best      {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing)}".rstrip())
+    lines += [_tied(done.ties)] if done.ties else []
     if scale.operations and scale.peak:
-        lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s, measured on this machine with f32")
+        lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), the most seen on this machine")
+    if scale.speed(timing) < SLOW:
+        lines.append(f"note      the processor ran at {100 * scale.speed(timing):.0f} % of its known speed meanwhile")
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]
     lines.append("verified  " + ", ".join([*checked] if done.confirmed else [*checked, "not measured again"]))
     lines.append(f"record    {done.best.id} in {database}")
     lines.append(f"schedule  {pinned}" if pinned else f"schedule\n\n{done.best.schedule.rstrip()}")
     return "\n".join(lines)
+
+
+def _tied(ties: tuple[Record, ...]) -> str:
+    """The candidates that are as fast as the best one, as far as measuring can tell."""
+    listed = ", ".join(f"record {r.id} ({seconds_text(r.seconds or 0.0)})" for r in ties[:4])
+    more = f" and {len(ties) - 4} more" if len(ties) > 4 else ""
+    return f"tied      within the noise of it: {listed}{more}"
 
 
 def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:

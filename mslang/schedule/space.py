@@ -83,11 +83,12 @@ class Illegal(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A draw that is no candidate: why, and whether its structure is refused for all values (`illegal`)."""
+    """A draw that is no candidate: why, and whether its structure (the answers at forks) is refused for all values."""
 
     reason: str
     illegal: bool = False
     error: MsError | None = None
+    structure: tuple[tuple[str, Label], ...] = ()
 
 
 class NoCandidate(ScheduleError):
@@ -246,7 +247,7 @@ class Space:
     def _arrive(self, leaf: _Leaf, drawing: Drawing, values: dict[str, Number]) -> Candidate | Rejection:
         if leaf.failure is not None:
             reason = leaf.failure.diagnostic.message
-            return Rejection(reason, not isinstance(leaf.failure, RequireFailed), leaf.failure)
+            return Rejection(reason, not isinstance(leaf.failure, RequireFailed), leaf.failure, leaf.structure)
         assert leaf.sketch is not None
         unused = drawing.unused()
         if unused:

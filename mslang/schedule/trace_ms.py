@@ -35,7 +35,7 @@ def pinned_call(trace: Trace, name: str) -> str:
     pins = [f"{address_text(a)} = {value_text(v, quoted=a in literal)}" for a, v in trace.values]
     start = f"{header(trace, name)} = {trace.source}"
     if not pins:
-        return start + "\n"
+        return f"{start} with {{}}\n"
     return format_text(f"{start} with {{ {', '.join(pins)} }}\n")
 
 

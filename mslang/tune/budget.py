@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import msgspec
 
+CONFIRMING = 0.2
+"""The share of the time kept for measuring the fastest candidates again."""
+
 
 class Budget(msgspec.Struct, frozen=True):
-    """Limits of one search; None sets none. `seconds` is wall time, `patience` trials without a better result."""
+    """Limits of one search; None sets none. `seconds` is wall time, `patience` trials without a better result.
+
+    The time includes the preparation, and the second measurement of the fastest candidates.
+    """
 
     trials: int | None = 64
     seconds: float | None = None
     patience: int | None = None
 
     def spent(self, trials: int, seconds: float, since_better: int) -> str | None:
-        """Why the search is over, or None while it is not."""
+        """Why the search is over, or None while it is not. `seconds` have passed since the start."""
         if self.trials is not None and trials >= self.trials:
-            return f"{trials} trials done"
-        if self.seconds is not None and seconds >= self.seconds:
-            return f"the budget of {self.seconds:g} s is spent"
+            return f"{trials} {'trial' if trials == 1 else 'trials'} done"
+        searching = self.searching
+        if searching is not None and seconds >= searching:
+            return self.time_is_up
         if self.patience is not None and since_better >= self.patience:
             return f"{since_better} trials without a better one"
         return None
+
+    @property
+    def searching(self) -> float | None:
+        """Seconds from the start after which no new candidate is tried; the rest is for the second measurement."""
+        return None if self.seconds is None else (1.0 - CONFIRMING) * self.seconds
+
+    @property
+    def time_is_up(self) -> str:
+        """Why a search is over whose time is spent."""
+        return f"the budget of {self.seconds:g} s is spent"
 
 
 def parse_seconds(text: str) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from mslang.diagnostics import Diagnostic
 from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
@@ -29,10 +30,11 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """One candidate was tried and is on record."""
+    """One candidate was tried and is on record. `known`: its record was there already, nothing was measured."""
 
     record: Record
     better: bool
+    known: bool = False
 
 
 class Confirming(msgspec.Struct, frozen=True):
@@ -43,7 +45,11 @@ class Confirming(msgspec.Struct, frozen=True):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """All is over: why, and how it went. A `confirmed` best was measured twice and verified on dense inputs."""
+    """All is over: why, and how it went. A `confirmed` best was measured several times and verified on dense inputs.
+
+    `ties` are other candidates whose times do not differ from the best one's by more than the noise; `known` counts
+    trials whose records were there already.
+    """
 
     reason: str
     tally: Tally
@@ -51,9 +57,17 @@ class Finished(msgspec.Struct, frozen=True):
     seconds: float
     interrupted: bool = False
     confirmed: bool = False
+    ties: tuple[Record, ...] = ()
+    known: int = 0
 
 
-Event = Preparing | Started | Trial | Confirming | Finished
+class Warned(msgspec.Struct, frozen=True):
+    """A warning about the record store."""
+
+    diagnostic: Diagnostic
+
+
+Event = Warned | Preparing | Started | Trial | Confirming | Finished
 Listener = Callable[[Event], None]
 
 

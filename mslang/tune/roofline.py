@@ -11,8 +11,21 @@ from mslang.ir.work import operations
 MARGIN = 1.25
 """Above this multiple of the measured peak a time is not believed: the peak is itself a measurement."""
 
-_TYPES = {"f32", "f64"}
-"""The peak is that of f32; narrower types may pass it."""
+_NOT_NUMBERS = {"i32", "i64", "u32", "u64", "bool"}
+"""Types of indices and flags: they take part in no arithmetic that counts."""
+
+
+def rated_dtype(program: Program) -> str | None:
+    """The element type whose peak bounds a program: `"f32"`, `"f64"`, or None where no peak is known.
+
+    Narrow types have instructions of their own (dot products of bytes, bf16 and f16), which pass the peak of f32; so a
+    program with such a buffer is not rated, nor is one that stores integers.
+    """
+    buffers = {b.name: b.dtype for b in (*(p.buffer for p in program.params), *program.allocs)}
+    stored = {buffers.get(s.buffer, "") for s in walk(program.body) if isinstance(s, Store)}
+    floats = set(buffers.values()) - _NOT_NUMBERS
+    found = floats.pop() if len(floats) == 1 else None
+    return found if found in ("f32", "f64") and stored == {found} else None
 
 
 class Roofline:
@@ -20,13 +33,11 @@ class Roofline:
 
     Args:
         program: the unscheduled program, whose operations count.
-        peak: this machine's f32 operations a second; `peak(True)` measures it anew.
+        peak: this machine's operations a second of the program's type; `peak(True)` measures it anew.
     """
 
     def __init__(self, program: Program, peak: Callable[[bool], float]) -> None:
-        types = {b.name: b.dtype for b in (*(p.buffer for p in program.params), *program.allocs)}
-        stored = {types.get(s.buffer) for s in walk(program.body) if isinstance(s, Store)}
-        self._operations = operations(program) if stored <= _TYPES else None
+        self._operations = operations(program) if rated_dtype(program) is not None else None
         self._measure = peak
         self._peak: float | None = None
         self._again = True

@@ -1,15 +1,14 @@
 """The search: draws distinct candidates, measures them in order, keeps every outcome.
 
-Which candidates are drawn depends on the seed alone: not on the number of workers, nor on what was measured. A
-candidate is compiled while earlier ones run; results are taken in the order of drawing.
+Which candidates are drawn depends on the seed alone: not on the number of workers, nor on what was measured. Some are
+compiled at a time, then these are measured in the order of drawing, with nothing beside them. Candidates that are on
+record for this machine are not measured again.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
@@ -17,19 +16,20 @@ from mslang import __version__
 from mslang.ir.equal import structural_hash
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
-from mslang.schedule.space import Candidate, Rejection, Space
+from mslang.schedule.space import Candidate, Space
 from mslang.target.description import Target
 from mslang.target.machine import this_machine
+from mslang.target.yardstick import NOMINAL_RATE
 from mslang.tune.budget import Budget
+from mslang.tune.confirm import REMEASURED, confirm
 from mslang.tune.database import Database
-from mslang.tune.job import BuildJob, MeasureJob
+from mslang.tune.drawing import Distinct, distinct_candidates
+from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared
 from mslang.tune.progress import Confirming, Finished, Listener, Started, Tally, Trial
 from mslang.tune.record import TRIED, Outcome, Record, Result
 from mslang.tune.roofline import Roofline
-from mslang.tune.workers import Pending, Workers
-
-DRAWS_WITHOUT_NEWS = 2000
-"""After so many draws in a row that gave nothing new, the space counts as exhausted."""
+from mslang.tune.verification import DENSE
+from mslang.tune.workers import RUN_SECONDS, BudgetSpent, Pending, Workers
 
 CUT_OFF = 3.0
 """A candidate slower than the best by this factor is not timed to the end."""
@@ -37,11 +37,11 @@ CUT_OFF = 3.0
 AHEAD = 2
 """Candidates compiled ahead of the one that runs, for each worker."""
 
-REMEASURED = 3
-"""So many of the fastest at least are measured again at the end, on dense inputs too."""
+GRACE = 3.0
+"""Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
 
-TRIED_AGAIN = 12
-"""So many of the fastest at most, where some do not stand the second measurement, or do not come near the first."""
+TIMES_UNSCHEDULED = 20.0
+"""A candidate that takes so many times as long as the unscheduled program is stopped."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -61,41 +61,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     seed: int = 0
     budget: Budget = Budget()
-    limits: Limits = Limits()
+    limits: Limits = Limits(min_repeat=0.0005)
     name: str = "best"
-
-
-class Distinct(NamedTuple):
-    """A candidate no equal of which was drawn before, its hash, and its place in the order."""
-
-    candidate: Candidate
-    hash: str
-    number: int
-
-
-def distinct_candidates(space: Space, seed: int, tally: Tally, done: frozenset[str]) -> Iterator[Distinct]:
-    """Distinct valid candidates in the order that `seed` gives; ends when nothing new comes any more.
-
-    What is drawn and not given out is counted in `tally`, except candidates that are `done` (hashes of programs).
-    """
-    known: set[str] = set()
-    number = without_news = attempt = 0
-    while without_news < DRAWS_WITHOUT_NEWS:
-        drawn = space.attempt(seed, attempt)
-        attempt += 1
-        without_news += 1
-        if isinstance(drawn, Rejection):
-            tally.add(Outcome.ILLEGAL if drawn.illegal else Outcome.CONSTRAINT, drawn.reason)
-            continue
-        hash = structural_hash(drawn.program)
-        if hash in known:
-            tally.add(Outcome.DUPLICATE)
-            continue
-        known.add(hash)
-        without_news = 0
-        if hash not in done:
-            yield Distinct(drawn, hash, number)
-        number += 1
 
 
 class Search:
@@ -103,6 +70,19 @@ class Search:
 
     `run` does it; `stop` (from a signal handler, say) ends it after the trial at hand, a KeyboardInterrupt at once:
     either way with all that was found.
+
+    Args:
+        task: what to tune.
+        settings: seed, budget, timing.
+        database: where records are kept.
+        workers: the processes that compile and measure.
+        reference: the folder of inputs and expected results.
+        run: the run that records belong to.
+        roofline: what times are checked against.
+        listen: hears of each event.
+        prepared: how long the unscheduled program took.
+        started: when the budget's time began (monotonic; default: now).
+        incumbent: a candidate that the best has to beat in the end, such as the schedule that stands in the file.
     """
 
     def __init__(
@@ -115,16 +95,27 @@ class Search:
         run: str,
         roofline: Roofline,
         listen: Listener,
+        *,
+        prepared: Prepared | None = None,
+        started: float | None = None,
+        incumbent: Candidate | None = None,
     ) -> None:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._reference, self._run, self._listen = workers, reference, run, listen
-        self._roofline = roofline
+        self._roofline, self._prepared, self._incumbent = roofline, prepared, incumbent
         self._workload = structural_hash(task.program)
         self._tally = Tally()
+        self._records: dict[str, Record] = {}
+        """The last record of each candidate of this run."""
+        self._known = database.known(self._workload, task.target.name, _compiler(), __version__)
+        self._reused: set[str] = set()
         self._best: Record | None = None
+        self._ties: tuple[Record, ...] = ()
+        self._extra: str | None = None
+        """The incumbent where it was not drawn: it is no trial."""
         self._since_better = 0
         self._stopped = False
-        self._start = time.monotonic()
+        self._start = time.monotonic() if started is None else started
         self._trials_before = 0
 
     def stop(self) -> None:
@@ -145,50 +136,64 @@ class Search:
                 self._trials_before,
             )
         )
-        drawn = distinct_candidates(self._task.space, self._settings.seed, self._tally, done)
+        drawn = distinct_candidates(
+            self._task.space, self._settings.seed, self._tally, done, lambda: self._over() is not None
+        )
         reason, confirmed = "interrupted", False
         try:
             reason = self._consume(drawn, max(1, builders) * AHEAD)
             confirmed = self._confirm(reason)
         except KeyboardInterrupt:
             self._stopped = True
-        finished = Finished(reason, self._tally, self._best, time.monotonic() - self._start, self._stopped, confirmed)
+        finished = Finished(
+            reason,
+            self._tally,
+            self._best,
+            time.monotonic() - self._start,
+            self._stopped,
+            confirmed,
+            self._ties,
+            len(self._reused),
+        )
         self._listen(finished)
         return finished
 
     def _resume(self) -> frozenset[str]:
-        """What this run has on record already, if it is one that goes on."""
+        """The candidates that this run has on record already."""
         found = [r for r in self._database.records(run=self._run) if isinstance(r, Record)]
-        # Finalists stand twice, being measured again at the end: what came out last counts.
+        # Finalists have two records, as they are measured again: the last one counts.
         last = {r.candidate: r for r in found}
         for record in last.values():
             self._tally.add(record.result.outcome, record.result.reason)
             self._trials_before += record.result.outcome in TRIED
             self._take_best(record)
+        self._records |= last
         return frozenset(last)
 
     def _consume(self, drawn: Iterator[Distinct], ahead: int) -> str:
-        """Keep candidates compiling ahead and measure them in order; returns why it ended."""
-        compiling: deque[tuple[Distinct, Pending]] = deque()
-        exhausted = False
+        """Compile some candidates, then measure them in order, and so on; returns why it ended."""
+        budget = self._settings.budget
+        self._workers.until = None if budget.searching is None else self._start + budget.searching
         while True:
-            why = self._over()
-            if why is not None:
-                for _, pending in compiling:
-                    pending.future.cancel()
-                return why
-            while not exhausted and len(compiling) < self._wanted(ahead):
+            batch: list[tuple[Distinct, Pending | Record]] = []
+            while len(batch) < self._wanted(ahead) and self._over() is None:
                 new = next(drawn, None)
-                exhausted = new is None
-                if new is not None:
-                    compiling.append((new, self._workers.build(self._build_job(new.candidate))))
-            if not compiling:
-                return "the space is exhausted"
-            candidate, pending = compiling.popleft()
-            self._measure(candidate, pending)
+                if new is None:
+                    break
+                batch.append((new, self._reusable(new.hash) or self._start_build(new.candidate)))
+            try:
+                why = self._over() or ("" if batch else "the space is exhausted: no draw gives a new candidate")
+                why = why or self._measure_all(batch)
+            except BudgetSpent:
+                why = budget.time_is_up
+            if why:
+                for _, pending in batch:
+                    if not isinstance(pending, Record):
+                        pending.cancel()
+                return why
 
     def _wanted(self, ahead: int) -> int:
-        """How many to compile ahead: no more than trials are left."""
+        """How many to compile together: no more than trials are left."""
         trials = self._settings.budget.trials
         return ahead if trials is None else max(1, min(ahead, trials - self._tally.trials))
 
@@ -197,18 +202,61 @@ class Search:
             return "interrupted"
         return self._settings.budget.spent(self._tally.trials, time.monotonic() - self._start, self._since_better)
 
-    def _measure(self, drawn: Distinct, pending: Pending) -> None:
-        built = self._workers.built(pending)
-        result = built.result
-        if result is None:
-            best = self._best.seconds if self._best is not None else None
-            limits = msgspec.structs.replace(self._settings.limits, cutoff=None if best is None else CUT_OFF * best)
-            job = MeasureJob(drawn.candidate.program, built, self._reference, limits)
-            result = self._doubted(self._workers.measure(job))
-        record = self._keep(drawn, result)
+    def _start_build(self, candidate: Candidate) -> Pending:
+        return self._workers.build(BuildJob(candidate.program, self._task.target, self._task.allow_native))
+
+    def _reusable(self, hash: str) -> Record | None:
+        """A record of this candidate that another run made on this machine, if it says all that is needed now."""
+        known = self._known.get(hash)
+        if known is None:
+            return None
+        match known.result.outcome:
+            case Outcome.MEASURED:
+                return known
+            case Outcome.CUT_OFF:
+                bound, cutoff = lower_bound(known), self._cutoff()
+                return known if bound is not None and cutoff is not None and bound > cutoff else None
+        return None
+
+    def _measure_all(self, batch: list[tuple[Distinct, Pending | Record]]) -> str:
+        """Measure compiled candidates; returns why the search is over, if it is."""
+        # All are compiled before the first one runs: compiling beside it would disturb its time.
+        ready = [(d, p if isinstance(p, Record) else self._workers.built(p)) for d, p in batch]
+        for drawn, built in ready:
+            why = self._over()
+            if why is not None:
+                return why
+            if isinstance(built, Record):
+                self._reused.add(drawn.hash)
+                self._tally.add(built.result.outcome, built.result.reason)
+                self._show(built, known=True)
+            else:
+                result = self._measure(drawn.candidate, built)
+                self._tally.add(result.outcome, result.reason)
+                self._show(self._keep(drawn.candidate, drawn.hash, result), known=False)
+        return ""
+
+    def _show(self, record: Record, known: bool) -> None:
+        self._records[record.candidate] = record
         better = self._take_best(record)
         self._since_better = 0 if better else self._since_better + 1
-        self._listen(Trial(record, better))
+        self._listen(Trial(record, better, known))
+
+    def _measure(self, candidate: Candidate, built: Built, *, final: bool = False, dense: bool = False) -> Result:
+        if built.result is not None:
+            return built.result
+        limits = msgspec.structs.replace(self._settings.limits, cutoff=None if final else self._cutoff())
+        job = MeasureJob(candidate.program, built, self._reference, limits, dense)
+        return self._doubted(self._workers.measure(job, self._time_limit()))
+
+    def _cutoff(self) -> float | None:
+        return None if self._best is None or self._best.cost is None else CUT_OFF * self._best.cost
+
+    def _time_limit(self) -> float:
+        """Seconds that a candidate may take, from what is known of the unscheduled program."""
+        if self._prepared is None:
+            return RUN_SECONDS
+        return GRACE + 2.0 * self._settings.limits.max_total + TIMES_UNSCHEDULED * self._prepared.seconds
 
     def _doubted(self, result: Result) -> Result:
         """The result, unless its time cannot be true."""
@@ -217,10 +265,10 @@ class Search:
         why = self._roofline.broken_by(result.timing.median)
         return result if why is None else msgspec.structs.replace(result, outcome=Outcome.IMPLAUSIBLE, reason=why)
 
-    def _keep(self, drawn: Distinct, result: Result) -> Record:
-        task, trace = self._task, drawn.candidate.trace
-        self._tally.add(result.outcome, result.reason)
-        pinned = trace.source is not None
+    def _keep(self, candidate: Candidate, hash: str, result: Result) -> Record:
+        task, trace = self._task, candidate.trace
+        # A schedule that refers to itself means nothing.
+        pinned = trace.source not in (None, self._settings.name)
         return self._database.add(
             Record(
                 workload=self._workload,
@@ -229,10 +277,10 @@ class Search:
                 device=this_machine().name,
                 machine=this_machine().key,
                 compiler=_compiler(),
-                candidate=drawn.hash,
+                candidate=hash,
                 schedule=trace.as_ms(self._settings.name, pinned=pinned),
                 trace=trace.as_ms(self._settings.name),
-                decisions=msgspec.json.encode(drawn.candidate.decisions).decode(),
+                decisions=msgspec.json.encode(candidate.decisions).decode(),
                 result=result,
                 run=self._run,
                 trial=self._tally.trials - 1,
@@ -243,49 +291,82 @@ class Search:
         )
 
     def _take_best(self, record: Record) -> bool:
-        seconds, best = record.seconds, None if self._best is None else self._best.seconds
-        if seconds is None or (best is not None and seconds >= best):
+        cost, best = record.cost, None if self._best is None else self._best.cost
+        if cost is None or (best is not None and cost >= best):
             return False
         self._best = record
         return True
 
     def _confirm(self, reason: str) -> bool:
-        """Measure the fastest again, one after another with nothing beside them, and verify them on dense inputs.
+        """Measure the fastest candidates again, verify them on dense inputs, and take the fastest of these as the best.
 
-        One that does not stand it is no longer the best, and the next takes its place; nor is one that was only lucky
-        the first time: it goes on until none that is left looks faster. Returns whether one stood it.
+        Returns whether there is one. Records of another run that were confirmed there are believed.
         """
-        finalists = self._database.top(k=TRIED_AGAIN, run=self._run)
+        finalists = sorted((r for r in self._records.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
+        if self._incumbent is None and finalists and all(map(self._confirmed_before, finalists[:REMEASURED])):
+            self._best = finalists[0]
+            return True
+        finalists = self._with_incumbent(finalists)
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
-        confirmed: list[Record] = []
-        for record in finalists:
-            fastest = min((r.seconds or 0.0 for r in confirmed), default=0.0)
-            if len(confirmed) >= REMEASURED and fastest <= (record.seconds or 0.0):
-                break
-            again = self._measured_again(record)
-            if again.seconds is not None:
-                confirmed.append(again)
-        self._best = min(confirmed, key=lambda r: r.seconds or 0.0, default=None)
-        return bool(confirmed)
+        budget = self._settings.budget.seconds
+        end = None if budget is None else self._start + budget
+        # The first of them is measured even if that takes a little longer than the budget.
+        self._workers.until = None if budget is None or end is None else end + 0.05 * budget
+        built: dict[str, tuple[Candidate, Built]] = {}
 
-    def _build_job(self, candidate: Candidate) -> BuildJob:
-        return BuildJob(candidate.program, self._task.target, self._task.allow_native)
+        def measure(record: Record, dense: bool) -> Result | None:
+            try:
+                if record.candidate not in built:
+                    candidate = self._candidate(record)
+                    built[record.candidate] = candidate, self._workers.built(self._start_build(candidate))
+                return self._measure(*built[record.candidate], final=True, dense=dense)
+            except BudgetSpent:
+                return None
+            finally:
+                self._workers.until = end
 
-    def _measured_again(self, record: Record) -> Record:
-        candidate = self._task.space.replay(msgspec.json.decode(record.decisions), strict=False)
-        built = self._workers.built(self._workers.build(self._build_job(candidate)))
-        limits = self._settings.limits
-        longer = msgspec.structs.replace(
-            limits,
-            cutoff=None,
-            max_total=4 * limits.max_total,
-            repeats=2 * limits.repeats,
-            max_repeats=2 * limits.max_repeats,
-        )
-        job = MeasureJob(candidate.program, built, self._reference, longer, dense=True)
-        result = built.result or self._doubted(self._workers.measure(job))
-        self._tally.change(record.result, result)
-        return self._database.add(msgspec.structs.replace(record, result=result, id=None, created=""))
+        found = confirm(finalists, measure, lambda: end is not None and time.monotonic() >= end)
+        if not (found.failed or found.ordered):
+            return False
+        before = {r.candidate: r for r in finalists}
+        kept = {}
+        for record in (*found.failed, *found.ordered):
+            if record.candidate != self._extra:
+                self._tally.change(before[record.candidate].result, record.result)
+            kept[record.candidate] = self._records[record.candidate] = self._database.add(record)
+        ordered = [kept[r.candidate] for r in found.ordered]
+        self._best = ordered[0] if ordered else None
+        self._ties = tuple(ordered[1 : 1 + found.ties])
+        return bool(ordered)
+
+    def _confirmed_before(self, record: Record) -> bool:
+        return record.candidate in self._reused and any(v.inputs == DENSE for v in record.result.verified)
+
+    def _with_incumbent(self, finalists: list[Record]) -> list[Record]:
+        """The finalists, the incumbent among the first of them."""
+        if self._incumbent is None:
+            return finalists
+        hash = structural_hash(self._incumbent.program)
+        there = self._records.get(hash)
+        if there is None:
+            result = self._measure(self._incumbent, self._workers.built(self._start_build(self._incumbent)), final=True)
+            there = self._records[hash] = self._keep(self._incumbent, hash, result)
+            self._extra = hash
+        if there.cost is None:
+            return finalists
+        rest = [r for r in finalists if r.candidate != hash]
+        return sorted([there, *rest[: REMEASURED - 1]], key=lambda r: r.cost or 0.0) + rest[REMEASURED - 1 :]
+
+    def _candidate(self, record: Record) -> Candidate:
+        if self._incumbent is not None and structural_hash(self._incumbent.program) == record.candidate:
+            return self._incumbent
+        return self._task.space.replay(msgspec.json.decode(record.decisions), strict=False)
+
+
+def lower_bound(record: Record) -> float | None:
+    """The least that a candidate costs which was cut off, at the nominal speed."""
+    timing = record.result.timing
+    return None if timing is None else timing.min * (timing.yardstick or NOMINAL_RATE) / NOMINAL_RATE
 
 
 def _compiler() -> str:

@@ -5,26 +5,30 @@ from __future__ import annotations
 import secrets
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.equal import structural_hash
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
-from mslang.target.limits import measured_limits
+from mslang.schedule.space import Candidate
+from mslang.target.limits import measured_limits, raise_peak
 from mslang.target.machine import this_machine
+from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database, Run, Workload
-from mslang.tune.job import PrepareJob
-from mslang.tune.progress import Event, Finished, Preparing
-from mslang.tune.roofline import Roofline
+from mslang.tune.job import Prepared, PrepareJob
+from mslang.tune.progress import Event, Finished, Preparing, Warned
+from mslang.tune.record import Record
+from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scratch import scratch_folder
 from mslang.tune.search import Search, Settings, Task
-from mslang.tune.workers import Work, Workers
+from mslang.tune.workers import BudgetSpent, Work, Workers
 
 
 def tune(
@@ -36,6 +40,8 @@ def tune(
     resume: bool = False,
     small: Program | None = None,
     work: Work | None = None,
+    incumbent: Candidate | None = None,
+    started: float | None = None,
     listen: Callable[[Event], None] = lambda _: None,
 ) -> Finished:
     """Search the space of a task, measuring on this machine; every outcome is kept in the database.
@@ -44,34 +50,88 @@ def tune(
         task: what to tune.
         settings: seed, budget, timing.
         database: the record store's file; made if it is not there.
-        workers: processes that compile (default: one for each core but one, at least one).
-        resume: go on with the last run of this file, program and space.
-        small: the program with small sizes, on which the compiler is held against the interpreter first.
+        workers: processes that compile (default: one for each core).
+        resume: go on with the last run of this file, program and space on this machine.
+        small: the program with small sizes, on which the compiler is compared with the interpreter first.
         work: what the worker processes do (default: compile, verify and time here).
-        listen: is told of each event.
+        incumbent: a candidate that the best has to beat in the end.
+        started: when the budget's time began, on the monotonic clock (default: now).
+        listen: hears of each event.
 
-    Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one, or
-    SIGTERM, at once. All that was found is kept either way.
+    Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one, SIGTERM, or
+    SIGHUP at once. All that was found is kept either way.
 
     Raises:
         MsError: MS501 compiler and interpreter disagree; MS502 the program cannot be compiled or run unscheduled;
-            MS503 there is no run to resume; MS6xx the database cannot be used.
+            MS503 there is no run to resume; MS513 the budget is too small; MS6xx the database cannot be used.
+        KeyboardInterrupt: the preparation was interrupted.
     """
-    with Database(database) as store:
+    begun = time.monotonic() if started is None else started
+    with Database(database) as store, ExitStack() as held:
+        _warn(listen, store.check())
         run, settings = _run(store, task, settings, resume)
-        builders = workers or max(1, task.target.cores - 1)
-        roofline = Roofline(task.program, lambda refresh: measured_limits(task.target, refresh=refresh).peak)
-        with (
-            _interruptible() as interruption,
-            scratch_folder() as folder,
-            Workers(builders, work=work) as pools,
-        ):
-            interruption.abandon = pools.abandon
-            listen(Preparing(task.program.name))
-            pools.prepare(PrepareJob(task.program, task.target, folder, settings.seed, small, task.allow_native))
-            search = Search(task, settings, store, pools, folder, run, roofline, listen)
-            interruption.stop = search.stop
-            return search.run(builders)
+        held.enter_context(claimed_run(store.path, run))
+        builders = workers or task.target.cores
+        interruption = held.enter_context(_interruptible())
+        folder = held.enter_context(scratch_folder())
+        pools = held.enter_context(Workers(builders, work=work))
+        interruption.abandon = pools.abandon
+        listen(Preparing(task.program.name))
+        job = PrepareJob(task.program, task.target, folder, settings.seed, small, task.allow_native)
+        search = Search(
+            task,
+            settings,
+            store,
+            pools,
+            folder,
+            run,
+            _roofline(task),
+            listen,
+            prepared=_prepare(pools, job, settings, begun),
+            started=begun,
+            incumbent=incumbent,
+        )
+        interruption.stop = search.stop
+        done = search.run(builders)
+        _warn(listen, store.moved)
+        _note_speed(store, run)
+        return done
+
+
+def _warn(listen: Callable[[Event], None], diagnostic: Diagnostic | None) -> None:
+    if diagnostic is not None:
+        listen(Warned(diagnostic))
+
+
+def _roofline(task: Task) -> Roofline:
+    dtype = rated_dtype(task.program) or "f32"
+    return Roofline(task.program, lambda refresh: measured_limits(task.target, dtype, refresh=refresh).peak)
+
+
+def _prepare(pools: Workers, job: PrepareJob, settings: Settings, begun: float) -> Prepared | None:
+    """Run the unscheduled program, within the time of the budget."""
+    seconds = settings.budget.seconds
+    pools.until = None if seconds is None else begun + seconds
+    try:
+        return pools.prepare(job)
+    except BudgetSpent:
+        name = job.program.name
+        raise MsError(
+            problem(
+                "MS513",
+                f"the budget of {seconds:g} s is spent before the first trial",
+                why=f"candidates are compared with the results of the unscheduled {name}, which is not done yet",
+                help="give a larger `--budget`, or smaller sizes (`--set`)",
+            )
+        ) from None
+
+
+def _note_speed(store: Database, run: str) -> None:
+    """Let the peak of this machine be no less than what ran beside the samples."""
+    records = (r for r in store.records(run=run) if isinstance(r, Record))
+    rates = [r.result.timing.yardstick for r in records if r.result.timing is not None and r.result.timing.yardstick]
+    if rates:
+        raise_peak(max(rates))
 
 
 def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple[str, Settings]:
@@ -85,7 +145,8 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
                 problem(
                     "MS503",
                     f"there is no run of {task.program.name} in {task.space.name} to resume",
-                    help=f"{store.path} has none; leave out --resume to start one",
+                    why=f"{store.path} has none of this program, space, target and machine",
+                    help="leave out --resume to start one",
                 )
             )
         return like[-1].id, msgspec.structs.replace(settings, seed=like[-1].seed)

@@ -17,12 +17,13 @@ from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
 from mslang.tune.budget import Budget
+from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Confirming, Event, Finished, Started, Trial
 from mslang.tune.record import Outcome, Record
 from mslang.tune.roofline import Roofline
-from mslang.tune.search import REMEASURED, Search, Settings, Task
+from mslang.tune.search import Search, Settings, Task
 from mslang.tune.workers import Work, Workers
 
 TEXT = """
