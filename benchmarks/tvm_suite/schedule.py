@@ -19,7 +19,7 @@ from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop,
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.values import HOLE
-from mslang.transform.analysis.mapping import tensorize_mapping
+from mslang.transform.analysis.tensorize_mapping import tensorize_mapping
 from mslang.transform.outcome import BlockRef, LoopRef
 
 SAME = frozenset(

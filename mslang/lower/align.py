@@ -10,7 +10,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, Const, Expr
 from mslang.ir.program import Buffer, Stmt
 from mslang.lower.kernel import Allocate, Body, bodies, with_bodies
-from mslang.transform.primitives.alignment import Alignment
+from mslang.transform.primitives.storage_align import Alignment
 
 
 def align(body: Body, wanted: Mapping[str, Sequence[Alignment]]) -> Body:

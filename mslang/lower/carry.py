@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mslang.ir.program import Block, Buffer, For, Program
 from mslang.ir.visit import Path, walk_paths
-from mslang.transform.analysis.carried import leaf_paths, touching_paths, why_not_private
+from mslang.transform.analysis.carried_dependence import leaf_paths, touching_paths, why_not_private
 from mslang.transform.analysis.dependence import paths_touching
 from mslang.transform.analysis.position import common_path
 

@@ -16,7 +16,7 @@ from mslang.lower.kernel import Kernel
 from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.target.description import Target
-from mslang.transform.primitives.alignment import alignments
+from mslang.transform.primitives.storage_align import alignments
 
 
 def lower(program: Program, target: Target, *, located: bool = False) -> Kernel:

@@ -30,7 +30,7 @@ from mslang.lower.kernel import (
     walk,
     with_bodies,
 )
-from mslang.transform.primitives.pipelining import STAGES
+from mslang.transform.primitives.pipeline import STAGES
 
 
 def pipelined(body: Body) -> Body:

@@ -18,7 +18,7 @@ from mslang.schedule.space import Candidate
 from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
-from mslang.transform.primitives.kinds import MAX_STEPS
+from mslang.transform.primitives.loop_kinds import MAX_STEPS
 
 
 class Scheduled(msgspec.Struct, frozen=True):

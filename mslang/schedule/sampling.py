@@ -26,7 +26,7 @@ from mslang.ir.expr import (
 from mslang.ir.program import Program
 from mslang.ir.visit import free_vars, walk_expr
 from mslang.transform import getters
-from mslang.transform.analysis.location import Place, legal_locations
+from mslang.transform.analysis.compute_locations import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
 
 PARTS = 16
@@ -64,7 +64,7 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
 
 
 def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
-    """Where a block may be computed: "inline", "root", "at(loop)" (see `mslang.transform.analysis.location`)."""
+    """Where a block may be computed: "inline", "root", "at(loop)" (see `transform.analysis.compute_locations`)."""
     return tuple(x.value if isinstance(x, Place) else f"at({x.name})" for x in legal_locations(program, block))
 
 

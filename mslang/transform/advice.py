@@ -19,8 +19,8 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.position import leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome
-from mslang.transform.primitives.inlining import compute_inline
-from mslang.transform.primitives.reverse_inlining import reverse_compute_inline
+from mslang.transform.primitives.compute_inline import compute_inline
+from mslang.transform.primitives.reverse_compute_inline import reverse_compute_inline
 
 Apply = Callable[..., Outcome]
 """The primitive: takes the program, then arguments by name."""

@@ -9,7 +9,7 @@ TESTS = "tests/unit/transform/test_instances.py"
 IN_INSTANCES = (
     Planted(
         "a legality check that says yes: no loop overwrites what a moved block reads",
-        "mslang/transform/rewriting/moving.py",
+        "mslang/transform/rewriting/block_moving.py",
         "reason = why_other_values(program, path, places, but)",
         "reason = None",
         only=("compute_inline", "reverse_compute_at"),
@@ -17,7 +17,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a legality check that says yes: an init may pass any reader",
-        "mslang/transform/primitives/reduction.py",
+        "mslang/transform/primitives/decompose_reduction.py",
         "if not (later and buffers and all(",
         "if False and not (later and buffers and all(",
         only=("decompose_reduction",),
@@ -65,7 +65,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a legality check that says yes: no predicate leaves the init out",
-        "mslang/transform/analysis/stored.py",
+        "mslang/transform/analysis/definite_writes.py",
         "    if free_vars(condition).isdisjoint(first):\n",
         "    if condition:\n",
         only=("cache_write", "decompose_reduction", "rfactor"),
@@ -73,7 +73,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a legality check that says yes: new reduction axes are 0 where the old ones are",
-        "mslang/transform/primitives/block_layout.py",
+        "mslang/transform/primitives/transform_block_layout.py",
         "for n in reduced):",
         "for n in reduced[:0]):",
         only=("transform_block_layout",),
@@ -89,7 +89,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a lost widening: of a region at which an init gathers",
-        "mslang/transform/rewriting/initial.py",
+        "mslang/transform/rewriting/init_nest.py",
         "reads, writes = infer_regions(block, buffers)",
         "reads, writes = infer_regions(block)",
         only=("decompose_reduction",),
@@ -105,7 +105,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a legality check that says yes: a strided reduction runs over all values of its axis",
-        "mslang/transform/primitives/compute_location.py",
+        "mslang/transform/primitives/compute_at.py",
         "if reduced and not runs_all(moving.path, reduced):",
         "if False:",
         only=("compute_at",),

@@ -35,14 +35,14 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong position: a decomposed initialisation stands after the updates",
-        "mslang/transform/primitives/reduction.py",
+        "mslang/transform/primitives/decompose_reduction.py",
         "put(program, moved, init.nest, moved[-1])",
         "put(program, moved, moved[-1], init.nest)",
         pair=14,
     ),
     Planted(
         "a lost initialisation: of a decomposed reduction",
-        "mslang/transform/primitives/reduction.py",
+        "mslang/transform/primitives/decompose_reduction.py",
         "put(program, moved, init.nest, moved[-1])",
         "put(program, moved, moved[-1])",
         pair=14,
@@ -63,14 +63,14 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: any loop may run in parallel",
-        "mslang/transform/primitives/kinds.py",
+        "mslang/transform/primitives/loop_kinds.py",
         '    _require_independent(program, path, "parallel")\n',
         "",
         pair=73,
     ),
     Planted(
         "a wrong start: the rest of a peeled loop",
-        "mslang/transform/primitives/tails.py",
+        "mslang/transform/rewriting/split_tails.py",
         "beyond = arith.simplify(arith.add(old.start, arith.add(covered, Var(tail))))",
         "beyond = arith.simplify(arith.add(old.start, arith.add(full, Var(tail))))",
         pair=5,
@@ -78,7 +78,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a dropped clamp: the last tile of a shifted loop is not moved inwards",
-        "mslang/transform/primitives/tails.py",
+        "mslang/transform/rewriting/split_tails.py",
         "arith.minimum(arith.mul(Var(names[0]), tile), arith.sub(old.extent, tile))",
         "arith.mul(Var(names[0]), tile)",
         pair=12,
@@ -86,7 +86,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: any iteration may run twice",
-        "mslang/transform/primitives/tails.py",
+        "mslang/transform/rewriting/split_tails.py",
         "reason = why_not_repeatable(program, path)",
         "reason = None",
         only=("split",),
@@ -94,7 +94,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong start: parts of a partitioned loop",
-        "mslang/transform/primitives/partition.py",
+        "mslang/transform/primitives/loop_partition.py",
         "start = arith.add(start, extent)",
         "start = extent",
         only=("loop_partition",),
@@ -125,7 +125,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong direction: earlier iterations are taken for later ones",
-        "mslang/transform/analysis/order.py",
+        "mslang/transform/analysis/loop_distribution.py",
         "later[mine.var] = arith.add(Var(its.var), Var(name))",
         "later[mine.var] = arith.sub(Var(its.var), Var(name))",
         pair=175,
@@ -164,7 +164,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: at a loop that still reduces, results are final",
-        "mslang/transform/primitives/staging_at.py",
+        "mslang/transform/primitives/read_write_at.py",
         "reduced = [s.var for s in loops_to(target) if s.var in loops_beyond_spatial(path)]",
         "reduced: list[str] = []",
         only=("write_at",),
@@ -172,7 +172,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong bound: one new element too few is computed into a rolling buffer",
-        "mslang/transform/primitives/rolling.py",
+        "mslang/transform/primitives/rolling_buffer.py",
         'Binary("<=", roll.overlap, ',
         'Binary("<", roll.overlap, ',
         pair=2,
@@ -180,7 +180,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong extent: of a rolling buffer",
-        "mslang/transform/primitives/rolling.py",
+        "mslang/transform/primitives/rolling_buffer.py",
         "(arith.mod(x, first.extent)) if d == first.dim",
         "(arith.mod(x, first.overlap)) if d == first.dim",
         pair=2,
@@ -188,14 +188,14 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: any region may be declared",
-        "mslang/transform/primitives/access.py",
+        "mslang/transform/primitives/buffer_access.py",
         "    _require_holding(program, path, old, access, box, primitive)\n",
         "",
         caught_by="tests/unit/transform/test_access.py",
     ),
     Planted(
         "a missing conversion: what is stored to a buffer of another type",
-        "mslang/transform/primitives/element_types.py",
+        "mslang/transform/primitives/unsafe_set_dtype.py",
         "return Store(inner.buffer, inner.indices, Cast(dtype, inner.value))",
         "return inner",
         pair=2,
@@ -227,7 +227,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a lost step: what follows a reduction is not done within it",
-        "mslang/transform/primitives/epilogue.py",
+        "mslang/transform/primitives/fuse_reduction_epilogue.py",
         "first = other if _is_identity(start, job.op, step.op) else Binary(step.op, start, other)",
         "first = start",
         pair=5,
@@ -235,14 +235,14 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a wrong bound: a padded copy reads one element too many",
-        "mslang/transform/primitives/einsum_copies.py",
+        "mslang/transform/rewriting/einsum_copies.py",
         'inside = tuple(Binary("<", x, n)',
         'inside = tuple(Binary("<=", x, n)',
         only=("pad_einsum",),
     ),
     Planted(
         "a wrong bound: of what lies inside of a padding",
-        "mslang/transform/primitives/pad_parts.py",
+        "mslang/transform/primitives/decompose_padding.py",
         "return name, False, arith.add(offset, ONE)",
         "return name, False, offset",
         pair=14,
@@ -250,7 +250,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: any tile begins at a multiple",
-        "mslang/transform/primitives/division.py",
+        "mslang/transform/rewriting/block_division.py",
         "if not arith.equal(arith.mod(base, extent), ZERO, ranges):",
         "if False:",
         pair=2,
@@ -258,7 +258,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a dropped predicate: of a block of blocks",
-        "mslang/transform/primitives/division.py",
+        "mslang/transform/rewriting/block_division.py",
         "return tuple(outside), inside",
         "return (), inside",
         pair=23,
@@ -287,7 +287,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a dropped predicate: of the padding in a new layout",
-        "mslang/transform/rewriting/filling.py",
+        "mslang/transform/rewriting/layout_filling.py",
         "predicate=substitute(image.padding, names),",
         "",
         pair=2,
@@ -310,7 +310,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a legality check that says yes: any map is onto",
-        "mslang/transform/primitives/block_layout.py",
+        "mslang/transform/primitives/transform_block_layout.py",
         "if isinstance(found, NoImage) or not found.is_onto:",
         "if isinstance(found, NoImage):",
         pair=6,
@@ -318,7 +318,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "swapped axes: of a block whose iterations are numbered anew",
-        "mslang/transform/primitives/block_layout.py",
+        "mslang/transform/primitives/transform_block_layout.py",
         "dict(zip(renamed.params, found.inverse, strict=True))",
         "dict(zip(reversed(renamed.params), found.inverse, strict=True))",
         only=("transform_block_layout",),

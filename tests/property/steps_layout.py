@@ -11,7 +11,7 @@ from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written
 from mslang.transform.outcome import BlockRef, BufferRef
-from mslang.transform.rewriting.filling import trivial_nest
+from mslang.transform.rewriting.layout_filling import trivial_nest
 from tests.property.steps import Family, Step, Steps
 
 

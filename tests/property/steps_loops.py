@@ -14,8 +14,8 @@ from mslang.ir.visit import bodies, path_to_loop, walk
 from mslang.ops.words import TAILS
 from mslang.transform.analysis.position import leaves
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from mslang.transform.primitives.tails import why_not_repeatable
 from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.rewriting.split_tails import why_not_repeatable
 from tests.property.steps import Family, Step, Steps, apply, loops
 
 

@@ -16,7 +16,7 @@ from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import map_program_exprs
 from mslang.transform.outcome import BlockRef, Gone, Outcome
-from mslang.transform.primitives.compute_location import legal_loops
+from mslang.transform.primitives.compute_at import legal_loops
 from mslang.transform.primitives.loops import fuse, reorder, split
 from mslang.transform.registry import IMPLEMENTATIONS
 from tests.property.block_programs import random_program, same_meaning

@@ -13,7 +13,7 @@ from mslang.ir import arith
 from mslang.ir.arith import evaluate
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Range
-from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.predicated_indices import detect
 from tests.property.arith_cases import op
 
 Box = tuple[int, ...]

@@ -19,7 +19,7 @@ from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
 from mslang.lower.kernel import Allocate, Body, Invoke, Within, bodies, walk
 from mslang.lower.layout import row_major
-from mslang.transform.primitives.kinds import MAX_STEPS
+from mslang.transform.primitives.loop_kinds import MAX_STEPS
 
 MAX_UNROLLED = 1024
 """Statements that unrolling may make of one loop; a loop beyond stays a loop."""

@@ -15,9 +15,9 @@ from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import resolved
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
-from mslang.transform.analysis.mapping import classes, padding_for
-from mslang.transform.analysis.mapping import tensorize_mapping as search
 from mslang.transform.analysis.position import block_at, block_path
+from mslang.transform.analysis.tensorize_mapping import classes, padding_for
+from mslang.transform.analysis.tensorize_mapping import tensorize_mapping as search
 from mslang.transform.outcome import BlockRef, BufferRef
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from mslang.ir.expr import ONE, Expr, Load
 from mslang.ir.program import Block, Range, Region, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, loads_of, substitute
-from mslang.transform.analysis.stored import init_runs
+from mslang.transform.analysis.definite_writes import init_runs
 from mslang.transform.rewriting.rewrite import map_bodies
 
 

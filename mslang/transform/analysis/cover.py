@@ -15,10 +15,11 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
+from mslang.transform.analysis.axis_bounds import narrowed
+from mslang.transform.analysis.definite_writes import Box as Box
+from mslang.transform.analysis.definite_writes import fills, moved, paved, spread, surely_stored, viewed
 from mslang.transform.analysis.dependence import storage_of, writers
-from mslang.transform.analysis.guarded import Indices, collapsed, detect
 from mslang.transform.analysis.linear import linear_terms
-from mslang.transform.analysis.narrowed import narrowed
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
@@ -33,8 +34,7 @@ from mslang.transform.analysis.position import (
     whole_box,
     within_scope,
 )
-from mslang.transform.analysis.stored import Box as Box
-from mslang.transform.analysis.stored import fills, moved, paved, spread, surely_stored, viewed
+from mslang.transform.analysis.predicated_indices import Indices, collapsed, detect
 
 
 class _Inside(msgspec.Struct, frozen=True):

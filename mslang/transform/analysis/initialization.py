@@ -17,9 +17,7 @@ from mslang.ir.program import Block, For, Region
 from mslang.ir.visit import Path, free_vars, loads_of, substitute, walk_paths
 from mslang.transform.analysis.accesses import body_footprint, init_footprint, updated_regions, written_by
 from mslang.transform.analysis.cover import cuts_only_outside, image, produced_box
-from mslang.transform.analysis.guarded import detect
-from mslang.transform.analysis.position import axis_ranges, block_at, loop_ranges, loops_above, ranges_above
-from mslang.transform.analysis.stored import (
+from mslang.transform.analysis.definite_writes import (
     Box,
     covered_by,
     init_runs,
@@ -28,6 +26,8 @@ from mslang.transform.analysis.stored import (
     viewed,
     why_not_guarded_from_start,
 )
+from mslang.transform.analysis.position import axis_ranges, block_at, loop_ranges, loops_above, ranges_above
+from mslang.transform.analysis.predicated_indices import detect
 
 
 # ------------------------------------------------------------------ what the init overwrites

@@ -13,9 +13,9 @@ from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute
 from mslang.transform.analysis.cover import cuts_only_outside, produced_box
-from mslang.transform.analysis.guarded import detect
+from mslang.transform.analysis.definite_writes import stored_under
 from mslang.transform.analysis.position import bindings, block_at, loop_ranges, loops_above, ranges_above, scope_path
-from mslang.transform.analysis.stored import stored_under
+from mslang.transform.analysis.predicated_indices import detect
 
 
 class Conditions(msgspec.Struct, frozen=True):

@@ -23,7 +23,6 @@ from mslang.transform.analysis.dependence import (
     storages_written,
     writers,
 )
-from mslang.transform.analysis.guarded import detect
 from mslang.transform.analysis.initialization import why_not_from_scratch
 from mslang.transform.analysis.position import (
     block_at,
@@ -34,6 +33,7 @@ from mslang.transform.analysis.position import (
     ranges_above,
     scope_body,
 )
+from mslang.transform.analysis.predicated_indices import detect
 
 
 def affine_binding(path: Path, first: For | None = None) -> arith.IterMap | arith.NotAffine:

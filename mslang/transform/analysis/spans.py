@@ -14,9 +14,9 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Range, Region
 from mslang.ir.visit import free_vars, substitute
+from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import axis_ranges
-from mslang.transform.analysis.stored import Box
 
 Spans = Mapping[str, Range]
 """Values of axes by name."""

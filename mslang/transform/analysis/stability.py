@@ -14,7 +14,7 @@ from mslang.ir.expr import ONE, Binary
 from mslang.ir.program import Evaluate, For, Program, While
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.accesses import guard_loads
-from mslang.transform.analysis.carried import (
+from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
     reaches,
     storages_of,

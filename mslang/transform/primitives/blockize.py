@@ -25,9 +25,9 @@ from mslang.transform.analysis.position import (
     taken_names,
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
-from mslang.transform.primitives.blocks_together import of_blocks
-from mslang.transform.primitives.division import PRIMITIVE, Part, divided, outer_axes, predicates, with_regions
-from mslang.transform.rewriting.initial import init_nest
+from mslang.transform.rewriting.block_division import PRIMITIVE, Part, divided, outer_axes, predicates, with_regions
+from mslang.transform.rewriting.block_of_blocks import of_blocks
+from mslang.transform.rewriting.init_nest import init_nest
 from mslang.transform.rewriting.rewrite import put, tidy
 
 

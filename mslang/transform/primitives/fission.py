@@ -10,9 +10,9 @@ from mslang.ir import arith
 from mslang.ir.expr import Expr, Var
 from mslang.ir.program import For, Program, Stmt
 from mslang.ir.visit import Path, bodies, fresh, substitute, walk_paths
-from mslang.transform.analysis.carried import leaf_paths, why_unplaced
+from mslang.transform.analysis.carried_dependence import leaf_paths, why_unplaced
 from mslang.transform.analysis.dependence import storages_read, storages_written
-from mslang.transform.analysis.order import Under, why_order_matters
+from mslang.transform.analysis.loop_distribution import Under, why_order_matters
 from mslang.transform.analysis.position import (
     common_path,
     index_of,
@@ -28,7 +28,7 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
 from mslang.transform.rewriting.cloning import require_still_concurrent, used_outside_of_blocks
-from mslang.transform.rewriting.looping import called, require_distinct, require_plain
+from mslang.transform.rewriting.loop_nest import called, require_distinct, require_plain
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 
 

@@ -13,6 +13,7 @@ from mslang.ir.print import print_expr
 from mslang.ir.program import For, Program, Stmt
 from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
 from mslang.ops.words import TAILS
+from mslang.transform.analysis.interchange import why_not_reorderable
 from mslang.transform.analysis.position import (
     leaves,
     loop_at,
@@ -23,13 +24,12 @@ from mslang.transform.analysis.position import (
     same_scope,
     taken_names,
 )
-from mslang.transform.analysis.reordering import why_not_reorderable
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
-from mslang.transform.primitives.kinds import require_kinds
-from mslang.transform.primitives.rounding import pad
-from mslang.transform.primitives.tails import peel, shift
-from mslang.transform.rewriting.looping import called, mixed_radix, nested, require_distinct, require_plain
+from mslang.transform.primitives.loop_kinds import require_kinds
+from mslang.transform.rewriting.loop_nest import called, mixed_radix, nested, require_distinct, require_plain
 from mslang.transform.rewriting.rewrite import guard, put, substitute_loops
+from mslang.transform.rewriting.rounded_loop import pad
+from mslang.transform.rewriting.split_tails import peel, shift
 
 
 def split(

@@ -24,6 +24,7 @@ from mslang.transform.analysis.position import (
     within_scope,
 )
 from mslang.transform.analysis.reducers import Match, combined, identity_of, known_reducers
+from mslang.transform.analysis.reduction_updates import Updates, own_loads, reduction_of, updates_of
 from mslang.transform.analysis.rfactor_legality import (
     PRIMITIVE,
     only_block,
@@ -32,9 +33,8 @@ from mslang.transform.analysis.rfactor_legality import (
     require_plain,
     rises,
 )
-from mslang.transform.analysis.updates import Updates, own_loads, reduction_of, updates_of
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
-from mslang.transform.primitives.kinds import require_kinds
+from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.formula import tidy_value
 from mslang.transform.rewriting.rewrite import put, tidy
 from mslang.transform.rewriting.staging import with_alloc

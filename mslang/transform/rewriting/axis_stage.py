@@ -23,6 +23,7 @@ from mslang.ir.visit import (
     substitute,
 )
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box
+from mslang.transform.analysis.definite_writes import stored_under, surely_stored
 from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.analysis.position import (
@@ -30,9 +31,8 @@ from mslang.transform.analysis.position import (
     ranges_above,
     taken_names,
 )
-from mslang.transform.analysis.stored import stored_under, surely_stored
 from mslang.transform.outcome import BlockRef, Outcome, refuse
-from mslang.transform.primitives.kinds import require_shared_apart
+from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.nest import nest
 from mslang.transform.rewriting.rewrite import map_bodies, put
 from mslang.transform.rewriting.staging import (

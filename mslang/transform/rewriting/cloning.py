@@ -17,7 +17,13 @@ from mslang.ir.expr import ONE, Binary, Expr
 from mslang.ir.program import Block, Buffer, For, If, Program, Range, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, stmt_exprs, walk
-from mslang.transform.analysis.carried import leaf_paths, reaches, storages_of, touching_paths, why_not_private
+from mslang.transform.analysis.carried_dependence import (
+    leaf_paths,
+    reaches,
+    storages_of,
+    touching_paths,
+    why_not_private,
+)
 from mslang.transform.analysis.dependence import paths_touching
 from mslang.transform.analysis.position import (
     block_at,
@@ -29,7 +35,7 @@ from mslang.transform.analysis.position import (
     scope_buffers,
     taken_names,
 )
-from mslang.transform.primitives.kinds import require_kinds
+from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rename import renamed
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 

@@ -11,7 +11,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Expr, Load, Symbol, Var
 from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Region, Stmt, Store
 from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, path_to_loop, stmt_exprs, walk
-from mslang.transform.analysis.carried import why_not_independent
+from mslang.transform.analysis.carried_dependence import why_not_independent
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,

@@ -7,13 +7,13 @@ from mslang.ir.expr import Const
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.sema.modules import load
-from mslang.transform.primitives.access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.primitives.blockize import blockize
+from mslang.transform.primitives.buffer_access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.element_types import unsafe_set_dtype
-from mslang.transform.primitives.inlining import compute_inline
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.compute_inline import compute_inline
 from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.unsafe_set_dtype import unsafe_set_dtype
 from tests.unit.transform.programs import block, buffer, index_map, loop, refused
 from tests.unit.transform.staged import accepted, program
 

@@ -6,7 +6,7 @@ from mslang.ir.program import Block, For
 from mslang.ir.visit import all_buffers, path_to_block, walk
 from mslang.transform.primitives.annotate import annotate, unannotate
 from mslang.transform.primitives.loops import fuse, split
-from mslang.transform.primitives.memory import set_scope
+from mslang.transform.primitives.set_scope import set_scope
 from mslang.transform.rename import rename
 from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refused, sizes
 

@@ -15,7 +15,7 @@ from mslang.ir.visit import walk
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import LoopRef, Outcome
-from mslang.transform.primitives.kinds import bind
+from mslang.transform.primitives.loop_kinds import bind
 from mslang.transform.primitives.loops import reorder
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "samples"

@@ -12,10 +12,10 @@ from mslang.ir.expr import Choice, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import For, Program
 from mslang.ir.visit import map_expr, map_program_exprs, walk
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.compute_location import compute_at, reverse_compute_at
-from mslang.transform.primitives.kinds import bind, vectorize
+from mslang.transform.primitives.compute_at import compute_at, reverse_compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import bind, vectorize
 from mslang.transform.primitives.loops import split
-from mslang.transform.primitives.reduction import decompose_reduction
 from tests.unit.transform.layouts import same_meaning
 from tests.unit.transform.programs import block, loop, refused, sizes
 

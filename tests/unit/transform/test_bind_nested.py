@@ -10,7 +10,7 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.schedule import Schedule
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.kinds import bind, vectorize
+from mslang.transform.primitives.loop_kinds import bind, vectorize
 from mslang.transform.primitives.loops import fuse, split
 from tests.unit.transform.layouts import same_meaning
 from tests.unit.transform.programs import loop, refused

@@ -10,10 +10,10 @@ from mslang.ir.program import Program
 from mslang.ir.visit import blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone, LoopRef
-from mslang.transform.primitives.block_layout import reorder_block_iter_var, transform_block_layout
-from mslang.transform.primitives.kinds import bind, parallel, vectorize
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import bind, parallel, vectorize
 from mslang.transform.primitives.loops import split
-from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.primitives.transform_block_layout import reorder_block_iter_var, transform_block_layout
 from tests.unit.transform.layouts import fn, reads_as, same_meaning
 from tests.unit.transform.programs import block, loop, matmul, refused, sizes
 

@@ -12,14 +12,14 @@ from mslang.ir.program import Block
 from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.access import unsafe_hide_buffer_access
 from mslang.transform.primitives.blockize import blockize
+from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.compute_location import compute_at, reverse_compute_at
+from mslang.transform.primitives.compute_at import compute_at, reverse_compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
 from mslang.transform.primitives.fission import merge
-from mslang.transform.primitives.kinds import bind, parallel
+from mslang.transform.primitives.loop_kinds import bind, parallel
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
 from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refuses, sizes, text
 

@@ -13,9 +13,9 @@ from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
 from mslang.transform.primitives.loops import split
-from mslang.transform.primitives.reduction import decompose_reduction
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, refused, sizes

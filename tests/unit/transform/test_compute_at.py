@@ -13,10 +13,10 @@ from mslang.sema.program import parse_program
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.compute_location import compute_at, legal_loops, reverse_compute_at
-from mslang.transform.primitives.kinds import bind, parallel, vectorize
+from mslang.transform.primitives.compute_at import compute_at, legal_loops, reverse_compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import bind, parallel, vectorize
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.moves import accepted, part

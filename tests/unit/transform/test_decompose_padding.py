@@ -5,10 +5,10 @@ import pytest
 from mslang.ir.program import Program
 from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import vectorize
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.decompose_padding import decompose_padding
+from mslang.transform.primitives.loop_kinds import vectorize
 from mslang.transform.primitives.loops import fuse, split
-from mslang.transform.primitives.pad_parts import decompose_padding
 from tests.unit.transform.programs import block, loop, loops, outline, refused, sizes, text
 from tests.unit.transform.test_rfactor import same
 

@@ -6,8 +6,8 @@ from mslang.ir.program import Program, Store
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BlockRef, BufferRef, Gone
-from mslang.transform.primitives.access import unsafe_hide_buffer_access
-from mslang.transform.primitives.epilogue import fuse_reduction_epilogue
+from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
+from mslang.transform.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.rfactor import rfactor
 from tests.unit.transform.programs import block, loop, refused, sizes, text

@@ -4,9 +4,9 @@ from mslang.ir.equal import alpha_equal
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
-from mslang.transform.primitives.compute_location import compute_at
+from mslang.transform.primitives.compute_at import compute_at
 from mslang.transform.primitives.fission import fission, merge
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import add_unit_loop
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, copy, loop, loops, outline, refused

@@ -1,10 +1,10 @@
 """The places that compute_location draws from."""
 
-from mslang.transform.analysis.location import Place, legal_locations
+from mslang.transform.analysis.compute_locations import Place, legal_locations
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.caching import cache_read
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import add_unit_loop, split
 from tests.unit.transform.programs import block, buffer, chain, loop, matmul, outline, sizes
 from tests.unit.transform.workloads import conv2d, diamond

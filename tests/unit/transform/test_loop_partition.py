@@ -6,9 +6,9 @@ from mslang.ir.expr import Choice, Symbol, Var
 from mslang.ir.visit import blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loop_kinds import parallel
+from mslang.transform.primitives.loop_partition import loop_partition
 from mslang.transform.primitives.loops import reorder
-from mslang.transform.primitives.partition import loop_partition
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import copy, loop, loops, matmul, outline, refused, sizes
 

@@ -9,8 +9,8 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.fission import merge
-from mslang.transform.primitives.kinds import parallel
-from mslang.transform.primitives.partition import loop_partition
+from mslang.transform.primitives.loop_kinds import parallel
+from mslang.transform.primitives.loop_partition import loop_partition
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import chain, loop, loops, outline, refused, sizes
 

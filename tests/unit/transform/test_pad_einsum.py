@@ -7,9 +7,9 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.compute_location import reverse_compute_at
-from mslang.transform.primitives.einsum import pad_einsum
+from mslang.transform.primitives.compute_at import reverse_compute_at
 from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.pad_einsum import pad_einsum
 from tests.unit.transform.programs import block, loop, matmul, refused, sizes
 from tests.unit.transform.test_rfactor import same
 

@@ -19,7 +19,7 @@ from mslang.ir.program import Packing, Param, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import map_program_exprs
 from mslang.sema.program import parse_program
-from mslang.transform.primitives.layout import transform_layout
+from mslang.transform.primitives.transform_layout import transform_layout
 from mslang.tune.verification import SPARSE, Difference, compare, make_arguments, make_inputs
 from tests.unit.transform.layouts import fn, reads_as, same_meaning
 from tests.unit.transform.programs import block, buffer, refused

@@ -13,10 +13,10 @@ from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from mslang.transform.primitives.annotate import unannotate
 from mslang.transform.primitives.caching import cache_read
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import parallel, unroll
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.loop_kinds import parallel, unroll
 from mslang.transform.primitives.loops import reorder, split
-from mslang.transform.primitives.pipelining import pipeline
+from mslang.transform.primitives.pipeline import pipeline
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, copy, loop, loops, matmul, outline, refused, sizes
 

@@ -10,10 +10,10 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.annotate import annotate
-from mslang.transform.primitives.kinds import vectorize
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import vectorize
+from mslang.transform.primitives.loop_partition import loop_partition
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.primitives.partition import loop_partition
-from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import put
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.meaning import same

@@ -1,7 +1,7 @@
 """reindex: the layout by axes, where the copy stands, what is refused."""
 
 from mslang.transform.outcome import BlockRef
-from mslang.transform.primitives.reindexing import reindex
+from mslang.transform.primitives.reindex import reindex
 from tests.unit.transform.programs import block, buffer, matmul, refused
 from tests.unit.transform.staged import accepted, program
 

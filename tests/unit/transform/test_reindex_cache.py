@@ -1,7 +1,7 @@
 """reindex_cache_read and reindex_cache_write: layouts of one's own, and the maps that are refused."""
 
 from mslang.transform.outcome import BlockRef
-from mslang.transform.primitives.reindexing import reindex_cache_read, reindex_cache_write
+from mslang.transform.primitives.reindex import reindex_cache_read, reindex_cache_write
 from tests.unit.transform.programs import block, buffer, index_map, matmul, refused
 from tests.unit.transform.staged import accepted, program
 

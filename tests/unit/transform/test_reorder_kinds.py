@@ -12,9 +12,9 @@ from mslang.lower.lower import lower
 from mslang.runtime.kernel import load
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
-from mslang.transform.primitives.kinds import bind, parallel, unroll, vectorize
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import bind, parallel, unroll, vectorize
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
-from mslang.transform.primitives.reduction import decompose_reduction
 from mslang.transform.rewriting.rewrite import map_bodies
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, chain, copy, loop, loops, matmul, outline, refused, sizes

@@ -11,10 +11,10 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.caching import cache_write
-from mslang.transform.primitives.compute_location import compute_at, legal_loops, reverse_compute_at
-from mslang.transform.primitives.kinds import bind, parallel
+from mslang.transform.primitives.compute_at import compute_at, legal_loops, reverse_compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import bind, parallel
 from mslang.transform.primitives.loops import reorder, split
-from mslang.transform.primitives.reduction import decompose_reduction
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.moves import accepted, part
 from tests.unit.transform.programs import block, buffer, chain, loop, loops, matmul, outline, refused, sizes

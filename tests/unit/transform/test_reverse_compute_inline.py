@@ -13,8 +13,8 @@ from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef, BufferRef, Gone
 from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.inlining import compute_inline
-from mslang.transform.primitives.reverse_inlining import reverse_compute_inline
+from mslang.transform.primitives.compute_inline import compute_inline
+from mslang.transform.primitives.reverse_compute_inline import reverse_compute_inline
 from tests.unit.transform.moves import PREDICATE, VIEWS, accepted, names, regions
 from tests.unit.transform.programs import block, buffer, chain, refused, text
 from tests.unit.transform.workloads import blur, conv2d, diamond, softmax

@@ -14,9 +14,9 @@ from mslang.ir.visit import all_buffers, path_to_block
 from mslang.ops.discovery import Extension
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.reducers import known_reducers
-from mslang.transform.analysis.updates import updates_of
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.analysis.reduction_updates import updates_of
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.loop_kinds import parallel, vectorize
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.primitives.rfactor import rfactor
 from tests.property.arrays import difference, outputs_equal, random_inputs

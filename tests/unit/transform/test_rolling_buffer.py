@@ -1,9 +1,9 @@
 """rolling_buffer: what is kept, what is left out, what is refused."""
 
 from mslang.transform.outcome import LoopRef
-from mslang.transform.primitives.access import unsafe_hide_buffer_access
-from mslang.transform.primitives.kinds import parallel
-from mslang.transform.primitives.rolling import rolling_buffer
+from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
+from mslang.transform.primitives.loop_kinds import parallel
+from mslang.transform.primitives.rolling_buffer import rolling_buffer
 from tests.property.block_programs import same_meaning
 from tests.unit.transform.programs import block, buffer, refused
 from tests.unit.transform.staged import accepted, program

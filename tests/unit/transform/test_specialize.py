@@ -7,8 +7,8 @@ from mslang.ir.program import If
 from mslang.ir.visit import all_buffers, blocks_of, walk
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import parallel, vectorize
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.loop_kinds import parallel, vectorize
 from mslang.transform.primitives.loops import split
 from mslang.transform.primitives.specialize import specialize
 from tests.unit.transform.meaning import same

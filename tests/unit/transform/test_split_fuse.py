@@ -6,7 +6,7 @@ from mslang.ir.program import For
 from mslang.ir.visit import walk
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.annotate import annotate
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import add_unit_loop, fuse, split
 from tests.unit.transform.programs import (
     block,

@@ -10,10 +10,10 @@ from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.caching import cache_read, cache_write
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import reorder, split
-from mslang.transform.primitives.reduction import decompose_reduction
 from tests.unit.transform.meaning import same
 from tests.unit.transform.programs import block, buffer, chain, copy, loop, loops, matmul, outline, refused, sizes, text
 

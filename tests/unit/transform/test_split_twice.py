@@ -9,8 +9,8 @@ from mslang.ir.expr import Choice, Symbol
 from mslang.ir.program import Program
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.primitives.compute_location import reverse_compute_at
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.compute_at import reverse_compute_at
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import fuse, reorder, split
 
 ROWS = Symbol("rows", Choice((2, 3, 4)))

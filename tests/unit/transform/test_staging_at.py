@@ -1,8 +1,8 @@
 """read_at and write_at: what one iteration of a loop touches, and what is refused."""
 
 from mslang.transform.outcome import BlockRef
-from mslang.transform.primitives.access import unsafe_hide_buffer_access
-from mslang.transform.primitives.staging_at import read_at, write_at
+from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
+from mslang.transform.primitives.read_write_at import read_at, write_at
 from tests.unit.transform.programs import block, buffer, loop, refused
 from tests.unit.transform.staged import accepted, program
 

@@ -14,12 +14,12 @@ from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.caching import cache_read
-from mslang.transform.primitives.element_types import unsafe_set_dtype
-from mslang.transform.primitives.kinds import parallel
+from mslang.transform.primitives.decompose_reduction import decompose_reduction
+from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.primitives.memory import set_scope
-from mslang.transform.primitives.reduction import decompose_reduction
+from mslang.transform.primitives.set_scope import set_scope
 from mslang.transform.primitives.tensorize import as_instruction, tensorize
+from mslang.transform.primitives.unsafe_set_dtype import unsafe_set_dtype
 from tests.unit.transform.programs import block, buffer, loop, loops, matmul, refuses, sizes
 
 PRODUCT = parse_intrin(

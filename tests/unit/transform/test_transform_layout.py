@@ -18,9 +18,9 @@ from mslang.sema.modules import load
 from mslang.sema.program import instantiate, parse_program
 from mslang.transform.outcome import Gone, LoopRef
 from mslang.transform.primitives.caching import cache_write
-from mslang.transform.primitives.compute_location import compute_at
-from mslang.transform.primitives.kinds import bind, parallel
-from mslang.transform.primitives.layout import transform_layout
+from mslang.transform.primitives.compute_at import compute_at
+from mslang.transform.primitives.loop_kinds import bind, parallel
+from mslang.transform.primitives.transform_layout import transform_layout
 from tests.unit.transform.layouts import fn, reads_as, same_meaning
 from tests.unit.transform.programs import block, buffer, loop, refused
 

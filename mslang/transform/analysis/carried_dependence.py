@@ -1,0 +1,305 @@
+"""What iterations of a loop do to each other: may they run at once?
+
+A buffer that is allocated in the scope and touched under the loop alone is *private*: lowering gives each iteration
+its own, so it matters only that an iteration reads what it wrote itself. All other buffers are shared: what
+different iterations touch must be apart wherever one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
+from mslang.ir.region import resolved
+from mslang.ir.text import kind_text
+from mslang.ir.visit import (
+    Path,
+    all_buffers,
+    conjunction,
+    conjuncts,
+    free_vars,
+    loads_of,
+    substitute,
+    walk,
+    walk_paths,
+)
+from mslang.transform.analysis.accesses import guard_regions, updated_regions
+from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
+from mslang.transform.analysis.definite_writes import Box, paved
+from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
+from mslang.transform.analysis.initialization import regions_read
+from mslang.transform.analysis.instances import where_both_run
+from mslang.transform.analysis.linear import linear_terms
+from mslang.transform.analysis.position import (
+    bindings,
+    block_at,
+    common_path,
+    is_under,
+    leaves,
+    loop_at,
+    loop_range,
+    loop_ranges,
+    loops_above,
+    loops_between,
+    ranges_above,
+    scope_buffers,
+    whole_box,
+)
+from mslang.transform.analysis.predicated_indices import detect
+
+
+def leaf_paths(path: Path) -> tuple[Path, ...]:
+    """The paths of the leaf blocks under the statement at the end of a path."""
+    wanted = {id(b) for b in leaves(path[-1])}
+    return tuple((*path[:-1], *q) for q in walk_paths((path[-1],)) if id(q[-1]) in wanted)
+
+
+def why_unplaced(body: tuple[Stmt, ...], around: str) -> str | None:
+    """None if there are only loops and blocks among some statements; `around` says where they are."""
+    for s in walk(body, into_blocks=False):
+        if not isinstance(s, For | Block):
+            return f"{kind_text(s)} under {around} stands in no block, so nothing is known of it"
+    return None
+
+
+def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatial"})) -> str | None:
+    """None if the loop at the end of a path serves only axes of some kinds, and stands over nothing but loops and
+    blocks."""
+    loop = loop_at(path)
+    stray = why_unplaced(loop.body, f"loop `{loop.var}`")
+    if stray is not None:
+        return stray
+    for q in leaf_paths(path):
+        block = block_at(q)
+        for a in block.axes:
+            if a.kind not in kinds and reaches(loop.var, a.binding, q):
+                return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
+    return None
+
+
+def why_not_independent(program: Program, path: Path, but: frozenset[str] = frozenset()) -> str | None:
+    """None if the iterations of the loop at the end of a path may run at once, the memory in `but` apart."""
+    loop = loop_at(path)
+    if arith.proved(Binary("<=", loop.extent, ONE)):
+        return None
+    blocks = leaf_paths(path)
+    local = {b.name for b in scope_buffers(program, path)}
+    for storage in storages_of(program, blocks):
+        if storage in but:
+            continue
+        touching = touching_paths(program, blocks, storage)
+        private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
+        reason = why_not_apart(program, touching, storage, path)
+        if private and reason is not None:
+            reason = why_not_private(program, touching, storage, path)
+        if reason is not None:
+            return reason
+    return None
+
+
+def shared_storages(program: Program, path: Path) -> frozenset[str]:
+    """The memory that is written under the loop at the end of a path, and that its iterations do not have each of its
+    own."""
+    local = {b.name for b in scope_buffers(program, path)}
+    return frozenset(
+        s
+        for s in storages_of(program, leaf_paths(path))
+        if s not in local or not all(is_under(q, loop_at(path)) for q in paths_touching(program, s))
+    )
+
+
+def reaches(var: str, e: Expr, path: Path) -> bool:
+    """Does a loop variable occur in an expression, or in the bounds of a loop that does?"""
+    used = set(free_vars(e))
+    for s in reversed(path):
+        if isinstance(s, For) and s.var in used:
+            used |= free_vars(s.extent) | free_vars(s.start)
+    return var in used
+
+
+def storages_of(program: Program, blocks: Iterable[Path]) -> tuple[str, ...]:
+    """The memory that some blocks write, in order."""
+    return tuple(dict.fromkeys(s for q in blocks for s in sorted(storages_written(program, block_at(q)))))
+
+
+def touching_paths(program: Program, blocks: Sequence[Path], storage: str) -> tuple[Path, ...]:
+    """Those of some blocks that read or write the memory of a buffer."""
+    return tuple(
+        q for q in blocks if storage in storages_read(program, block_at(q)) | storages_written(program, block_at(q))
+    )
+
+
+def _written_boxes(program: Program, path: Path, storage: str, above: Path) -> list[Box] | None:
+    """What a block may write of a buffer in one iteration; None where it does so through a view."""
+    shape = all_buffers(program)[storage]
+    mine = [r for r in block_at(path).writes if storage_of(program, r.buffer) == storage]
+    return None if any(r.buffer != storage for r in mine) else [consumed_box(path, r, above, shape) for r in mine]
+
+
+def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
+    """What a block may touch of a buffer in one iteration; None where it does so through a view."""
+    block, shape = block_at(path), all_buffers(program)[storage]
+    regions = [*regions_read(path, above), *(block.writes if writes else ())]
+    mine = [r for r in regions if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in mine):
+        return None
+    guards = [r for r in guard_regions(block) if storage_of(program, r.buffer) == storage]
+    if any(r.buffer != storage for r in guards):
+        return None
+    inner = loop_ranges(loops_between(path, above))
+    return [
+        *(consumed_box(path, r, above, shape) for r in mine),
+        *(arith.relax(resolved(r.ranges, shape), inner, whole_box(shape)) for r in guards),
+    ]
+
+
+def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first.
+
+    So it does if already each iteration of the innermost loop around all that touches the buffer does.
+    """
+    why = _why_not_written(program, touching, storage, above)
+    if why is None:
+        return None
+    inner = above
+    for s in common_path(*touching)[len(above) :]:
+        if not isinstance(s, For):
+            break
+        inner = (*inner, s)
+    return why if inner is above or _why_not_written(program, touching, storage, inner) is not None else None
+
+
+def _why_not_written(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
+    shape, ranges = all_buffers(program)[storage], _ranges(above)
+    written: list[tuple[Path, Region]] = []
+    for q in touching:
+        block = block_at(q)
+        made = [
+            (box, image(block_at(p), r))
+            for p, r in written
+            for box in (produced_box(where_both_run(p, q, above), r, above),)
+            if box is not None
+        ]
+        boxes = _boxes(program, q, storage, above, writes=False)
+        if boxes != [] and q is touching[0]:
+            return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
+        if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
+            return (
+                f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not surely "
+                f"write in the same iteration of loop `{loop_at(above).var}`"
+            )
+        written += [(q, r) for r in block.writes if r.buffer == storage]
+    return None
+
+
+def _made(made: Sequence[tuple[Box, Box]], box: Box, shape: Buffer, ranges: dict[str, Range]) -> bool:
+    """Is a box in one of those that were made, or in all of them side by side? (Each is given with the image to which
+    it is cut.)"""
+    if any(covers(m, box, shape, ranges) for m, _ in made):
+        return True
+    if len(made) < 2:
+        return False
+    inside = arith.intersect_box(box, whole_box(shape), ranges)
+    cut = [arith.intersect_box(m, reached, ranges) for m, reached in made]
+    return any(paved(cut, inside, d, ranges) for d in range(len(box)))
+
+
+def why_not_apart(
+    program: Program, touching: Sequence[Path], storage: str, above: Path, *, reads: bool = True
+) -> str | None:
+    """None if different iterations of the loop at the end of `above` access different elements of a buffer, or
+    (without `reads`) write different ones."""
+    loop = loop_at(above)
+    if _element_each(program, touching, storage, loop):
+        return None
+    boxes: list[Box] = []
+    for q in touching:
+        found = _boxes(program, q, storage, above) if reads else _written_boxes(program, q, storage, above)
+        if found is None:
+            return f"`{storage}` is touched through a view"
+        boxes += found
+    ranges = _ranges(above)
+    whole = whole_box(all_buffers(program)[storage])
+    union = boxes[0]
+    for box in boxes[1:]:
+        union = arith.union_box(union, box, whole, ranges)
+    if _apart(union, loop, ranges):
+        return None
+    names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
+    return (
+        f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
+        f"which is written there (block {names})"
+    )
+
+
+def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
+    """Does a single block touch a buffer, each instance one element, and are these others in each iteration of `loop`,
+    as those inside it run, or some around it too?
+
+    What a guard keeps apart may be told only where the loops that it is about run together.
+    """
+    if len(touching) != 1:
+        return False
+    block = block_at(touching[0])
+    mine = [
+        r
+        for r in (*block.reads, *updated_regions(block), *block.writes, *guard_regions(block))
+        if storage_of(program, r.buffer) == storage
+    ]
+    same = all(r.buffer == storage and r.ranges == mine[0].ranges for r in mine)
+    if not same or any(r.extent != ONE or any(loads_of(r.start)) for r in mine[0].ranges):
+        return False
+    own = loops_above(touching[0])
+    at = next((k for k, s in enumerate(own) if s is loop), -1)
+    indices = [substitute(r.start, bindings(block)) for r in mine[0].ranges]
+    used = frozenset(v for e in indices for v in free_vars(e))
+    if loop.var not in used:
+        return False
+    for k in range(at + 1):
+        moving = [s for s in own[k:] if s.var in used]
+        still = {s.var for s in own[k:]} - used
+        if any(not still.isdisjoint(free_vars(e)) for s in moving for e in (s.start, s.extent)):
+            return False
+        conditions = tuple(c for c in conjuncts(block.predicate) if free_vars(c).isdisjoint(still))
+        found = detect(indices, loop_ranges(moving), conjunction(conditions))
+        if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
+            return True
+    return False
+
+
+def _ranges(above: Path) -> dict[str, Range]:
+    loop = loop_at(above)
+    return {**ranges_above(above), loop.var: loop_range(loop)}
+
+
+def _apart(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Are the boxes of different iterations of a loop surely disjoint?"""
+    return any(_steps_over(r, loop.var, ranges) for r in box) or _distinct(box, loop, ranges)
+
+
+def _steps_over(r: Range, var: str, ranges: dict[str, Range]) -> bool:
+    terms = linear_terms(r.start, frozenset({var}))
+    if not terms or var in free_vars(r.extent):
+        return False
+    step = terms[var]
+    return arith.proved(Binary("<=", r.extent, step), ranges) or arith.proved(
+        Binary("<=", r.extent, arith.sub(ZERO, step)), ranges
+    )
+
+
+def _distinct(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
+    """Do the box numbers (start over extent, where that is exact) of different iterations differ?"""
+    numbers: list[Expr] = []
+    for r in box:
+        if loop.var not in free_vars(r.start) or free_vars(r.extent):
+            continue
+        number = arith.simplify(arith.floordiv(r.start, r.extent), ranges)
+        if not arith.equal(arith.mul(number, r.extent), r.start, ranges):
+            continue
+        numbers.append(number)
+    if not numbers:
+        return False
+    found = arith.detect(numbers, {loop.var: loop_range(loop)})
+    return isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")
