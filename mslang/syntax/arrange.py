@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from mslang.syntax.lexer import COMMENTS, TRIVIA, Token, significant
+from mslang.syntax.lexer import BLANKS, COMMENTS, TRIVIA, Token, significant
 from mslang.syntax.marks import find_marks
 from mslang.syntax.pretty import (
     BLANK_LINE,
@@ -281,7 +281,7 @@ def _gaps(tokens: Sequence[Token]) -> list[Gap]:
     for token in tokens:
         if token.kind in COMMENTS:
             trailing = not newline and not comments and bool(gaps)
-            comments.append(Comment(token.text.rstrip(), trailing, blank))
+            comments.append(Comment(token.text.rstrip(BLANKS), trailing, blank))
             blank = False
         elif token.kind in TRIVIA:
             newline = newline or "\n" in token.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mslang.syntax import tree
 from mslang.syntax.arrange import Arranger, Entry, stack
-from mslang.syntax.lexer import TRIVIA, tokenize
+from mslang.syntax.lexer import BLANKS, TRIVIA, tokenize
 from mslang.syntax.parse import parse_piece
 from mslang.syntax.pretty import HARDLINE, Text, concat, nest
 from mslang.syntax.tree import ParsedItem
@@ -36,11 +36,12 @@ def _statements(text: str, body: tree.Body) -> list[Entry]:
     entries = _comments(text[body.span.start + 1 : starts[0]])
     for start, end in zip(starts, [*starts[1:], body.span.end - 1], strict=True):
         before = text[:start]
-        blank = before[len(before.rstrip()) :].count("\n") > 1
+        blank = before[len(before.rstrip(BLANKS)) :].count("\n") > 1
         region = text[start:end]
         sound = _sound(f"{_WRAPPER}{region}\n}}")
-        found = Arranger(sound.item, tokenize(sound.text)).contents() if sound else [Entry(Text(region.strip()), False)]
-        first, *rest = found
+        found = Arranger(sound.item, tokenize(sound.text)).contents() if sound else []
+        # Of a region that holds no sound statement, the text stays as it is.
+        first, *rest = found or [Entry(Text(region.strip(BLANKS)), False)]
         entries += [first._replace(blank=blank), *rest]
     return entries
 

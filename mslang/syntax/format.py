@@ -13,7 +13,7 @@ from mslang.diagnostics import Span
 from mslang.syntax import tree
 from mslang.syntax.arrange import Arranger, Entry, stack
 from mslang.syntax.arrange_broken import arrange_broken
-from mslang.syntax.lexer import COMMENTS, WHITESPACE, significant, tokenize
+from mslang.syntax.lexer import BLANKS, COMMENTS, WHITESPACE, significant, tokenize
 from mslang.syntax.parse import parse_file, parse_piece
 from mslang.syntax.pretty import Text, render
 from mslang.syntax.tree import File, ParsedItem
@@ -32,8 +32,25 @@ def format_text(text: str) -> str:
 
 
 def format_file(file: File) -> str:
-    """The text of a parsed file in the one layout."""
-    parts = [_format_trivia(file.leading)] if file.leading.strip() else []
+    """The text of a parsed file in the one layout.
+
+    Recovery may understand broken text in another way once it is laid out, so it is laid out until nothing changes;
+    text for which that has no end stays as it is.
+    """
+    before = file
+    for _ in range(_PASSES):
+        after = _laid_out(before)
+        if after == before.text:
+            return after
+        before = parse_file(file.path, after)
+    return file.text
+
+
+_PASSES = 6
+
+
+def _laid_out(file: File) -> str:
+    parts = [_format_trivia(file.leading)] if file.leading.strip(BLANKS) else []
     last: ParsedItem | None = None
     for placed in file.items:
         if parts:
@@ -48,7 +65,7 @@ def format_range(text: str, span: Span) -> tuple[Edit, ...]:
     file = parse_file("", text)
     edits: list[Edit] = []
     for placed in file.items:
-        end = placed.start + len(placed.parsed.text.rstrip())
+        end = placed.start + len(placed.parsed.text.rstrip(BLANKS))
         if placed.start <= span.end and span.start <= end:
             formatted = format_item(placed.parsed)
             if formatted != text[placed.start : end]:
@@ -60,7 +77,7 @@ def _blank_between(file: File, placed: tree.PlacedItem, last: ParsedItem | None)
     """Does an empty line go before an item? Between those that stand in groups only if one was there."""
     item = placed.item
     before = file.text[: placed.start]
-    was_blank = before[len(before.rstrip()) :].count("\n") > 1
+    was_blank = before[len(before.rstrip(BLANKS)) :].count("\n") > 1
     if last is None or isinstance(item, tree.BadItem):
         return was_blank
     grouped = isinstance(item, tree.Use | tree.Const) and type(item) is type(last.item)
@@ -75,7 +92,7 @@ def _format_trivia(text: str) -> str:
         if token.kind == WHITESPACE:
             blank = token.text.count("\n") > 1
         else:
-            entries.append(Entry(Text(token.text.rstrip()), blank))
+            entries.append(Entry(Text(token.text.rstrip(BLANKS)), blank))
             blank = False
     return render(stack(entries))
 
@@ -83,7 +100,7 @@ def _format_trivia(text: str) -> str:
 @cached(budget=1 << 20, weight=lambda formatted, parsed: 100 + len(parsed.text))
 def format_item(parsed: ParsedItem) -> str:
     """The text of one item, with the comments that belong to it, in the one layout."""
-    written = parsed.text.rstrip()
+    written = parsed.text.rstrip(BLANKS)
     if not parsed.diagnostics:
         formatted = render(stack(Arranger(parsed.item, tokenize(parsed.text)).item()))
         return formatted if _same_tokens(written, formatted) else written
@@ -114,4 +131,4 @@ def _essence(text: str) -> Iterator[tuple[str, str]]:
         yield token.kind, token.text
     for token in tokens:
         if token.kind in COMMENTS:
-            yield token.kind, token.text.rstrip()
+            yield token.kind, token.text.rstrip(BLANKS)

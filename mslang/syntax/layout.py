@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mslang.syntax.lexer import ERROR, Token
+from mslang.syntax.lexer import BLANKS, ERROR, Token
 
 _BALANCE = {"LBRACE": 1, "RBRACE": -1}
 
@@ -29,12 +29,12 @@ class Layout:
 
     def first_on_line(self, token: Token) -> bool:
         """Does only white space stand before the token?"""
-        return not self._text[self.line(token) : token.start].strip()
+        return not self._text[self.line(token) : token.start].strip(BLANKS)
 
     def indentation(self, token: Token) -> int:
         """The column of the first text on the token's line."""
         line = self._text[self.line(token) : token.start]
-        return len(line) - len(line.lstrip()) if line.strip() else len(line)
+        return len(line) - len(line.lstrip(BLANKS)) if line.strip(BLANKS) else len(line)
 
     def same_line(self, first: Token, second: Token) -> bool:
         """Do two tokens begin on one line?"""
@@ -68,7 +68,7 @@ def _unclosed_string(text: str, quote: Token, before: list[Token]) -> Token:
     start = quote.start
     if before and before[-1].text == '""' and before[-1].end == start:
         start = before.pop().start
-        end = len(text.rstrip())
+        end = len(text.rstrip(BLANKS))
     else:
         line_end = text.find("\n", start)
         end = line_end if line_end >= 0 else len(text)

@@ -11,6 +11,8 @@ from mslang.caching import cached
 from mslang.syntax.tables import load_tables
 
 WHITESPACE = "WS"
+BLANKS = " \t\f\r\n"
+"""The characters of white space; what else Python calls so is text without a meaning, and is kept."""
 COMMENT = "COMMENT"
 DOC = "DOC"
 TRIVIA = frozenset({WHITESPACE, COMMENT, DOC})

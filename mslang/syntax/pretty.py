@@ -148,7 +148,7 @@ def render(doc: Doc, width: int = WIDTH, column: int = 0) -> str:
 
 def _strip_end(printed: list[str]) -> None:
     """Take spaces off the end of the line."""
-    while printed and (not printed[-1] or (printed[-1].isspace() and "\n" not in printed[-1])):
+    while printed and (not printed[-1] or (not printed[-1].strip(" \t"))):
         printed.pop()
     if printed:
         printed[-1] = printed[-1].rstrip(" ")

@@ -5,6 +5,7 @@ The quick runs draw some prefixes and edits; `--campaign` takes every prefix and
 
 import random
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from mslang.diagnostics import Span
 from mslang.resources import grammar_text
 from mslang.syntax import tree
 from mslang.syntax.format import format_text
-from mslang.syntax.lexer import COMMENTS, ERROR, TRIVIA, WHITESPACE, Token, significant, tokenize
+from mslang.syntax.lexer import BLANKS, COMMENTS, ERROR, TRIVIA, WHITESPACE, Token, significant, tokenize
 from mslang.syntax.parse import parse_file, parse_piece, reparse
 from mslang.syntax.query import expected_at, node_path
 from tests.unit.syntax.samples import SAMPLES, covers, edit_one_token
@@ -154,7 +155,7 @@ def _meaning(value: object) -> object:
 
 
 def _comments(text: str) -> list[str]:
-    return [token.text.rstrip() for token in tokenize(text) if token.kind in COMMENTS]
+    return [token.text.rstrip(BLANKS) for token in tokenize(text) if token.kind in COMMENTS]
 
 
 def _space(tokens: tuple[Token, ...], k: int, chance: random.Random) -> str:
@@ -208,3 +209,52 @@ def test_formatting_broken_text_keeps_its_tokens_and_is_settled() -> None:
         assert format_text(found) == found, what
         kept = [[(t.kind, t.text.rstrip()) for t in tokenize(x) if t.kind != WHITESPACE] for x in (text, found)]
         assert kept[0] == kept[1], what
+
+
+_WORDS = (
+    *("schedule", "program", "fork", "case", "test", "fn", "let", "block", "for", "in", "with", "use", "space", "if"),
+    *("{", "}", "(", ")", "[", "]", "=", "~", ".", ",", ":", "|", ">>", "@", "..", "m", "s1", "1", "0.5", '"x"', '"""'),
+    *('"', ";", "?", "# c\n", "## d\n", "\n", "\n\n", " ", "\t", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\xa0"),
+    *("\u2028", "\ufeff", "é", "\\", "`", "else", "init", "where", "const", "intrin", "desc", "impl"),
+)
+
+
+def _soup(chance: random.Random) -> str:
+    """Words in no order, or a sample with several edits."""
+    if chance.random() < 0.7:
+        return chance.choice(("", " ")).join(chance.choices(_WORDS, k=chance.randrange(1, 24)))
+    text = chance.choice(list(SAMPLES.values()))
+    for _ in range(chance.randrange(1, 4)):
+        text, _, _ = edit_one_token(text, chance)
+    return text
+
+
+def _settles(text: str) -> None:
+    found = format_text(text)
+    assert format_text(found) == found, repr(text)
+    assert _comments(found) == _comments(text), repr(text)
+    assert [t.text for t in significant(tokenize(found))] == [t.text for t in significant(tokenize(text))], repr(text)
+
+
+BROKEN = sorted((Path(__file__).parents[1] / "fixtures" / "formatter").glob("*.ms"))
+
+
+@pytest.mark.parametrize("path", BROKEN, ids=lambda p: p.stem)
+def test_formatting_broken_text_that_once_did_not_settle(path: Path) -> None:
+    _settles(path.read_bytes().decode())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_formatting_broken_text_is_settled(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(150):
+        _settles(_soup(chance))
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(8))
+def test_formatting_much_broken_text_is_settled(seed: int) -> None:
+    chance = random.Random(seed + 1000)
+    for _ in range(5_000):
+        _settles(_soup(chance))

@@ -26,6 +26,59 @@ def addresses_of(module: Module, e: tree.Expr, depth: int = 0) -> frozenset[str]
     return None
 
 
+def unnamed_samplers(module: Module, s: tree.Stmt) -> Iterator[tree.Call]:
+    """The calls in a statement, but not in its bodies, of fns that sample, where no binder of a `let` names them."""
+    for part in _outside_let(s):
+        for call in nodes(part):
+            if isinstance(call, tree.Call):
+                found = _fn_called(module, call)
+                if found is not None and _samples(found):
+                    yield call
+
+
+def _outside_let(s: tree.Stmt) -> tuple[tree.Node, ...]:
+    match s:
+        case tree.Let(binders=binders, value=value):
+            return () if any(b.name is not None and not b.star for b in binders) else (value,)
+        case tree.CallStmt(call=call):
+            return (call,)
+        case tree.Return(values=values):
+            return values
+        case tree.Require(condition=condition) | tree.If(condition=condition):
+            return (condition,)
+        case tree.Sample(distribution=distribution):
+            return (distribution,)
+        case tree.For(loops=loops):
+            return tuple(loop.domain for loop in loops)
+    return ()
+
+
+def _fn_called(module: Module, call: tree.Call) -> Found | None:
+    name = dotted_name(call.callee)
+    last = call.callee.name.text if isinstance(call.callee, tree.Ref | tree.Member) else None
+    if last is None or last in OPERATIONS:
+        return None
+    thing = module.find(name) if name is not None else None
+    thing = module.find(last) if thing is None else thing
+    return thing if isinstance(thing, Found) and isinstance(thing.item, tree.Fn) else None
+
+
+def _samples(fn: Found) -> bool:
+    """Whether an fn, or one that it calls, draws a decision."""
+    queue, seen = [fn], {id(fn.item)}
+    for each in queue:
+        for node in nodes(each.item):
+            match node:
+                case tree.Sample() | tree.Fork():
+                    return True
+                case tree.Call():
+                    inner = _fn_called(each.module, node)
+                    if inner is not None and id(inner.item) not in seen:
+                        seen.add(id(inner.item))
+                        queue.append(inner)
+    return False
+
+
 def _named(module: Module, e: tree.Expr, depth: int) -> Iterator[str]:
     name = dotted_name(e.callee if isinstance(e, tree.Call) else e)
     found = module.find(name) if name is not None else None

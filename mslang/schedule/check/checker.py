@@ -13,7 +13,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, Fix, Note, Span
 from mslang.ops.signature import Kind
 from mslang.ops.table import OPERATIONS
-from mslang.schedule.check.addresses import addresses_of
+from mslang.schedule.check.addresses import addresses_of, unnamed_samplers
 from mslang.schedule.check.expressions import Expressions
 from mslang.schedule.check.kinds import (
     ANY,
@@ -214,6 +214,16 @@ class _Checker:
         return names
 
     def _statement(self, s: tree.Stmt, names: Environment, where: str) -> Environment:
+        for call in unnamed_samplers(self.module, s) if where != "test" else ():
+            self.diagnostics.append(
+                fault(
+                    "MS264",
+                    call,
+                    "an fn that samples must be called under a `let`",
+                    why="the binder is the first part of the addresses of its decisions",
+                    help="write `let x = …`",
+                )
+            )
         match s:
             case tree.Let():
                 return self._let(s, names)

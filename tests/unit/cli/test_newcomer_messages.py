@@ -55,6 +55,7 @@ def test_the_message_says_what_to_write(name: str) -> None:
         ("missing_use", "use std.cpu.{host}"),
         ("vectorized_reduction", "`rfactor`"),
         ("unfinished", "never closed"),
+        ("unnamed_samplers", "write `let x = …`"),
         ("misspelled_keyword", "change to `max_inner`"),
     ],
 )
