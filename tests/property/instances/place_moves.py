@@ -118,7 +118,7 @@ def tensorize(t: Board) -> Call | None:
 
 def _tiles(t: Board, b: Block, above: list[For]) -> list[tuple[For, str]]:
     """Loops above a block with the text of an instruction that does what the block does there."""
-    inner = [s for s in above if t.extent(s) is not None]
+    inner = [s for s in above if t.extent(s)]
     value = formula(b)
     if not inner or value is None or b.predicate != Const(True, "bool"):
         return []
