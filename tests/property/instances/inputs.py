@@ -58,13 +58,13 @@ def _arrays(
             )
         found[name] = made.astype(NUMPY[dtype])
         if extreme and name not in indices and dtype != "bool":
-            spots = rng.random(shape) < 0.25
+            spots = rng.random(shape) < 0.35
             found[name][spots] = rng.choice(_extremes(dtype), shape)[spots]
     return found
 
 
 def _extremes(dtype: str) -> np.ndarray:
     if dtype in FLOATS:
-        return np.array([np.nan, np.inf, -np.inf, -0.0, 0.0], NUMPY[dtype])
+        return np.array([np.nan, np.nan, np.inf, -np.inf, -0.0], NUMPY[dtype])
     top = np.iinfo(NUMPY[dtype])
     return np.array([top.min, top.max, top.max - 1, top.min + 1], NUMPY[dtype])

@@ -47,7 +47,7 @@ def mapped(scene: Scene) -> Lines:
     target = scene.target(dims, whole, dtype)
     store = [f"{target.name}[{at}] = {value}"]
     if scene.coin(0.1):
-        store = [f"let v = {value}", f"{target.name}[{at}] = v"]
+        store = [f"let v = {dtype}({value})", f"{target.name}[{at}] = v"]
     elif target.whole and scene.coin(0.15):
         other, more = scene.value(dtype, site.names, 1)
         bound = max(bound, more)

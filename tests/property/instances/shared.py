@@ -114,12 +114,12 @@ def side_by_side(scene: Scene) -> Lines:
     made = Shared(scene)
     kinds = [made.refill, made.part, made.use, made.use, made.update, made.peek, made.step]
     parts: list[Lines] = []
-    if scene.coin(0.6):
+    if scene.coin(0.5):
         parts = [scene.rng.choice([made.refill, made.part])(), made.use()]
+    elif scene.coin(0.5):
+        parts = [made.peek(), scene.rng.choice([made.update, made.update, made.step])()]
     while len(parts) < 2 or (len(parts) < 3 and scene.coin(0.4)):
         parts.append(scene.rng.choice(kinds)())
-    if scene.coin(0.1):
-        return around(made.var, f"0..{made.n}", *parts)
     return around(made.var, f"0..{made.n}", *parts)
 
 

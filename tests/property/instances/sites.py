@@ -44,11 +44,12 @@ def bound(scene: Scene, axis: Axis, others: Sequence[Loop] = ()) -> Bound:
     head = f"{axis.name}: {axis.dim}{kind}"
     if axis.at is not None:
         return Bound(f"{head} = {axis.at}", ())
+    n, v = axis.dim, scene.name("l")
+    same = [s for s in others if s.span == f"0..{n}"]
     form = scene.rng.choices(
         ["plain", "reversed", "tiled", "shifted", "behind", "strided", "rotated", "fixed", "below", "none"],
-        [52, 12, 10, 5, 4, 5, 4, 3, 6, 1],
+        [52, 12, 10, 5, 4, 5, 4, 3, 16 if same else 0, 1],
     )[0]
-    n, v = axis.dim, scene.name("l")
     one = (Loop(v, f"0..{n}"),)
     match form, n:
         case "reversed", _:
@@ -72,11 +73,9 @@ def bound(scene: Scene, axis: Axis, others: Sequence[Loop] = ()) -> Bound:
             at = scene.rng.randrange(n) if n else 0
             return Bound(f"{head} = {at}", (), whole=n == 1, begins=at == 0)
         case "below", _:
-            same = [s for s in others if s.span == f"0..{n}"]
-            if same:
-                u = scene.rng.choice(same).var
-                stop = f"{u} + 1" if isinstance(n, int) else scene.rng.choice([f"{u} + 1", f"min({u} + 1, {n})"])
-                return Bound(f"{head} = {v}", (Loop(v, f"0..{stop}", u),), whole=False)
+            u = scene.rng.choice(same).var
+            stop = f"{u} + 1" if isinstance(n, int) else scene.rng.choice([f"{u} + 1", f"min({u} + 1, {n})"])
+            return Bound(f"{head} = {v}", (Loop(v, f"0..{stop}", u),), whole=False)
         case "none", _:
             return Bound(f"{head} = {v}", (Loop(v, "0..0"),), whole=False, begins=False)
     return Bound(f"{head} = {v}", one)
