@@ -389,11 +389,11 @@ def conjuncts(e: Expr) -> tuple[Expr, ...]:
 def guarded(predicate: Expr, conditions: tuple[Expr, ...]) -> Expr:
     """A predicate with conditions on loops or axes added.
 
-    `and` evaluates from left to right and stops at the first false part. Where the predicate loads, the conditions
-    stand in front: a load must not happen where one of them is false.
+    `and` evaluates from left to right and stops at the first false part. Whatever loads stands behind the parts that
+    do not: a load must not happen where one of them is false.
     """
-    parts = conjuncts(predicate)
-    return conjunction((*conditions, *parts) if any(loads_of(predicate)) else (*parts, *conditions))
+    parts = (*conjuncts(predicate), *conditions)
+    return conjunction(tuple(sorted(parts, key=lambda c: any(loads_of(c)))))
 
 
 def conjunction(parts: tuple[Expr, ...]) -> Expr:

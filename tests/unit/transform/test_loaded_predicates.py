@@ -91,6 +91,17 @@ def test_a_block_between_others_keeps_its_guards_first() -> None:
     )
 
 
+def test_a_condition_that_loads_joins_a_guard_behind_it() -> None:
+    before, after = scheduled(
+        FLAGS,
+        "let a, c = b.i.split([_, 3])"
+        "  let copy = b.reindex_cache_write(T, local, fn (i) -> [i])"
+        "  copy.reverse_compute_inline()",
+    )
+    assert "where a * 3 + c < 8 and X[i] > 0.0" in print_program(after)
+    same(before, after)
+
+
 def test_conditions_join_a_predicate() -> None:
     i, n = Var("i"), Const(8)
     below: Expr = Binary("<", i, n)
@@ -98,7 +109,9 @@ def test_conditions_join_a_predicate() -> None:
     odd: Expr = Binary("==", i, Const(1))
     assert print_expr(guarded(loads, (below,))) == "i < 8 and X[i] > 0.0"
     assert print_expr(guarded(odd, (below,))) == "i == 1 and i < 8"
-    assert print_expr(guarded(Binary("and", odd, loads), (below,))) == "i < 8 and i == 1 and X[i] > 0.0"
+    assert print_expr(guarded(Binary("and", odd, loads), (below,))) == "i == 1 and i < 8 and X[i] > 0.0"
+    assert print_expr(guarded(Binary("and", odd, below), (loads,))) == "i == 1 and i < 8 and X[i] > 0.0"
+    assert print_expr(guarded(odd, (loads, below))) == "i == 1 and i < 8 and X[i] > 0.0"
 
 
 def test_and_and_or_stop_at_what_decides_them() -> None:
