@@ -113,6 +113,7 @@ PRIMITIVES = (
         _BLOCK,
         _BUFFER,
         Param("access", Kind.ACCESS, None, keyword=True),
+        Param("fold_units", Kind.BOOL, False, keyword=True),
         gives=(Kind.BLOCK,),
     ),
     _primitive("reindex_cache_read", "caching", _BLOCK, _BUFFER, _INTO, _MAP, gives=(Kind.BLOCK,)),

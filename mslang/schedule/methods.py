@@ -632,6 +632,7 @@ class Methods:
         buffer: Handle,
         *,
         access: Literal["read", "write"] | None = None,
+        fold_units: bool = False,
         names: Sequence[str | None] = (),
     ) -> Handle:
         """Stage a buffer in the layout of the axes by which a block indexes it.
@@ -642,6 +643,9 @@ class Methods:
         `A_reindex` with these axes copies to it (`access = read`) or from it (`access = write`), and is returned; it stands
         before or after the loops of the block. By default what the block writes is staged on the way out, else on the
         way in. Where the indices may leave the buffer (the block guards the load), the copy puts 0.
+
+        With `fold_units`, an axis of extent 1 is left out where it is added to others (the kernel's axes of a 1x1
+        convolution), as TVM leaves it out; one that is an index by itself stays.
 
         Before:
             block conv[i: 16 | k: 3] { C[i] += A[i + k] * W[k] }
@@ -664,7 +668,7 @@ class Methods:
 
         Source: TVM reindex
         """
-        (result,) = self.apply("reindex", block, buffer, access=access, names=names)
+        (result,) = self.apply("reindex", block, buffer, access=access, fold_units=fold_units, names=names)
         return result
 
     def reindex_cache_read(
@@ -1055,6 +1059,8 @@ class Methods:
               if none of these stands under the loop, and no reader
             - a loop that is not above the block in its scope
             - a loop inside another that a reduction axis depends on: the initialisation would be repeated
+            - another block under the loop that reads what the block writes before the reduction has started it, or that
+              writes what the init reads
             - loops at or under it that run the same instance of the block again
             - a spatial loop whose bounds depend on a reduction loop
             - a reduction loop bound to threads: they must start together what they join

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from mslang.diagnostics import MsError, problem
 from mslang.interop.tvm import words
 from mslang.interop.tvm.graph import Graph, Node, unreadable
+from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX, is_integer
 from mslang.ir.expr import (
     COMPARISONS,
@@ -26,6 +27,7 @@ from mslang.ir.expr import (
     Unary,
     dtype_of,
 )
+from mslang.ir.fixed_point import q_multiply_shift, q_multiply_shifted
 from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.program import Buffer
 
@@ -101,21 +103,8 @@ class Expressions:
 
     # ------------------------------------------------------------------ indices
     def size(self, ref: object) -> Expr:
-        """A size: a number.
-
-        Raises:
-            MsError: MS745, it is known only when the kernel is called.
-        """
-        node = self.graph.node(ref)
-        if node.kind != "IntImm":
-            raise MsError(
-                problem(
-                    "MS745",
-                    "a program graph with a size that is no number cannot be read",
-                    help="import the TVMScript that `.script()` prints: there a size may be known only at the call",
-                )
-            )
-        return Const(self._integer(node))
+        """A size: a number, or what is known when the kernel is called."""
+        return simplify(self.index(ref))
 
     def index(self, ref: object) -> Expr:
         """An expression that counts, as an `i64`."""
@@ -230,6 +219,10 @@ class Expressions:
             return Binary("^", self.value(args[0]), Const(-1, dtype))
         if name in words.CALLS:
             return _called_in(words.CALLS[name], tuple(self.value(x) for x in args), dtype)
+        if name == "q_multiply_shift":
+            return self._fixed_point(args)
+        if name == "q_multiply_shift_per_axis":
+            return self._fixed_point_per_axis(args)
         if name in ("call_extern", "call_pure_extern"):
             called = self.graph.node(args[0])
             text = called.fields.get("value") if called.kind == "StringImm" else args[0]
@@ -238,6 +231,21 @@ class Expressions:
                 raise unsupported(f"the function `{self.graph.text(text)}` of another library")
             return Call(function, tuple(self.value(x) for x in args[1:]), dtype)
         raise unsupported(f"the function `{name}`")
+
+    def _fixed_point(self, args: list[object]) -> Expr:
+        x, y, q, s = (self.value(a) for a in args)
+        match q, s:
+            case Const(value=int() as bits), Const(value=int() as left) if 1 <= bits - left <= 62:
+                return q_multiply_shift(x, y, bits, -left)
+        raise unsupported("`q_multiply_shift` by other than 1 to 62 bits")
+
+    def _fixed_point_per_axis(self, args: list[object]) -> Expr:
+        x, y, left, right, q, shifted, _ = (self.value(a) for a in args)
+        by: Expr = Select(shifted, left, Const(0, "i32"))
+        match shifted:
+            case Const(value=v):
+                by = left if v else Const(0, "i32")
+        return q_multiply_shifted(x, y, q, by, right)
 
 
 def _called_in(name: str, args: tuple[Expr, ...], dtype: str) -> Expr:

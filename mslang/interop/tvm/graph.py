@@ -80,6 +80,25 @@ class Graph:
         self.node(ref)
         return int(ref)  # type: ignore[call-overload,no-any-return]
 
+    def within(self, ref: object) -> frozenset[int]:
+        """The positions of all nodes that one refers to, at any depth."""
+        seen: set[int] = set()
+        waiting = [self.key(ref)]
+        while waiting:
+            key = waiting.pop()
+            if key not in seen:
+                seen.add(key)
+                waiting += self._references(key)
+        return frozenset(seen)
+
+    def _references(self, key: int) -> list[int]:
+        """The positions of the nodes that one refers to."""
+        data = self.nodes[key].data
+        fields = (v for k, v in data.items() if k not in _NUMBERS) if isinstance(data, dict) else ()
+        found = data if isinstance(data, list) else fields
+        texts = (int(x) if isinstance(x, str) and self.old and x.isdecimal() else x for x in found)
+        return [x for x in texts if isinstance(x, int) and not isinstance(x, bool) and 0 <= x < len(self.nodes)]
+
     def field(self, node: Node, name: str) -> object:
         """A field's reference or value as it stands.
 
@@ -134,6 +153,8 @@ class Graph:
         raise unreadable(f"a number is needed, not {value!r}")
 
 
+_NUMBERS = frozenset({"span", "data_alignment", "offset_factor", "ndim", "kind", "iter_type", "buffer_type"})
+"""Fields of numbers that are no positions, and the places in a source text."""
 _EMPTY: Mapping[str, object] = {"Array": [], "Map": []}
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
+from mslang.interop import closed
 from mslang.interop.block_names import other_name, with_names
+from mslang.interop.closed import Outer
+from mslang.interop.sizes import ANY_SIZE
 from mslang.interop.tvm import words
+from mslang.interop.tvm.contents import block_order, variables
+from mslang.interop.tvm.directions import DIRECTIONS, direction
 from mslang.interop.tvm.expressions_in import Expressions, unsupported
 from mslang.interop.tvm.graph import Graph, Node, unreadable
 from mslang.interop.tvm.words import block_in
-from mslang.ir.expr import ONE, TRUE, ZERO, Const, Var, dtype_of
+from mslang.ir.dtype import is_integer
+from mslang.ir.expr import ONE, TRUE, ZERO, Const, Expr, Symbol, Var, dtype_of
 from mslang.ir.program import (
     Annotations,
     AttrValue,
@@ -30,10 +37,8 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.verify import RESERVED, verify
-from mslang.ir.visit import fresh, walk
-
-DIRECTIONS = "mslang.directions"
-"""The attribute of a function that holds its parameters' directions, where they are not told by its body."""
+from mslang.ir.visit import fresh
+from mslang.transform.rewriting.rewrite import substitute_loops
 
 
 def programs(text: str | bytes) -> dict[str, Program]:
@@ -90,6 +95,12 @@ class Reader:
         self.here: dict[str, str] = {}
         """What blocks are called here, by TVM's names; without names that several have, by which TVM finds none."""
         self.read: set[int] = set()
+        self.outer: dict[str, Outer] = {}
+        """The loops, axes and `let`s around what is read."""
+        self.keys: dict[int, str] = {}
+        """Their names by the positions of their variables."""
+        self.sizes: list[Expr] = []
+        """The sizes known only at the call."""
 
     # ------------------------------------------------------------------ the function
     def program(self, function: Node) -> Program:
@@ -98,12 +109,10 @@ class Reader:
         old = (
             {g.key(k): v for k, v in g.pairs(function.fields["buffer_map"])} if "buffer_map" in function.fields else {}
         )
-        params = []
-        for ref in g.items(g.field(function, "params")):
-            holder = old.get(g.key(ref), ref)
-            if holder is ref and not self._is_buffer(ref):
-                raise unsupported(f"the parameter `{g.text(g.field(g.node(ref), 'name'))}`, which is no buffer")
-            params.append(self.buffer(holder))
+        given = [old.get(g.key(ref), ref) for ref in g.items(g.field(function, "params"))]
+        for ref in given:
+            self._sizes(ref)
+        params = [self.buffer(ref) for ref in given if self._is_buffer(ref)]
         root = g.at(function, "body")
         self._name_blocks(g.key(g.field(function, "body")))
         allocs: tuple[Buffer, ...] = ()
@@ -122,7 +131,8 @@ class Reader:
             tuple(Param(b, d) for b, d in zip(params, told, strict=True)),
             body,
             allocs,
-            annotations=notes,
+            tuple(self.sizes),
+            notes,
         )
         return with_names(program, self.here)
 
@@ -134,6 +144,27 @@ class Reader:
             return []
         found = next((v for k, v in g.pairs(attrs.fields["__dict__"]) if g.text(k) == DIRECTIONS), None)
         return [] if found is None else [g.text(x) for x in g.items(found)]
+
+    def _sizes(self, param: object) -> None:
+        """The sizes known only at the call: integer parameters, and variables in the shapes of buffers."""
+        g = self.graph
+        node = g.node(param)
+        if not self._is_buffer(param):
+            if not is_integer(self.expressions.dtype_of(node)):
+                raise unsupported(f"the parameter `{g.text(g.field(node, 'name'))}`, which is no buffer")
+            self._size(param)
+            return
+        typed = g.at(node, "ty") if node.kind == "Var" else node
+        for ref in (*g.items(g.field(typed, "shape")), *g.items(g.field(typed, "strides"))):
+            for x in variables(g, ref):
+                self._size(x)
+
+    def _size(self, ref: object) -> None:
+        g, known = self.graph, self.expressions.variables
+        if g.key(ref) not in known:
+            name = self._fresh(g.text(g.field(g.node(ref), "name")))
+            known[g.key(ref)] = Symbol(name, ANY_SIZE)
+            self.sizes.append(known[g.key(ref)])
 
     def _is_buffer(self, ref: object) -> bool:
         node = self.graph.node(ref)
@@ -148,29 +179,7 @@ class Reader:
     def _name_blocks(self, root: int) -> None:
         """Blocks are found by name, so they get theirs before loops and allocated buffers do."""
         g = self.graph
-        seen: set[int] = set()
-        order: list[int] = []
-
-        def visit(key: int) -> None:
-            if key in seen:
-                return
-            seen.add(key)
-            node = g.node(key)
-            match node.kind:
-                case "BlockRealize":
-                    inner = g.key(g.field(node, "block"))
-                    if inner not in order:
-                        order.append(inner)
-                    visit(g.key(g.field(g.node(inner), "body")))
-                case "SeqStmt":
-                    for x in g.items(g.field(node, "seq")):
-                        visit(g.key(x))
-                case _:
-                    for name in ("body", "then_case", "else_case"):
-                        if name in node.fields and g.has(node, name):
-                            visit(g.key(node.fields[name]))
-
-        visit(root)
+        order = block_order(g, root)
         shared: set[str] = set()
         for key in order[1:] if g.node(root).kind == "BlockRealize" else order:
             hint = g.text(g.field(g.node(key), "name_hint"))
@@ -279,7 +288,8 @@ class Reader:
         name = self._fresh(g.text(g.field(g.node(var), "name")))
         bound = e.index(value) if e.is_index(value) else e.value(value)
         e.variables[g.key(var)] = Var(name, dtype_of(bound))
-        return Let(name, bound, body())
+        with self._inside({g.key(var): (name, closed.Let(bound))}):
+            return Let(name, bound, body())
 
     def _loop(self, node: Node) -> Stmt:
         g, e = self.graph, self.expressions
@@ -294,7 +304,8 @@ class Reader:
         name = self._fresh(g.text(g.field(g.node(var), "name")))
         e.variables[g.key(var)] = Var(name)
         notes = self.annotations(g.field(node, "annotations"))
-        return For(name, extent, self.body(g.field(node, "body")), binding, start, notes)
+        with self._inside({g.key(var): (name, closed.Loop(start, extent, "opaque"))}):
+            return For(name, extent, self.body(g.field(node, "body")), binding, start, notes)
 
     def _block(self, node: Node) -> Stmt:
         g, e = self.graph, self.expressions
@@ -303,7 +314,8 @@ class Reader:
         bindings = [e.index(x) for x in g.items(g.field(node, "iter_values"))]
         predicate = e.value(g.field(node, "predicate"))
         axes = []
-        names: set[str] = set()
+        inside: dict[int, tuple[str, closed.Outer]] = {}
+        names = self._mentioned(ref)
         for x, binding in zip(g.items(g.field(block, "iter_vars")), bindings, strict=True):
             iterator = g.node(x)
             domain, var = g.at(iterator, "dom"), g.field(iterator, "var")
@@ -316,6 +328,7 @@ class Reader:
             names.add(name)
             e.variables[g.key(var)] = Var(name)
             axes.append(Axis(name, e.index(g.field(domain, "extent")), kind, binding))
+            inside[g.key(var)] = (name, closed.Loop(ZERO, axes[-1].extent, kind))
         allocs = self._allocs(block)
         views = tuple(
             View(self.buffer(g.field(v, "buffer")), self._region(g.field(v, "source")))
@@ -325,18 +338,43 @@ class Reader:
         if key in self.read:
             raise unsupported("one block that stands in two places")
         self.read.add(key)
-        return Block(
+        with self._inside(inside):
+            init = self._init(g.field(block, "init"), axes) if g.has(block, "init") else None
+            body = self.body(g.field(block, "body"))
+        made = Block(
             self.block_names[key],
             tuple(axes),
             tuple(self._region(x) for x in g.items(g.field(block, "reads"))),
             tuple(self._region(x) for x in g.items(g.field(block, "writes"))),
-            self.body(g.field(block, "body")),
-            self.body(g.field(block, "init")) if g.has(block, "init") else None,
+            body,
+            init,
             predicate if predicate != Const(1, "bool") else TRUE,
             allocs,
             views,
             self.annotations(g.field(block, "annotations")),
         )
+        taken = {*names, *(a.name for a in axes), *self._buffer_names, *self.outer}
+        return closed.closed(made, self.outer, lambda wanted: fresh(wanted, taken))
+
+    @contextmanager
+    def _inside(self, found: Mapping[int, tuple[str, Outer]]) -> Iterator[None]:
+        """What is read within sees these variables, by their positions."""
+        outer, keys = dict(self.outer), dict(self.keys)
+        for key, (name, what) in found.items():
+            self.outer.pop(name, None)
+            self.outer[name] = what
+            self.keys[key] = name
+        yield
+        self.outer, self.keys = outer, keys
+
+    def _mentioned(self, ref: object) -> set[str]:
+        """The names of variables around a block that something in it mentions: no axis of it is called so."""
+        within = self.graph.within(ref) if self.keys else frozenset()
+        return {name for key, name in self.keys.items() if key in within}
+
+    def _init(self, ref: object, axes: list[Axis]) -> tuple[Stmt, ...]:
+        """The init, which runs where all reduction axes are 0."""
+        return substitute_loops(self.body(ref), {a.name: ZERO for a in axes if a.kind == "reduce"}, None)
 
     @property
     def _buffer_names(self) -> set[str]:
@@ -367,27 +405,3 @@ class Reader:
                 assert isinstance(value, Const)
                 return value.value
         raise unsupported(f"an annotation that holds a {node.type}")
-
-
-def direction(buffer: str, body: tuple[Stmt, ...]) -> str:
-    """What a parameter is: read only; written before anything reads it; or both."""
-    written = False
-    for s in walk(body, into_blocks=False):
-        match s:
-            case Block(reads=reads, writes=writes):
-                if any(r.buffer == buffer for r in reads):
-                    return "inout" if written or _writes(buffer, body) else "in"
-                written = any(r.buffer == buffer for r in writes)
-            case Store(buffer=b):
-                written = b == buffer
-        if written:
-            return "out"
-    return "in"
-
-
-def _writes(buffer: str, body: tuple[Stmt, ...]) -> bool:
-    return any(
-        (isinstance(s, Block) and any(r.buffer == buffer for r in s.writes))
-        or (isinstance(s, Store) and s.buffer == buffer)
-        for s in walk(body)
-    )

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from mslang.interop.annotations import BUFFERS, buffers_of
 from mslang.interop.block_names import ATTRIBUTE, tvm_names
 from mslang.interop.tvm import words
+from mslang.interop.tvm.directions import DIRECTIONS, direction
 from mslang.interop.tvm.expressions_in import unsupported
 from mslang.interop.tvm.expressions_out import ExpressionsOut
 from mslang.interop.tvm.graph import GraphWriter
-from mslang.interop.tvm.program_in import DIRECTIONS, direction
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ZERO, Const, dtype_of
 from mslang.ir.program import (

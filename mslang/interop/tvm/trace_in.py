@@ -30,6 +30,7 @@ from mslang.interop.tvm.instructions import (
     Mapped,
     kind_of,
 )
+from mslang.interop.tvm.reindexed import units_in_sums
 from mslang.interop.tvm.state import ROOT, State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir.arith import simplify
@@ -306,6 +307,8 @@ class _Import:
             why = "the key is there already" if mapped.op == "annotate" else "the key is not there"
             self._note("MS744", f"`{inst.kind}` of {arguments['key']!r} is left out", why)
             return
+        if mapped.op == "reindex" and units_in_sums(self.session, arguments):
+            arguments["fold_units"] = True
         if mapped.op == "fuse":
             arguments["loops"] = self.state.with_absent(arguments["loops"])
         where = arguments.get("block")

@@ -15,6 +15,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError
 from mslang.interop.tvm.arguments_out import arguments_of
 from mslang.interop.tvm.instructions import BY_OP, ENTER_POSTPROC, Mapped
+from mslang.interop.tvm.reindexed import units_in_sums
 from mslang.interop.tvm.trace_json import Input, TvmTrace
 from mslang.interop.tvm.writing import Writing, lacking
 from mslang.ir.expr import Const, Expr
@@ -136,6 +137,8 @@ class _Export:
             raise lacking(f"`split` with `tail = {bound['tail']}`")
         if op == "unroll" and bound["max_steps"] is not None:
             return self._limited_unroll(bound)
+        if op == "reindex" and not bound["fold_units"] and units_in_sums(self.session, bound):
+            raise lacking("`reindex` that keeps axes of extent 1 in sums; with `fold_units = true` it")
         if op not in BY_OP:
             raise lacking(f"`{op}`")
         return BY_OP[op]

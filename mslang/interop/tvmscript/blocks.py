@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
 from mslang.interop.block_names import other_name
+from mslang.interop.closed import Loop, closed, size_bound
 from mslang.interop.tvmscript.calls import bound, dotted, needed
-from mslang.interop.tvmscript.close import closed, size_bound
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import AXES
-from mslang.interop.tvmscript.scope import Loop, Scope
-from mslang.interop.tvmscript.source import refuse, text_of
+from mslang.interop.tvmscript.scope import Scope
+from mslang.interop.tvmscript.source import refuse, refusing, text_of
 from mslang.interop.tvmscript.values import Number, as_index, index, promoted
 from mslang.ir.arith import Verdict, covers, simplify
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
@@ -57,7 +57,8 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
         tuple(frame.views),
         frame.notes,
     )
-    whole = closed(whole, scope.outer, lambda n: made.names.inside(n, (*scope.outer, *made.names.local)), s)
+    with refusing(s):
+        whole = closed(whole, scope.outer, lambda n: made.names.inside(n, (*scope.outer, *made.names.local)))
     try:
         return _with_regions(whole, frame, made)
     except MsError as error:
@@ -144,7 +145,8 @@ def _axis(
 ) -> None:
     """An axis here counts from 0; where it does not there, its name stands for the sum."""
     name = made.names.inside(target.id, scope.outer)
-    extent = size_bound(scope.expanded(over.extent), scope.ranges(), at)
+    with refusing(at):
+        extent = size_bound(scope.expanded(over.extent), scope.ranges())
     bound_to = as_index(binding, at)
     value: Expr = Var(name)
     if over.start != ZERO:

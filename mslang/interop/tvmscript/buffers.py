@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mslang.interop.sizes import ANY_SIZE
 from mslang.interop.tvmscript.calls import bound, element_type, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
@@ -16,9 +17,6 @@ from mslang.ir.expr import ZERO, Binary, Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Buffer, Region, View
 from mslang.ir.visit import free_vars
 from mslang.lower.layout import row_major
-
-ANY_SIZE = DynamicRange(1, 2**31 - 1)
-"""What is known of a size of which nothing is said."""
 
 _FIELDS = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor")
 _ANNOTATED = ("shape", "dtype", "data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mslang.interop.closed import Loop
 from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import LOOPS
-from mslang.interop.tvmscript.scope import Loop, Scope, Value
+from mslang.interop.tvmscript.scope import Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, constant, index, literal, promoted
 from mslang.ir.expr import Binary, Const, Expr, Var

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from mslang.interop.closed import Let, Loop, Outer
 from mslang.interop.tvmscript.source import refuse
 from mslang.interop.tvmscript.values import Number
 from mslang.ir.expr import Expr
@@ -45,24 +46,6 @@ class Reads(msgspec.Struct, frozen=True):
 
 
 Value = Number | Array | Handle | Unnamed | Unknown | Reads | str | None | tuple["Value", ...] | dict[str, "Value"]
-
-
-class Loop(msgspec.Struct, frozen=True):
-    """A loop variable or an axis as the blocks inside see it."""
-
-    start: Expr
-    extent: Expr
-    kind: str
-    """The kind of the axis that stands for it in a block."""
-
-
-class Let(msgspec.Struct, frozen=True):
-    """A `let` as the blocks inside see it."""
-
-    value: Expr
-
-
-Outer = Loop | Let
 
 
 class Scope:

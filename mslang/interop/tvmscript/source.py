@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mslang.diagnostics import Diagnostic, MsError, Span, problem
 
@@ -58,6 +60,17 @@ class Refusal(MsError):
 def refuse(code: str, node: ast.AST, message: str, why: str | None = None, help: str | None = None) -> Refusal:
     """The refusal of what stands at `node`."""
     return Refusal(node, problem(code, message, why=why, help=help))
+
+
+@contextmanager
+def refusing(node: ast.AST) -> Iterator[None]:
+    """What is refused inside points at `node`."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except MsError as error:
+        raise Refusal(node, error.diagnostic) from None
 
 
 def text_of(node: ast.AST) -> str:

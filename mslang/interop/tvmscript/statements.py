@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from mslang.interop.closed import Let
 from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import Declared, allocation, view
 from mslang.interop.tvmscript.calls import bound, dotted, needed
@@ -15,7 +16,7 @@ from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction
 from mslang.interop.tvmscript.loops import launched, loops
-from mslang.interop.tvmscript.scope import Array, Handle, Let, Names, Scope, Unnamed, Value
+from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
 from mslang.ir import program as ir

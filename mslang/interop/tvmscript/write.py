@@ -10,7 +10,7 @@ import msgspec
 
 from mslang.interop.block_names import ATTRIBUTE as RENAMED
 from mslang.interop.block_names import tvm_names
-from mslang.interop.tvmscript.buffers import ANY_SIZE
+from mslang.interop.sizes import ANY_SIZE
 from mslang.interop.tvmscript.directions import derived
 from mslang.interop.tvmscript.names import (
     DIRECTIONS,

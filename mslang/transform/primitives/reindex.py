@@ -47,7 +47,9 @@ from mslang.transform.rewriting.staging import (
 )
 
 
-def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str | None = None) -> Outcome:
+def reindex(
+    program: Program, block: BlockRef, buffer: BufferRef, *, access: str | None = None, fold_units: bool = False
+) -> Outcome:
     """Stage a buffer in the layout of the axes by which a block indexes it.
 
     So `A[i * 2 + j]` becomes `A_reindex_1[i, j]`.
@@ -56,6 +58,9 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
     `A_reindex` with these axes copies to it (`access = read`) or from it (`access = write`), and is returned; it stands
     before or after the loops of the block. By default what the block writes is staged on the way out, else on the
     way in. Where the indices may leave the buffer (the block guards the load), the copy puts 0.
+
+    With `fold_units`, an axis of extent 1 is left out where it is added to others (the kernel's axes of a 1x1
+    convolution), as TVM leaves it out; one that is an index by itself stays.
 
     Before:
         block conv[i: 16 | k: 3] { C[i] += A[i + k] * W[k] }
@@ -82,7 +87,7 @@ def reindex(program: Program, block: BlockRef, buffer: BufferRef, *, access: str
     path, old = subject(program, block, buffer, "global", primitive)
     writes = old.name in buffers_written(block_at(path))
     writing = writes if access is None else access == "write"
-    used = _touch(program, path, old, writing, primitive)
+    used = _touch(program, path, old, writing, primitive, fold_units)
     _require_stages(program, path, old, primitive)
     anchor = path[: len(scope_path(path)) + 1]
     _require_apart_from_others(program, path, anchor, old, writing, primitive)
@@ -185,7 +190,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
 
 
 # ------------------------------------------------------------------ what the block touches
-def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: str) -> Used:
+def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: str, fold_units: bool = False) -> Used:
     block = block_at(path)
     found = buffers_written(block) if writing else buffers_read(block)
     if old.name not in found:
@@ -220,7 +225,7 @@ def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: 
     strange = sorted({v for e in places[0] for v in free_vars(e)} - axes.keys())
     if strange:
         raise _no_single(block, old, f"`{strange[0]}` in its indices is no axis of the block", primitive)
-    indices = tuple(_simplified(e, axes) for e in places[0])
+    indices = tuple(_simplified(e, axes, fold_units) for e in places[0])
     mentioned = {v for e in indices for v in free_vars(e)}
     used = Used(indices, tuple(n for n in axes if n in mentioned))
     if writing and not _apart(used.indices, {n: axes[n] for n in used.axes}):
@@ -257,9 +262,9 @@ def _no_single(block: Block, old: Buffer, why: str, primitive: str) -> Exception
     )
 
 
-def _simplified(e: Expr, axes: Mapping[str, Range]) -> Expr:
+def _simplified(e: Expr, axes: Mapping[str, Range], fold_units: bool) -> Expr:
     """An index in normal form; an axis of extent 1 that is all of it stays."""
-    simple = arith.simplify(e, axes)
+    simple = arith.simplify(e, axes, fold=fold_units and not isinstance(e, Var))
     return e if isinstance(simple, Const) else simple
 
 

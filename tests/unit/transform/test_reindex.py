@@ -133,3 +133,11 @@ def test_a_condition_on_an_axis_that_the_copy_has_not_is_refused():
     p = program("A: f32[8, 4], out C: f32[8]", "block b[i: 8 | k: 4] { where k < 3\n C[i] += A[i, k] }")
     with refused("MS347", "cannot be said of the axes by which it writes", "no more"):
         reindex(p, block("b"), buffer("C"))
+
+
+def test_units_in_sums_are_left_out_on_request():
+    p = program("A: f32[8], out C: f32[8]", "block b[i: 8 | k: 1] { C[i] += A[i + k] }")
+    assert "alloc A_reindex_1: f32[8, 1]" in accepted(p, reindex(p, block("b"), buffer("A")))
+    assert "alloc A_reindex_1: f32[8]\n" in accepted(p, reindex(p, block("b"), buffer("A"), fold_units=True))
+    q = program("A: f32[1, 8], out C: f32[1, 8]", "block b[n: 1, i: 8] { C[n, i] = A[n, i] }")
+    assert "f32[1, 8]\n" in accepted(q, reindex(q, block("b"), buffer("A"), access="read", fold_units=True))

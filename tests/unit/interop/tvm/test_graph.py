@@ -7,9 +7,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.interop.tvm.index_maps import MapText, read_map, write_map
 from mslang.interop.tvm.program_in import programs
@@ -17,6 +19,7 @@ from mslang.interop.tvm.program_out import to_graph
 from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.index_map import IndexMap
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
@@ -164,15 +167,6 @@ def _blocks(p: Program) -> list[Any]:
 
 
 # ------------------------------------------------------------------ what cannot be
-def test_a_size_that_is_no_number_is_sent_to_tvmscript() -> None:
-    data = json.loads(to_graph(parse_program("program p(A: f32[4]) { block b[i: 4] {} }")))
-    shape = next(n for n in data["nodes"] if n["type"].endswith("BufferType"))["data"]["shape"]
-    data["nodes"][shape]["data"] = [next(k for k, n in enumerate(data["nodes"]) if n["type"].endswith("ir.Var"))]
-    with pytest.raises(MsError) as caught:
-        programs(json.dumps(data))
-    assert "`.script()`" in (caught.value.diagnostic.help or "")
-
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -264,3 +258,31 @@ def test_an_index_map_of_tvm() -> None:
     )
     with pytest.raises(MsError):
         read_map(MapText(text), {})
+
+
+# ------------------------------------------------------------------ what TVM has written, by `data/tvm/graphs/make.py`
+def written(name: str) -> Program:
+    return programs((DATA / "graphs" / f"{name}.json").read_text())["main"]
+
+
+def test_a_block_inside_of_an_init() -> None:
+    p = written("block_in_init")
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (16, 16)).astype(np.float32) for _ in range(2))
+    np.testing.assert_array_equal(run(p, {"A": a, "B": b})["C"], a @ b)
+    # A block names its own axes only: what it uses of those around it is bound to axes of its own.
+    assert "block mm_init[vi_o_1: 16 = vi_o, vj_o_1: 16 = vj_o]" in print_program(p)
+
+
+def test_a_product_with_a_fixed_point_factor() -> None:
+    p = written("q_multiply_shift")
+    x = np.array([0, 1, -1, 3, 1000, -1000, 2**20, -(2**20), *range(8)], np.int32)
+    expected = (x.astype(object) * 1098990753 + (1 << 29)) >> 30
+    np.testing.assert_array_equal(run(p, {"A": x})["B"], expected.astype(np.int32))
+
+
+def test_sizes_known_only_at_the_call() -> None:
+    p = written("dynamic")
+    assert [s.name for s in p.dynamic] == ["m", "n"]  # type: ignore[attr-defined]
+    assert "A: f32[m * 2, m]" in print_program(p) or "A: f32[2 * m, m]" in print_program(p)
+    assert parse_program(print_program(p)) == p

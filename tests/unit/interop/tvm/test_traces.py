@@ -12,12 +12,15 @@ import pytest
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.interop.tvm import records
+from mslang.interop.tvm.index_maps import write_map
 from mslang.interop.tvm.instructions import BY_KIND, BY_OP, MAPPED, SAMPLERS
 from mslang.interop.tvm.records import Tuned
 from mslang.interop.tvm.trace_in import Imported, import_trace
 from mslang.interop.tvm.trace_json import TvmTrace, from_data, parse, to_data, to_json
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
+from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import blocks_of
 from mslang.ops.table import OPERATIONS
@@ -430,3 +433,40 @@ def test_layouts_of_parameters_and_padding_by_the_index_come_back(name: str) -> 
     made.transform_layout(block, made.get(name), made.index_map(lambda i: [i // 4, i % 4]), pad=pad)
     found = import_trace(p, parse(to_json(export_trace(p, made.trace).trace)))
     assert alpha_equal(found.program, made.program)
+
+
+# ------------------------------------------------------------------ reindex
+POINTWISE = """program conv(A: f32[16, 8], W: f32[1, 8, 4], out C: f32[16, 4]) {
+    block conv[h: 16, co: 4 | rh: 1, rc: 8] { C[h, co] += A[h + rh, rc] * W[rh, rc, co] }
+}"""
+
+
+FLAT = IndexMap(("h", "c"), (Binary("+", Binary("*", Var("h"), Const(8)), Var("c")),))
+
+
+def test_reindex_leaves_out_the_unit_axes_that_tvm_leaves_out() -> None:
+    program = parse_program(POINTWISE)
+    steps = trace(
+        ["GetSBlock", [], ["conv", "main"], ["b0"]],
+        ["ReIndex", ["b0"], [0, 0], ["b1"]],
+        ["TransformLayout", ["b0", write_map(FLAT, {}).text], [0, 0, None, 1], []],
+    )
+    done = import_trace(program, steps)
+    assert "fold_units = true" in done.trace.as_ms("s")
+    same_meaning(program, done.program)
+    assert [i.kind for i in export_trace(program, done.trace).trace.insts][:2] == ["GetSBlock", "ReIndex"]
+
+
+def test_reindex_that_keeps_them_is_not_exported() -> None:
+    program = parse_program(POINTWISE)
+    s = Schedule(program)
+    s.reindex(s.get("conv"), s.get("A"), access="read")
+    with pytest.raises(MsError) as caught:
+        export_trace(program, s.trace)
+    assert caught.value.diagnostic.code == "MS746" and "fold_units = true" in caught.value.diagnostic.message
+
+
+def test_reindex_of_plain_axes_is_as_before() -> None:
+    program = parse_program(GEMM)
+    done = import_trace(program, trace(MM, ["ReIndex", ["b0"], [0, 0], ["b1"]]))
+    assert "fold_units" not in done.trace.as_ms("s")

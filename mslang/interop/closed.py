@@ -6,13 +6,12 @@ of the rest becomes an axis of its own, bound to that.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
-from mslang.interop.tvmscript.scope import Let, Loop, Outer
-from mslang.interop.tvmscript.source import refuse
+from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import bounds, simplify
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Axis, Block, Range
@@ -20,24 +19,47 @@ from mslang.ir.symbols import all_exprs
 from mslang.ir.visit import free_vars, map_stmt_exprs, substitute, walk, walk_expr
 
 
-def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str], at: ast.AST) -> Block:
+class Loop(msgspec.Struct, frozen=True):
+    """A loop variable or an axis as the blocks inside see it."""
+
+    start: Expr
+    extent: Expr
+    kind: str
+    """The kind of the axis that stands for it in a block."""
+
+
+class Let(msgspec.Struct, frozen=True):
+    """A `let` as the blocks inside see it."""
+
+    value: Expr
+
+
+Outer = Loop | Let
+
+
+def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str]) -> Block:
     """The block with an axis for each variable of `outer` that its inside names.
 
     Args:
         block: the block; bindings and predicate may name what is around, and stay as they are.
         outer: what is around it, by the variable's name.
         fresh: makes the name of an axis.
-        at: where the block stands, for refusals.
+
+    Raises:
+        MsError: MS731, it uses what was read from a buffer outside of it, or a loop without a bound.
     """
     lets = {n: x.value for n, x in outer.items() if isinstance(x, Let)}
     inside = block
     while used := _named(inside) & lets.keys():
         for n in sorted(used):
             if any(isinstance(x, Load) for x in walk_expr(lets[n])):
-                raise refuse(
-                    "MS731", at, f"the block `{block.name}` uses `{n}`, which is read from a buffer outside of it",
-                    "a block names its own axes only",
-                )  # fmt: skip
+                raise MsError(
+                    problem(
+                        "MS731",
+                        f"the block `{block.name}` uses `{n}`, which is read from a buffer outside of it",
+                        why="a block names its own axes only",
+                    )
+                )
         inside = _put(inside, lets)
     ranges = {n: Range(x.start, x.extent) for n, x in outer.items() if isinstance(x, Loop)}
     axes: list[Axis] = []
@@ -49,18 +71,22 @@ def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str]
             kind = "opaque" if loop.kind == "reduce" and block.init is not None else loop.kind
             shifted = loop.start != ZERO
             binding = Binary("-", Var(n), loop.start) if shifted else Var(n)
-            axes.append(Axis(name, size_bound(loop.extent, ranges, at), kind, binding))
+            axes.append(Axis(name, size_bound(loop.extent, ranges), kind, binding))
             inside = _put(inside, {n: Binary("+", Var(name), loop.start) if shifted else Var(name)})
     return replace(inside, axes=(*block.axes, *axes))
 
 
-def size_bound(extent: Expr, ranges: Mapping[str, Range], at: ast.AST) -> Expr:
-    """An extent over sizes alone: itself, or the most that it can be."""
+def size_bound(extent: Expr, ranges: Mapping[str, Range]) -> Expr:
+    """An extent over sizes alone: itself, or the most that it can be.
+
+    Raises:
+        MsError: MS731, it has no bound.
+    """
     if not free_vars(extent):
         return extent
     found = bounds(extent, ranges)
     if found is None or free_vars(found[1]):
-        raise refuse("MS731", at, "the extent of an axis depends on the loops around it, without a bound")
+        raise MsError(problem("MS731", "the extent of an axis depends on the loops around it, without a bound"))
     return simplify(found[1])
 
 
