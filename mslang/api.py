@@ -134,7 +134,7 @@ def _docstring(source: Callable[[], object]) -> str:
 
 
 def build(
-    what: Program | Schedule | Candidate | Tuned | Space | Source,
+    program: Program | Schedule | Candidate | Tuned | Space | Source,
     target: Target | str | None = None,
     *,
     seed: int = 0,
@@ -148,7 +148,7 @@ def build(
     packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once.
 
     Args:
-        what: a program, a `Schedule`, a candidate or a tuning result; a space, of which one candidate is drawn; or a
+        program: a program, a `Schedule`, a candidate or a tuning result; a space, of which one candidate is drawn; or a
             source that holds one program and nothing else.
         target: the machine or its name (`"avx2"`; default: this one).
         seed: a space's open decisions are drawn from it.
@@ -170,11 +170,11 @@ def build(
     from mslang.lower.lower import lower
     from mslang.runtime.kernel import load as load_kernel
 
-    program = _program_in(what, seed, pins)
-    require_inside(program)
-    require_written(program)
+    scheduled = _program_in(program, seed, pins)
+    require_inside(scheduled)
+    require_written(scheduled)
     machine = runnable_target(target)
-    executable = compile(lower(program, machine, located=checked), machine, checked, allow_native)
+    executable = compile(lower(scheduled, machine, located=checked), machine, checked, allow_native)
     return load_kernel(executable.object, executable.signature)
 
 
@@ -195,7 +195,7 @@ def _program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
 
 
 def tune(
-    what: Space | Program | Source,
+    space: Space | Program | Source,
     *,
     trials: int | None = 64,
     seconds: float | None = None,
@@ -210,7 +210,7 @@ def tune(
     """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
 
     Args:
-        what: a space; or a program, or a source that holds one and nothing else, which is searched in the automatic
+        space: a space; or a program, or a source that holds one and nothing else, which is searched in the automatic
             space (tiling, parallel and vectorized loops).
         trials: stop after so many candidates.
         seconds: stop after so much wall time.
@@ -240,8 +240,8 @@ def tune(
             raise MsError(
                 problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
             )
-    space = _space_in(what, machine)
-    task = Task(space.program, space, machine, "python", allow_native=allow_native)
+    searched = _space_in(space, machine)
+    task = Task(searched.program, searched, machine, "python", allow_native=allow_native)
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)

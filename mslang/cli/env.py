@@ -11,11 +11,9 @@ from mslang import __version__
 from mslang.cli.common import emit, table
 from mslang.cli.main import DONE
 
-_PARTS = (
+PARTS = (
     ("llvm back end", "llvmlite", "", "CPU kernels"),
     ("language server", "pygls", "lsp", "`mslang lsp`"),
-    ("cuda back end", "pycuda", "cuda", "running on NVIDIA GPUs"),
-    ("learned cost model", "xgboost", "learn", "ranking candidates"),
     ("peers", "torch", "bench", "comparisons in benchmarks/"),
 )
 """What it is, the module it needs, the extra that brings it, what it is for."""
@@ -52,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             "peak GFLOP/s, all cores": round(limits.peak / 1e9, 1),
             "copy GB/s": round(limits.bandwidth / 1e9, 1),
         }
-    parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in _PARTS]
+    parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in PARTS]
     added = _added()
     if args.json:
         emit(
@@ -73,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             [
                 (
                     name,
-                    f"{module} {found}" if found else f"absent: pip install 'mslang[{extra}]'" if extra else "absent",
+                    f"{module} {found}" if found else f"absent: pip install '.[{extra}]'" if extra else "absent",
                     use,
                 )
                 for name, module, extra, use, found in parts

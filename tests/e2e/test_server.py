@@ -301,4 +301,4 @@ async def test_without_pygls_the_command_says_what_to_install(tmp_path: Path) ->
         env={"PYTHONPATH": str(tmp_path)},
     )
     _, said = await done.communicate()
-    assert done.returncode == 3 and b"pip install 'mslang[lsp]'" in said
+    assert done.returncode == 3 and b"pip install '.[lsp]'" in said

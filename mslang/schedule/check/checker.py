@@ -214,11 +214,11 @@ class _Checker:
         return names
 
     def _statement(self, s: tree.Stmt, names: Environment, where: str) -> Environment:
-        for call in unnamed_samplers(self.module, s) if where != "test" else ():
+        for nameless in unnamed_samplers(self.module, s) if where != "test" else ():
             self.diagnostics.append(
                 fault(
                     "MS264",
-                    call,
+                    nameless,
                     "an fn that samples must be called under a `let`",
                     why="the binder is the first part of the addresses of its decisions",
                     help="write `let x = …`",
