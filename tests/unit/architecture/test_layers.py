@@ -80,7 +80,7 @@ def loaded(statement: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
-HEAVY = {"numpy", "lark", "llvmlite", "xgboost", "pygls", "lsprotocol", "rich", "pebble", "hypothesis", "sqlite3"}
+HEAVY = {"numpy", "lark", "llvmlite", "xgboost", "pygls", "lsprotocol", "rich", "hypothesis", "sqlite3"}
 
 
 @pytest.mark.parametrize(
