@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, problem
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
 from mslang.ir.work import operations
+from mslang.lower.trim import iterations, trimmed
 from mslang.target.detect import host
 from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, half_tolerance, make_arguments, make_inputs
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 INTERPRETED = 300_000
 """Programs of up to so many operations are run by the interpreter, which also finds races, reads of what was never
 written, and accesses out of bounds."""
+
+
+COMPILED = 2_000_000_000
+"""Programs of more iterations are not run."""
+
+
+class TooLong(MsError):
+    """A scheduled program that runs through more iterations than can be waited for."""
 
 
 class ProgramFault(MsError):
@@ -46,7 +55,8 @@ def difference(
     """
     work = operations(program)
     rtol = max(rtol, half_tolerance(program))
-    small = work is not None and work <= INTERPRETED
+    scheduled = _affordable(scheduled)
+    small = work is not None and max(work, iterations(scheduled) or 0) <= INTERPRETED
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed)
         try:
@@ -62,6 +72,28 @@ def difference(
             if isinstance(found, Difference):
                 return f"compiled on {kind} inputs, {found.text}"
     return None
+
+
+def _affordable(scheduled: Program) -> Program:
+    """The program, trimmed where it runs through many iterations that do nothing.
+
+    Raises:
+        MsError: MS130, it runs through more than can be waited for even so.
+    """
+    if (iterations(scheduled) or 0) <= INTERPRETED:
+        return scheduled
+    cut = trimmed(scheduled)
+    count = iterations(cut) or 0
+    if count > COMPILED:
+        raise TooLong(
+            problem(
+                "MS130",
+                f"`{scheduled.name}` is too large to be run for a test",
+                why=f"its loops make {count:.3g} iterations",
+                help="give smaller sizes",
+            )
+        )
+    return cut
 
 
 def _on_gpu(program: Program) -> bool:

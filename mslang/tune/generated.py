@@ -13,7 +13,7 @@ from mslang.schedule.strategies import space_of
 from mslang.schedule.testing import Equivalence, TestResult
 from mslang.sema.module import Module
 from mslang.syntax import tree
-from mslang.tune.equivalence import ProgramFault, difference
+from mslang.tune.equivalence import ProgramFault, TooLong, difference
 from mslang.tune.reference import small_program
 
 LARGE = 2_000_000_000
@@ -87,15 +87,19 @@ def _drawn(
     module: Module, title: str, span: Span, space: Space, samples: int, seed: int, compare: Equivalence
 ) -> TestResult | None:
     """What becomes of so many draws of a space; None if none is valid."""
-    done = 0
+    done, skipped = 0, list[str]()
     for attempt in range(samples * ATTEMPTS):
-        if done >= samples:
+        if done + len(skipped) >= samples:
             break
         drawn = space.attempt(seed, attempt)
         if isinstance(drawn, Rejection):
             continue
+        try:
+            wrong = fault_of(space.program, drawn, compare)
+        except TooLong as error:
+            skipped.append(error.diagnostic.message)
+            continue
         done += 1
-        wrong = fault_of(space.program, drawn, compare)
         if wrong is not None:
             smallest, wrong = shrink(space, space.program, drawn, wrong, compare)
             found = problem(
@@ -106,7 +110,7 @@ def _drawn(
                 help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}",
             )
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
-    return TestResult(title, module.path, span, (), done) if done else None
+    return TestResult(title, module.path, span, (), done, skipped=tuple(skipped)) if done or skipped else None
 
 
 def _placed(d: Diagnostic, path: str) -> Diagnostic:
@@ -118,10 +122,11 @@ def fault_of(program: Program, candidate: Candidate, compare: Equivalence) -> st
 
     Raises:
         ProgramFault: the program itself is at fault.
+        TooLong: the candidate runs through too many iterations.
     """
     try:
         return compare(program, candidate.program, 1e-4, 1e-5, 0)
-    except ProgramFault:
+    except (ProgramFault, TooLong):
         raise
     except MsError as error:
         d = error.diagnostic
@@ -141,7 +146,10 @@ def shrink(
                     tried = space.replay({**candidate.decisions, address: smaller})
                 except MsError:
                     continue
-                found = fault_of(program, tried, compare)
+                try:
+                    found = fault_of(program, tried, compare)
+                except TooLong:
+                    continue
                 if found is not None:
                     candidate, wrong, better = tried, found, True
                     break

@@ -7,11 +7,18 @@ from collections.abc import Mapping
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers
+from mslang.ir.work import operations
+from mslang.sema.consteval import evaluate
 from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
+from mslang.sema.values import const_value
 from mslang.syntax import tree
 from mslang.target.description import Target
-from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
+from mslang.tune.verification import DENSE, SPARSE, Difference, compare, computed_indices, make_arguments, make_inputs
+
+AFFORDABLE = 3_000_000
+"""Operations of a program, not all of whose sizes could be cut, that the interpreter can still run."""
 
 SMALL_SIZES = (6, 9, 13)
 """Sizes are cut down to the first of these for which the program can be made."""
@@ -23,22 +30,63 @@ def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Progra
     found = module.find(name)
     if not isinstance(found, Found) or not isinstance(found.item, tree.Program):
         return None
-    written = {
-        s.name.text: s.default.value
-        for s in found.item.sizes
-        if isinstance(s.default, tree.Number) and isinstance(s.default.value, int)
-    }
-    full = {**written, **sizes}
+    full = {**_defaults(found.module, found.item), **sizes}
+    kept = _indexing_sizes(module, name, full)
     for bound in SMALL_SIZES:
+        small = _instance(module, name, {n: v if n in kept else min(v, bound) for n, v in full.items()}, bound)
+        if small is not None:
+            return small
+    # One size after the other, as far as the program lets each be cut.
+    cut = dict(full)
+    for size in full.keys() - kept:
+        for bound in SMALL_SIZES:
+            tried = cut | {size: min(full[size], bound)}
+            if _instance(module, name, tried, bound) is not None:
+                cut = tried
+                break
+    small = _instance(module, name, cut, SMALL_SIZES[0])
+    work = None if small is None else operations(small)
+    return small if work is not None and work <= AFFORDABLE else None
+
+
+def _defaults(module: Module, item: tree.Program) -> dict[str, int]:
+    """The sizes of a program whose defaults are numbers, or consts."""
+    found = {}
+    for s in item.sizes:
+        if s.default is None:
+            continue
         try:
-            cut = {n: min(v, bound) for n, v in full.items()}
-            small = instantiate(module, name, cut)
-            small = instantiate(module, name, cut | _chosen(small, bound)) if small.dynamic else small
+            value = evaluate(s.default, lambda n: const_value(module, n), tuple(module.consts))
         except MsError:
             continue
-        if all(isinstance(x, Const) and x.value > 0 for p in small.params for x in p.given.shape):
-            return small
-    return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[s.name.text] = value
+    return found
+
+
+def _instance(module: Module, name: str, sizes: Mapping[str, int], bound: int) -> Program | None:
+    try:
+        made = instantiate(module, name, sizes)
+        made = instantiate(module, name, {**sizes, **_chosen(made, bound)}) if made.dynamic else made
+    except MsError:
+        return None
+    return made if all(isinstance(x, Const) and x.value > 0 for p in made.params for x in p.given.shape) else None
+
+
+def _indexing_sizes(module: Module, name: str, full: Mapping[str, int]) -> frozenset[str]:
+    """The sizes of dimensions that are indexed by numbers computed from data: cut down, they would be indexed beyond
+    their ends, and nothing says what to draw instead."""
+    whole = _instance(module, name, full, SMALL_SIZES[0])
+    places = frozenset() if whole is None else computed_indices(whole)
+    if whole is None or not places:
+        return frozenset()
+    kept = set()
+    for size, value in full.items():
+        cut = _instance(module, name, {**full, size: min(value, SMALL_SIZES[0])}, SMALL_SIZES[0])
+        before, after = all_buffers(whole), {} if cut is None else all_buffers(cut)
+        if any(b not in after or before[b].shape[d] != after[b].shape[d] for b, d in places):
+            kept.add(size)
+    return frozenset(kept)
 
 
 def _chosen(program: Program, bound: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ tinygrad's BEAM_VALIDATE.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -139,17 +139,43 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
 
 def index_limits(program: Program) -> dict[str, int]:
     """For each buffer whose elements are indices of others (`table[idx[i]]`), what these stay below."""
-    shapes = {name: b.shape for name, b in all_buffers(program).items()}
     found: dict[str, int] = {}
+    for _, _, index, extent in _indexed(program):
+        by = _uncast(index)
+        if isinstance(by, Load) and isinstance(extent, Const):
+            found[by.buffer] = min(found.get(by.buffer, int(extent.value)), int(extent.value))
+    return found
+
+
+def computed_indices(program: Program) -> frozenset[tuple[str, int]]:
+    """The buffers and dimensions that are indexed by what is computed from data, for which `index_limits` and the
+    ranges of parameters do not provide."""
+    inputs = {p.buffer.name for p in program.params if p.direction == "in"}
+    ranged = {p.buffer.name for p in program.params if p.within is not None}
+    found = set()
+    for buffer, dimension, index, _ in _indexed(program):
+        by = _uncast(index)
+        read = {x.buffer for x in walk_expr(index) if isinstance(x, Load)}
+        if read and not read <= ranged and not (isinstance(by, Load) and by.buffer in inputs):
+            found.add((buffer, dimension))
+    return frozenset(found)
+
+
+def _indexed(program: Program) -> Iterator[tuple[str, int, Expr, Expr]]:
+    """Each index of each access: the buffer, the dimension, the index, and the dimension's extent."""
+    shapes = {name: b.shape for name, b in all_buffers(program).items()}
     for s in walk(program.body):
         stored = [(s.buffer, s.indices)] if isinstance(s, Store) else []
         loaded = [(x.buffer, x.indices) for e in stmt_exprs(s) for x in walk_expr(e) if isinstance(x, Load)]
         for buffer, indices in (*stored, *loaded):
-            for index, extent in zip(indices, shapes[buffer], strict=True):
-                by = index.operand if isinstance(index, Cast) else index
-                if isinstance(by, Load) and isinstance(extent, Const):
-                    found[by.buffer] = min(found.get(by.buffer, int(extent.value)), int(extent.value))
-    return found
+            for d, (index, extent) in enumerate(zip(indices, shapes[buffer], strict=True)):
+                yield buffer, d, index, extent
+
+
+def _uncast(e: Expr) -> Expr:
+    while isinstance(e, Cast):
+        e = e.operand
+    return e
 
 
 def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
