@@ -93,12 +93,12 @@ def things(module: Module, inside: str | None = None) -> Iterator[Candidate]:
 
 def documentation(module: Module, key: str) -> str:
     """The documentation of a candidate by its key, as Markdown; "" if there is none."""
-    from mslang.ide.pages import operation_doc
+    from mslang.ide.pages import operation_doc, rendered
 
     role, _, name = key.partition(":")
     if role == "operation":
         registry = registry_of(module)
-        return f"```mslang\n{registry.signature(name).text}\n```\n\n{operation_doc(name, registry)}"
+        return f"```mslang\n{registry.signature(name).text}\n```\n\n{rendered(operation_doc(name, registry))}"
     thing = module.find(name)
     if thing is None:
         return ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import resources
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,7 +52,7 @@ def operation_page(name: str, registry: Registry | None = None) -> Page | None:
     signature = registry.find(name)
     if signature is None:
         return None
-    text = operation_doc(name, registry)
+    text = rendered(operation_doc(name, registry)).strip()
     return Page(name, text.partition("\n")[0], f"# {name}\n\n`{signature.text}`\n\n{text}")
 
 
@@ -85,3 +87,23 @@ def operation_doc(name: str, registry: Registry) -> str:
     # A sampler is implemented where the Python API has it.
     implementation = GETTERS.get(name) or getattr(Schedule, name, None)
     return inspect.getdoc(implementation) or "" if implementation is not None else ""
+
+
+_SECTIONS = ("Before", "After", "Rejects", "Source", "Args", "Raises")
+
+
+def rendered(doc: str) -> str:
+    """An operation's docstring as Markdown: examples as code, what is rejected as a list."""
+    parts = re.split(rf"^({'|'.join(_SECTIONS)}):[ \t]*", doc, flags=re.MULTILINE)
+    out = [parts[0].strip() + "\n"]
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        text = dedent(body.strip("\n")).rstrip()
+        match title:
+            case "Before" | "After":
+                out.append(f"{title}:\n\n```mslang\n{text}\n```\n")
+            case "Rejects" | "Args" | "Raises":
+                items = text if text.startswith("-") else re.sub(r"^(?=\S)", "- ", text, flags=re.MULTILINE)
+                out.append(f"{title}:\n\n{items}\n")
+            case _:
+                out.append(f"{title}: {text}\n")
+    return "\n".join(out)

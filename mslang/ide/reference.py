@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -15,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
 
-from mslang.ide.pages import code_page, operation_doc
+from mslang.ide.pages import code_page, operation_doc, rendered
 from mslang.ops.signature import Group, Signature
 from mslang.ops.table import GETTERS, PRIMITIVES, SAMPLERS
 from mslang.schedule.schedule import Schedule
@@ -38,8 +37,6 @@ was.
 
 WIDTH = 100
 """Longer signatures have a line for each parameter."""
-
-_SECTIONS = ("Before", "After", "Rejects", "Source", "Args", "Raises")
 
 
 def reference() -> str:
@@ -70,7 +67,7 @@ def _operation(s: Signature) -> str:
         f"\n### {s.name}\n",
         f"```mslang\n{s.text}\n```\n",
         f"```py\n{python_signature(s)}\n```\n",
-        _rendered(doc),
+        rendered(doc),
         f"Consumes {consumed}.\n" if consumed else "",
         _codes(s),
     ]
@@ -96,23 +93,6 @@ def python_signature(s: Signature) -> str:
 
 def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
-
-
-def _rendered(doc: str) -> str:
-    """A docstring as Markdown: examples as code, what is rejected as a list."""
-    parts = re.split(rf"^({'|'.join(_SECTIONS)}):[ \t]*", doc, flags=re.MULTILINE)
-    out = [parts[0].strip() + "\n"]
-    for title, body in zip(parts[1::2], parts[2::2], strict=True):
-        text = dedent(body.strip("\n")).rstrip()
-        match title:
-            case "Before" | "After":
-                out.append(f"{title}:\n\n```mslang\n{text}\n```\n")
-            case "Rejects" | "Args" | "Raises":
-                items = text if text.startswith("-") else re.sub(r"^(?=\S)", "- ", text, flags=re.MULTILINE)
-                out.append(f"{title}:\n\n{items}\n")
-            case _:
-                out.append(f"{title}: {text}\n")
-    return "\n".join(out)
 
 
 # ------------------------------------------------------------------ codes

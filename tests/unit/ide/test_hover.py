@@ -142,3 +142,10 @@ def test_definition_in_another_file() -> None:
 def test_definition_in_the_library() -> None:
     found = definition(*at("use std.cpu.{avx<|>512}\n"))
     assert found is not None and found.path.endswith("x86.ms")
+
+
+def test_examples_of_an_operation_are_code_and_its_rejections_a_list() -> None:
+    found = text_at(in_schedule("    mm.cache_<|>write(T)"))
+    before, after = found.partition("Before:\n\n```mslang\n")[2].partition("\n```")[0], found.count("```")
+    assert before.startswith("block mm[") and after % 2 == 0
+    assert "Rejects:\n\n- " in found

@@ -51,7 +51,7 @@ async function start(): Promise<void> {
   try {
     await client.start();
   } catch (error) {
-    const text = `The mslang server did not start (${command.join(" ")}): ${error}. Install it with: pip install "mslang[lsp]"`;
+    const text = `The mslang server did not start (${command.join(" ")}): ${error}. Install it from a checkout: pip install ".[lsp]"`;
     void vscode.window.showErrorMessage(text);
   }
 }
