@@ -204,13 +204,9 @@ class _Checker:
     def body(self, body: tree.Body, names: Environment, where: str) -> Environment:
         """Check statements in order; returns the environment after them."""
         self.places.append((body.span.start, names))
-        for k, statement in enumerate(body.statements):
+        for statement in body.statements:
             names = self._statement(statement, names, where)
             self.places.append((statement.span.end, names))
-            if isinstance(statement, tree.Return) and k + 1 < len(body.statements):
-                self.diagnostics.append(
-                    warning("MS208", body.statements[k + 1], "this is never reached", why="it stands after `return`")
-                )
         return names
 
     def _statement(self, s: tree.Stmt, names: Environment, where: str) -> Environment:
