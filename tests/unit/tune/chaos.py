@@ -55,6 +55,18 @@ def prepare_too_much(job: bytes) -> bytes:
     return bytes(1 << 34)
 
 
+def prepare_forever(job: bytes) -> bytes:
+    """Hang."""
+    time.sleep(600)
+    return b""
+
+
+def measure_forever(job: bytes) -> bytes:
+    """Hang."""
+    time.sleep(600)
+    return b""
+
+
 def prepare_and_die(job: bytes) -> bytes:
     """Crash."""
     os.abort()

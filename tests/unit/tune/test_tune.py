@@ -1,0 +1,256 @@
+"""Tuning from start to end with made-up measurements: budgets, signals, runs, records known before."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import chaos
+import msgspec
+import pytest
+from test_search import TEXT, WELL, drawn, space
+
+from mslang.diagnostics import MsError
+from mslang.ir.equal import structural_hash
+from mslang.schedule.interpret import World
+from mslang.schedule.space import Candidate
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
+from mslang.sema.program import parse_program
+from mslang.target.description import GENERIC
+from mslang.target.machine import Machine
+from mslang.tune import database as database_module
+from mslang.tune import tune as tune_module
+from mslang.tune.budget import Budget
+from mslang.tune.claim import claimed_run
+from mslang.tune.database import Database
+from mslang.tune.drawing import distinct_candidates
+from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
+from mslang.tune.record import Outcome
+from mslang.tune.roofline import rated_dtype
+from mslang.tune.scale import Scale
+from mslang.tune.search import Settings, Task
+from mslang.tune.tune import tune
+from mslang.tune.workers import Work
+
+
+@pytest.fixture(autouse=True)
+def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up times are no business of this machine's peak."""
+    monkeypatch.setattr(tune_module, "_roofline", lambda task: tune_module.Roofline(task.program, lambda _: 1e15))
+    monkeypatch.setattr(tune_module, "raise_peak", lambda rate: None)
+
+
+def go(
+    folder: Path,
+    work: Work = WELL,
+    *,
+    seed: int = 3,
+    budget: Budget | None = None,
+    resume: bool = False,
+    incumbent: Candidate | None = None,
+    listen: Callable[[Event], None] = lambda _: None,
+) -> Finished:
+    found = space()
+    return tune(
+        Task(found.program, found, GENERIC, "gemm.ms"),
+        Settings(seed, budget or Budget(8)),
+        database=folder / "r.db",
+        workers=1,
+        resume=resume,
+        work=work,
+        incumbent=incumbent,
+        listen=listen,
+    )
+
+
+DEADLY = Work(chaos.prepare, chaos.build_well, chaos.prepare_and_die)
+
+
+def test_what_is_known_is_not_measured_again(tmp_path: Path) -> None:
+    first = go(tmp_path)
+    told: list[Event] = []
+    # A measurement would crash now.
+    second = go(tmp_path, DEADLY, listen=told.append)
+    assert [e.known for e in told if isinstance(e, Trial)] == [True] * 8
+    assert second.known == 8 and second.confirmed and first.known == 0
+    assert second.best is not None and first.best is not None and second.best.candidate == first.best.candidate
+
+
+def test_records_of_another_machine_are_neither_reused_nor_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(tmp_path)
+    for module in (tune_module, sys.modules["mslang.tune.search"]):
+        monkeypatch.setattr(module, "this_machine", lambda: Machine("another", "zen × 96"))
+    monkeypatch.setattr(database_module, "_this_machine", lambda: "another")
+    told: list[Event] = []
+    done = go(tmp_path, listen=told.append)
+    assert not any(e.known for e in told if isinstance(e, Trial)) and done.known == 0
+    assert done.best is not None and done.best.device == "zen × 96"
+    monkeypatch.setattr(tune_module, "this_machine", lambda: Machine("a third", "m1 × 8"))
+    with pytest.raises(MsError) as error:
+        go(tmp_path, resume=True)
+    assert error.value.diagnostic.code == "MS503"
+
+
+def test_the_standing_schedule_stays_unless_a_faster_one_is_found(tmp_path: Path) -> None:
+    candidates = sorted(drawn(60), key=lambda c: chaos.seconds(c.program))
+    fastest, slowest = candidates[0], candidates[-1]
+    early = {structural_hash(c.program) for c in drawn(8)}
+    assert structural_hash(fastest.program) not in early
+    done = go(tmp_path, incumbent=fastest)
+    assert done.best is not None and done.best.candidate == structural_hash(fastest.program)
+    assert done.tally.trials == 8
+    done = go(tmp_path, incumbent=slowest)
+    assert done.best is not None and done.best.candidate in early
+
+
+def test_a_budget_that_does_not_suffice_for_the_preparation(tmp_path: Path) -> None:
+    with pytest.raises(MsError) as error:
+        go(tmp_path, Work(chaos.prepare_forever), budget=Budget(None, 0.5))
+    assert error.value.diagnostic.code == "MS513"
+
+
+def test_a_budget_ends_a_trial_that_hangs(tmp_path: Path) -> None:
+    done = go(tmp_path, Work(chaos.prepare, chaos.build_well, chaos.measure_forever), budget=Budget(None, 15.0))
+    assert done.reason == "the budget of 15 s is spent" and done.best is None and not done.confirmed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_the_reference_runs_is_an_interruption(tmp_path: Path, number: signal.Signals) -> None:
+    def hear(event: Event) -> None:
+        if isinstance(event, Preparing):
+            threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path, Work(chaos.prepare_forever), listen=hear)
+    assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_the_search_keeps_what_was_found(tmp_path: Path, number: signal.Signals) -> None:
+    def hear(event: Event) -> None:
+        if isinstance(event, Trial) and event.record.trial == 3:
+            os.kill(os.getpid(), number)
+
+    done = go(tmp_path, budget=Budget(1000), listen=hear)
+    assert done.interrupted and done.best is not None
+    assert done.confirmed is (number == signal.SIGINT)
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from mslang.tune.claim import claimed_run
+with claimed_run(Path(sys.argv[1]), sys.argv[2]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_goes_on_in_one_process_at_a_time(tmp_path: Path) -> None:
+    told: list[Event] = []
+    go(tmp_path, listen=told.append)
+    run = next(e.run for e in told if isinstance(e, Started))
+    words = [sys.executable, "-c", HOLDER, str(tmp_path / "r.db"), run]
+    holder = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    with pytest.raises(MsError) as error:
+        go(tmp_path, budget=Budget(10), resume=True)
+    assert error.value.diagnostic.code == "MS607"
+    with claimed_run(tmp_path / "r.db", "another"):
+        pass
+    holder.kill()
+    holder.wait(60)
+    assert go(tmp_path, budget=Budget(10), resume=True).tally.trials == 10
+
+
+def test_a_store_that_is_removed_during_a_run_loses_nothing(tmp_path: Path) -> None:
+    told: list[Event] = []
+
+    def hear(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, Trial) and event.record.trial == 3:
+            for file in tmp_path.glob("r.db*"):
+                file.unlink()
+
+    done = go(tmp_path, listen=hear)
+    assert [e.diagnostic.code for e in told if isinstance(e, Warned)] == ["MS606"]
+    shown = {e.record.candidate for e in told if isinstance(e, Trial)}
+    with Database(tmp_path / "r.db", read_only=True) as store:
+        assert {r.candidate for r in store.top(k=100)} == shown
+        assert store.best(structural_hash(space().program)) == done.best
+
+
+DEAD = """
+program p[N = 64](X: f32[N], out Z: f32[N]) {
+    alloc a: f32[N]
+    alloc b: f32[N]
+    block one[i: N] { a[i] = X[i] + 1.0 }
+    block two[i: N] { b[i] = a[i] * 2.0 }
+    block three[i: N] { Z[i] = b[i] - 1.0 }
+}
+schedule half for p {
+    let t ~ choose([4, 8])
+    let i0, i1 = three.i.split([_, t])
+    fork place {
+        case apart { one.compute_at(i0) }
+        case inlined { one.compute_inline() }
+    }
+}
+schedule dead for p {
+    let t ~ choose([4, 8])
+    let i0, i1 = three.i.split([_, t])
+    one.compute_at(i0)
+}
+schedule fixed for p { three.i.vectorize() }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "illegal"),
+    [("half", 2, "with place = apart no draw is legal"), ("dead", 0, "no draw is legal"), ("fixed", 1, "")],
+)
+def test_cases_that_are_never_legal_are_counted_once(name: str, candidates: int, illegal: str) -> None:
+    tally = Tally()
+    found = list(distinct_candidates(space_of(load("dead.ms", DEAD), name, world=World(machine=GENERIC)), 0, tally))
+    assert len(found) == candidates
+    assert tally.outcomes[Outcome.ILLEGAL] == bool(illegal)
+    assert all(illegal in why for _, why in tally.reasons)
+    if not illegal:
+        assert not tally.outcomes
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stored", "dtype"),
+    [
+        ("a: f32[8], out c: f32[8]", "a[i]", "f32"),
+        ("a: f64[8], out c: f64[8]", "a[i]", "f64"),
+        ("a: i8[8], out c: i32[8]", "i32(a[i])", None),
+        ("a: bf16[8], out c: f32[8]", "f32(a[i])", None),
+        ("a: f32[8], out c: f64[8]", "f64(a[i])", None),
+        ("a: i8[8], out c: f32[8]", "f32(a[i])", None),
+        ("a: i32[8], out c: i32[8]", "a[i]", None),
+    ],
+)
+def test_only_programs_of_one_rated_type_are_rated(parameters: str, stored: str, dtype: str | None) -> None:
+    text = f"program p({parameters}) {{ block b[i: 8] {{ c[i] = {stored} }} }}"
+    assert rated_dtype(parse_program(text)) == dtype
+
+
+def test_shares_are_of_the_peak_at_the_speed_of_the_moment() -> None:
+    scale = Scale(1_000_000, 100e9, 50e9)
+    timing = chaos.timed(1e-4, False).timing
+    assert timing is not None
+    assert scale.share(timing) == pytest.approx(0.1)
+    slow = msgspec.structs.replace(timing, yardstick=25e9)
+    assert scale.share(slow) == pytest.approx(0.2) and scale.speed(slow) == 0.5
+    lucky = msgspec.structs.replace(timing, samples=(1e-6,))
+    assert scale.share(lucky) == 1.0 and "100 % of peak" in scale.rate(lucky)
+    assert Scale(1_000_000, None, 50e9).rate(timing) == "10 GFLOP/s"
+    assert TEXT
