@@ -14,6 +14,7 @@ from mslang.cli.common import UsageError, counted, emit, natural, note, positive
 from mslang.cli.main import DONE, FINDINGS
 from mslang.cli.render import print_diagnostics
 from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.target.machine import this_machine
 from mslang.tune.database import Database
 from mslang.tune.record import TRIED, Outcome, Record
 
@@ -26,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export|import", required=True)
     show = verbs.add_parser("show", help="one record", description="One record.")
     show.add_argument("id", type=natural, metavar="ID", help="a record's number")
-    top = verbs.add_parser("top", help="the fastest", description="The fastest records, of each candidate the last.")
+    top = verbs.add_parser(
+        "top", help="the fastest", description="The fastest records of one machine; the last of each candidate."
+    )
     top.add_argument("-k", type=positive, default=10, metavar="N", help="how many (default 10)")
     export = verbs.add_parser("export", help="records as JSON lines", description="Records as JSON lines.")
     export.add_argument(
@@ -47,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     bring.add_argument("source", type=Path, metavar="DIR", help="the folder of a database of TVM's, or a file in it")
     for verb in (top, export):
         verb.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
+    top.add_argument("--machine", metavar="NAME|KEY", help="records of another machine (default: this one)")
     ls = verbs.add_parser("ls", help="programs and runs", description="Programs and runs.")
     for verb in (ls, show, top, export, bring):
         verb.add_argument(
@@ -66,23 +70,48 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "import":
         return _import(args)
     with Database(args.db, read_only=True) as database:
+        damage = database.check()
+        if damage is not None:
+            print_diagnostics((damage,), "json" if args.json else "text", stream=sys.stderr)
         match args.what:
             case "ls":
                 return _list(database, args)
             case "show":
                 return _show(database, args)
             case "top":
-                records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k)]
-                records.sort(key=lambda r: r.seconds or 0.0)
-                if not records and any(count for _, count, _ in database.workloads()):
-                    note(
-                        "no record has a time of this machine: `mslang db export` gives all, `mslang run` measures one"
-                    )
-                return _print_records(records[: args.k], args.json)
+                return _top(database, args)
             case _ if args.format == "tvm":
                 return _export_to_tvm(database, args)
             case _:
                 return _export(database, args)
+
+
+def _top(database: Database, args: argparse.Namespace) -> int:
+    known = database.machines()
+    machine = this_machine().key if args.machine is None else _machine(known, args.machine)
+    records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k, machine=machine)]
+    records.sort(key=lambda r: r.cost or 0.0)
+    if not records and any(count for _, count, _ in database.workloads()):
+        others = ", ".join(sorted({name for key, name in known.items() if key != machine}))
+        note(
+            "no record has a time of this machine: `mslang db export` gives all, `mslang run` measures one"
+            + (f"; `--machine` takes {others}" if others else "")
+        )
+    return _print_records(records[: args.k], args.json)
+
+
+def _machine(known: dict[str, str], wanted: str) -> str:
+    """The key of the machine that a name or the beginning of a key means."""
+    for key, name in known.items():
+        if name == wanted or (key and key.startswith(wanted)):
+            return key
+    raise MsError(
+        problem(
+            "MS703",
+            f"no records of the machine '{wanted}'",
+            help=f"the machines are: {', '.join(f'{name} ({key[:8]})' for key, name in known.items())}",
+        )
+    )
 
 
 def _list(database: Database, args: argparse.Namespace) -> int:
@@ -114,8 +143,10 @@ def _show(database: Database, args: argparse.Namespace) -> int:
         emit(_plain(r))
         return DONE
     print(f"record {r.id}: {r.program}, trial {r.trial} of run {r.run}, seed {r.seed}, mslang {r.version}, {r.created}")
-    print(f"target {r.target}; device {r.device}; compiler {r.compiler}")
+    print(f"target {r.target}; machine {r.device} ({r.machine[:8] or 'key unknown'}); compiler {r.compiler}")
     timing = r.result.timing
+    if timing is not None and timing.yardstick is not None:
+        print(f"the processor did {timing.yardstick / 1e9:.4g} GFLOP/s on one core meanwhile")
     if timing is not None:
         bound = "at least " if timing.censored else ""
         print(

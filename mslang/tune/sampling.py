@@ -18,6 +18,9 @@ from mslang.runtime.timing import Limits, Timing, deviation
 LEAST_SAMPLE = 20e-6
 """Seconds that a sample takes at least, so that the clock's own time does not count."""
 
+LONG_ENOUGH = 1.25
+"""A sample may be shorter than wanted by this factor."""
+
 NEEDED_TO_CUT = 3
 """Undisturbed samples that a candidate is cut off by."""
 
@@ -76,20 +79,24 @@ class Sampler:
         if self._too_slow():
             return self._timing(runs, censored=True)
         runs = self._lengthened(runs, limits.min_repeat)
-        while not self._pairs or (
-            len(self._pairs) < limits.max_repeats and not self._steady() and not self._out_of_time()
-        ):
+        while len(self._pairs) < limits.max_repeats and not self._steady() and not self._out_of_time():
             self._sample(runs)
         return self._timing(runs, censored=False)
 
     def _lengthened(self, runs: int, seconds: float) -> int:
-        """How many runs a sample of so many seconds has; samples of fewer runs are dropped."""
-        one = median(p.seconds for p in self._pairs) if self._pairs else seconds
-        wanted = max(runs, -(-int(seconds * 1e9) // max(int(one * 1e9), 1)))
-        wanted = wanted if self._restore is None else min(wanted, IN_PLACE_RUNS)
-        if wanted > runs:
+        """How many runs a sample of so many seconds has; samples of far fewer runs are dropped.
+
+        A single run is a bad measure of many, so the number grows until a sample of that many runs is long enough.
+        """
+        while True:
+            one = median(p.seconds for p in self._pairs)
+            wanted = -(-int(seconds * 1e9) // max(int(one * 1e9), 1))
+            wanted = wanted if self._restore is None else min(wanted, IN_PLACE_RUNS)
+            if wanted <= LONG_ENOUGH * runs or self._out_of_time():
+                return runs
+            runs = wanted
             self._pairs.clear()
-        return wanted
+            self._sample(runs)
 
     def _seconds(self, runs: int) -> float:
         if self._restore is not None:

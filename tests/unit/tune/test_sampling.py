@@ -79,7 +79,8 @@ def test_a_slow_first_run_does_not_cut_a_good_candidate_off(seconds: float) -> N
     machine = Machine(seconds, cold=1000.0 if seconds < 1e-4 else 3.9)
     timing = machine.take(Limits(cutoff=1.5 * seconds, min_repeat=0.0005))
     assert not timing.censored and timing.median == pytest.approx(seconds, rel=1e-2)
-    assert min(n * seconds for n in machine.lengths[2:]) >= 0.99 * LEAST_SAMPLE
+    assert max(n * seconds for n in machine.lengths) >= 0.79 * 0.0005
+    assert timing.runs * seconds >= 0.79 * 0.0005 > LEAST_SAMPLE
 
 
 def test_a_slow_core_does_not_cut_a_good_candidate_off() -> None:
@@ -104,7 +105,8 @@ def test_a_very_slow_candidate_is_cut_off_by_one_run() -> None:
 
 def test_a_very_slow_kernel_without_cut_off_runs_once() -> None:
     machine = Machine(3.0)
-    assert machine.take(LIMITS).samples == pytest.approx((3.0,)) and machine.samples == 1
+    assert machine.take(LIMITS).samples == pytest.approx((3.0,))
+    assert machine.samples == 1
 
 
 def test_inputs_are_restored_before_each_sample_and_runs_on_results_are_few() -> None:
@@ -112,3 +114,15 @@ def test_inputs_are_restored_before_each_sample_and_runs_on_results_are_few() ->
     machine.take(LIMITS, in_place=True)
     assert machine.restored == machine.samples
     assert max(machine.lengths) == IN_PLACE_RUNS
+
+
+@pytest.mark.parametrize("cutoff", [None, 1.0])
+def test_one_slow_run_does_not_make_samples_short(cutoff: float | None) -> None:
+    # The first runs wake threads and load pages: what they take says little of many runs in a row.
+    class Overhead(Machine):
+        def run(self, times: int) -> None:
+            super().run(times)
+            self.now += 1e-4
+
+    timing = Overhead(1e-6).take(Limits(cutoff=cutoff, min_repeat=0.0005))
+    assert timing.runs >= 300
