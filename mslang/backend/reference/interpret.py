@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.backend.reference.expressions import no_value, unsupported
-from mslang.backend.reference.faults import Checker, Fault
+from mslang.backend.reference.faults import Checker, Fault, unflattened
 from mslang.backend.reference.generate import Source, generate, known
 from mslang.backend.reference.numeric import NAMESPACE, Undefined, bf16, poison
 from mslang.diagnostics import MsError, Note, problem
@@ -60,12 +60,12 @@ def run(
 
     Returns:
         The `out` and `inout` parameters; one that is packed is given and returned as its caller has it.
-        An element that nothing wrote is NaN, or an integer of bytes 0xA5.
+        Without `check`, an element that was not written is NaN, or an integer of bytes 0xA5.
 
     Raises:
-        MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), the arguments do
-            not fit (MS487) or are outside of a declared range (MS162), or the program has what the interpreter cannot
-            run (MS488).
+        MsError: a rule is broken (MS480 to MS486, MS489: the access and the iterations are named), an output is not
+            written whole (MS490), the arguments do not fit (MS487) or are outside of a declared range (MS162), or the
+            program has what the interpreter cannot run (MS488).
     """
     concrete = _with_sizes(program, sizes)
     lists = {q.buffer.name: _taken(q, arrays, check) for q in concrete.params}
@@ -81,7 +81,28 @@ def run(
     except (ZeroDivisionError, Undefined) as error:
         what = "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
         raise _explained(Fault("MS486", what, None), error.__traceback__, compiled.source) from None
-    return {q.buffer.name: _given(q, lists[q.buffer.name], bits) for q in concrete.params if q.direction != "in"}
+    results = {q.buffer.name: _elements_of(q, lists[q.buffer.name]) for q in concrete.params if q.direction != "in"}
+    if check:
+        _require_written(concrete, results)
+    return {q.buffer.name: _given(q, results[q.buffer.name], bits) for q in concrete.params if q.direction != "in"}
+
+
+def _require_written(program: Program, results: Mapping[str, list[Any]]) -> None:
+    """Refuse outputs of which an element was not written: their caller would get whatever was in memory."""
+    for q in program.params:
+        found = results.get(q.buffer.name, [])
+        missing = sum(x is None for x in found) if q.direction == "out" else 0
+        if not missing:
+            continue
+        element = ", ".join(map(str, unflattened(found.index(None), _shape(q.given))))
+        raise MsError(
+            problem(
+                "MS490",
+                f"`{q.buffer.name}[{element}]` was not written",
+                why=f"{missing} of {len(found)} elements of the output hold nothing defined",
+                help=f"write all of it, or declare it `inout {q.buffer.name}`",
+            )
+        )
 
 
 class _Same:
@@ -251,12 +272,15 @@ def _from_bits(array: Array) -> list[Any]:
     return values
 
 
+def _elements_of(q: Param, values: list[Any]) -> list[Any]:
+    """The elements of a parameter as its caller has them."""
+    return values if q.packing is None else [values[k] for k in _places(q, q.packing)]
+
+
 def _given(q: Param, values: list[Any], bits: bool) -> Array:
     import numpy as np
 
     b = q.given
-    if q.packing is not None:
-        values = [values[k] for k in _places(q, q.packing)]
     dtype = np.dtype(NUMPY_TYPES[b.dtype])
     nothing = poison(b.dtype)
     filled = [nothing if x is None else x for x in values]

@@ -206,9 +206,14 @@ def test_arguments_are_checked_and_never_changed():
             run(p, arrays)
 
 
-def test_what_is_not_written_shows():
+def test_what_is_not_written_shows_without_checks_and_is_refused_with_them():
     p = parse_program("program p(out x: f32[3], out n: i8[2]) { block b { x[1] = 2.0  n[0] = 1 } }")
-    out = run(p, {})
+    with pytest.raises(MsError) as caught:
+        run(p, {})
+    d = caught.value.diagnostic
+    assert d.code == "MS490" and d.message == "`x[0]` was not written"
+    assert d.why == "2 of 3 elements of the output hold nothing defined"
+    out = run(p, {}, check=False)
     assert np.isnan(out["x"][[0, 2]]).all() and out["x"][1] == 2 and out["n"].tolist() == [1, -0x5B]
 
 
@@ -489,7 +494,7 @@ def test_without_checks_what_nothing_wrote_is_poison():
 def test_poison_is_that_of_compiled_kernels():
     for dtype in ("f32", "i8", "u8", "i32", "u64", "bool"):
         p = parse_program(f"program p(out y: {dtype}[2]) {{ block b {{ }} }}")
-        found = run(p, {})["y"]
+        found = run(p, {}, check=False)["y"]
         filled = found.copy()
         runtime_poison(filled, dtype)
         assert np.array_equal(found, filled, equal_nan=dtype == "f32")
