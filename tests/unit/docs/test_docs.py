@@ -51,28 +51,49 @@ def test_ms_blocks_check(page: Path, block: Block) -> None:
     assert codes == ([wanted] if wanted else [])
 
 
-def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-euc", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+
+
+def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
     shown = ""
-    for block in blocks(ROOT / "docs" / "tutorial.md"):
+    for number, block in enumerate(blocks(ROOT / "docs" / "tutorial.md")):
         match block.language:
             case "ms" if "file" in block.options:
                 with (tmp_path / block.options["file"]).open("a") as file:
                     file.write(f"{block.text}\n")
+            case "ms":
+                # A snippet that stands alone, or one that goes on with the file and is refused.
+                before = (tmp_path / "blur.ms").read_text() if "error" in block.options else ""
+                (tmp_path / f"{number}.ms").write_text(before + block.text)
+                done = shell(f"mslang check {number}.ms", tmp_path)
+                assert done.returncode == ("error" in block.options), (block.text, done.stdout)
+                assert block.options.get("error", "all well") in done.stdout + done.stderr
             case "sh":
-                done = subprocess.run(
-                    ["bash", "-euc", block.text],
-                    cwd=tmp_path,
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    timeout=240,
-                )
+                done = shell(block.text, tmp_path)
                 shown = done.stdout + done.stderr
                 assert done.returncode == 0, (block.text, shown)
+            case "python":
+                (tmp_path / f"{number}.py").write_text(block.text)
+                done = shell(f"python {number}.py", tmp_path)
+                assert done.returncode == 0, (block.text, done.stderr)
             case "output":
                 assert block.text.strip() in shown
     assert "schedule blur_best for blur on host = open with {" in (tmp_path / "blur.ms").read_text()
+
+
+def test_the_commands_in_the_tutorials_sentences_run(tmp_path: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", (ROOT / "docs" / "tutorial.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    commands = dict.fromkeys(re.findall(r"`(mslang [^`]+)`", prose))
+    assert "mslang explain compute_at" in commands
+    for command in commands:
+        # A verb that is only named wants arguments: its help must exist.
+        asked = command if command.startswith("mslang explain") else f"{command} --help"
+        done = shell(asked, tmp_path)
+        assert done.returncode == 0, (command, done.stderr)
 
 
 PYTHON = [(p, b) for p in PAGES for b in blocks(p) if b.language == "python"]
