@@ -7,13 +7,14 @@ structures that reach it are only part of the space.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span
 from mslang.ide.findings import findings
 from mslang.ide.keyed import Keyed
 from mslang.ide.snapshot import Snapshot, depends_on
-from mslang.schedule.space import Candidate, Rejection
+from mslang.schedule.space import Candidate, Rejection, Space
 from mslang.schedule.strategies import space_of
 from mslang.sema.module import Found, Module
 from mslang.sema.refer import nodes
@@ -81,7 +82,7 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
     refused: Counter[Diagnostic] = Counter()
     stale: dict[Diagnostic, None] = {}
     rejected: Counter[str] = Counter()
-    valid = False
+    valid = illegal = False
     for k in range(draws):
         try:
             drawn = space.attempt(0, k)
@@ -96,9 +97,12 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
                 stale |= dict.fromkeys(w.at(_pin_span(w, found.item) or at) for w in drawn.warnings)
             case Rejection(illegal=True, error=MsError() as refusal):
                 refused[refusal.diagnostic] += 1
+                illegal = True
             case Rejection(reason=reason):
                 rejected[reason] += 1
     outcome = [*stale, *(_refusal(d, n, draws, found, valid) for d, n in refused.items())]
+    if valid and illegal:
+        outcome += _dead_cases(space, found.item)
     if rejected and sum(rejected.values()) == draws:
         reasons = "; ".join(f"{n} of {draws}: {why}" for why, n in rejected.most_common(3))
         outcome.append(
@@ -112,6 +116,31 @@ def _trial(work: Keyed[tuple[Found, int]]) -> tuple[Diagnostic, ...]:
             )
         )
     return tuple(outcome)
+
+
+def _dead_cases(space: Space, item: tree.Schedule | tree.Space) -> Iterator[Diagnostic]:
+    """The cases of the item's own forks with which no draw is ever legal."""
+    never = space.never_legal()
+    for fork in nodes(item):
+        if not isinstance(fork, tree.Fork):
+            continue
+        name = "fork" if fork.name is None else fork.name.text
+        for case in fork.cases:
+            if isinstance(case, tree.Bad):
+                continue
+            refusals = [
+                d for (a, label), d in never.items() if a.rpartition("/")[2] == name and label == case.name.text
+            ]
+            if refusals:
+                d = refusals[0]
+                yield Diagnostic(
+                    "MS131",
+                    f"case `{case.name.text}` is never legal",
+                    case.name.span,
+                    Severity.WARNING,
+                    why=f"{d.message}, whatever is drawn" + (f": {d.why}" if d.why else ""),
+                    help=d.help or "change what it does, or delete it: draws of it are lost",
+                )
 
 
 def _refusal(d: Diagnostic, count: int, of: int, found: Found, valid: bool) -> Diagnostic:

@@ -296,6 +296,23 @@ class Space:
                 yield _found(leaf)
             answers = forced.following()
 
+    def never_legal(self, most: int = 256) -> dict[tuple[str, Label], Diagnostic]:
+        """The outcomes of structural decisions with which every structure is refused, and what refuses the first.
+
+        Empty if no structure is legal, or there are more than `most` to try.
+        """
+        legal: set[tuple[str, Label]] = set()
+        refused: dict[tuple[str, Label], Diagnostic] = {}
+        for count, found in enumerate(self.structures()):
+            if count == most:
+                return {}
+            if isinstance(found, Illegal):
+                for outcome in found.structure:
+                    refused.setdefault(outcome, found.diagnostic)
+            else:
+                legal.update(found.structure)
+        return {o: d for o, d in refused.items() if o not in legal} if legal else {}
+
     def sketches(self, pins: Mapping[str, Value] | None = None) -> Iterator[Sketch]:
         """Every legal structure once, in a fixed order; lazily."""
         return (s for s in self.structures(pins) if isinstance(s, Sketch))

@@ -51,7 +51,7 @@ def test_a_tiling_larger_than_its_dimensions_is_cut_to_them() -> None:
         ("for i in 100 { block b[x: 100 = i] { where 50 < x B[x] = A[x] } }", 100),
         ("for i in 100 { block b[x: 100 = i] { where x < 7 B[x] = A[x] } block c[x: 100 = i] { C[x] = A[x] } }", 200),
         (
-            "for i in 100 { block b[x: 100 = i] { where x < 7 B[x] = A[x] } block c[x: 100 = i] { where x < 9 C[x] = A[x] } }",
+            "for i in 99 { block b[x: 99 = i] { where x < 7 B[x] = A[x] } block c[y: 99 = i] { where y < 9 C[y] = 1.0 } }",
             18,
         ),
         ("for i in 100 @ vectorized { block b[x: 100 = i] { where x < 7 B[x] = A[x] } }", 100),
