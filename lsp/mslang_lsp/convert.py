@@ -141,4 +141,5 @@ def program_at(answer: ProgramAt, positions: Positions) -> dict[str, object]:
         "decisions": [{"address": d.address, "value": d.value, "text": d.text} for d in answer.decisions],
         "trace": answer.trace,
         "error": answer.error,
+        "passes": answer.passes,
     }

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from mslang.diagnostics import Span
 from mslang.ide.candidates import Candidate, Sort, documentation, function_names, operation, things, words
 from mslang.ide.cursor import Cursor, cursor_at, enclosing
-from mslang.ide.declared import BUFFERS, Role, declarations, visible
+from mslang.ide.declarations import BUFFERS, Role, declarations, visible
+from mslang.ide.imports import used_names
 from mslang.ide.signature import called
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.static import environment, operand_value, program_of
-from mslang.ide.used import used_names
 from mslang.ir.dtype import SCALARS
 from mslang.ir.program import AXIS_KINDS, LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Kind, Signature

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from mslang.diagnostics import Span
-from mslang.ide.declared import Name, Role, declarations, visible
+from mslang.ide.declarations import Name, Role, declarations, visible
 from mslang.ide.findings import checked
+from mslang.ide.imports import used_module
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.static import program_of
-from mslang.ide.used import used_module
 from mslang.ops.infos import info_of
 from mslang.schedule.check import Mention
 from mslang.sema.module import Found, Module, Thing, Whole, member

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mslang.diagnostics import MsError, Span
-from mslang.ide.declared import BUFFERS, Name, Role
+from mslang.ide.declarations import BUFFERS, Name, Role
 from mslang.ide.definition import Target, target_at
 from mslang.ide.facts import block_facts, buffer_facts, loop_facts
 from mslang.ide.findings import findings

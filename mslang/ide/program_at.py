@@ -42,7 +42,10 @@ class DecisionAt(msgspec.Struct, frozen=True):
 
 class ProgramAt(msgspec.Struct, frozen=True):
     """The answer: the statement (a span in the file; None: the cursor is before all of them), the programs, their
-    difference, what the names stand for, the trace so far, and what is wrong, if anything."""
+    difference, what the names stand for, the trace so far, and what is wrong, if anything.
+
+    A statement in a loop or in an `fn` may run several times: `passes` says how often, and the last pass is shown.
+    """
 
     statement: Span | None
     before: str
@@ -52,6 +55,7 @@ class ProgramAt(msgspec.Struct, frozen=True):
     decisions: tuple[DecisionAt, ...]
     trace: str
     error: str | None
+    passes: int = 0
 
 
 def program_at(
@@ -81,9 +85,9 @@ def program_at(
         except MsError as error:
             answer = answer or ProgramAt(place.span, "", "", "", (), (), "", _error_text(error.diagnostic))
             continue
-        moment = _moment(done, path, place.span)
-        if own or moment is not None:
-            return _answer(done, moment, place.span, whole=own and not place.statements)
+        passes = [m for m in done.moments if m.site.path == path and m.site.span == place.span]
+        if own or passes:
+            return _answer(done, passes, place.span, whole=own and not place.statements)
     return answer
 
 
@@ -139,12 +143,9 @@ def _runners(module: Module, placed: tree.PlacedItem) -> Iterator[Found]:
             yield Found(module, other)
 
 
-def _moment(done: Run, path: str, span: Span | None) -> Moment | None:
-    return next((m for m in done.moments if m.site.path == path and m.site.span == span), None)
-
-
-def _answer(done: Run, moment: Moment | None, span: Span | None, whole: bool) -> ProgramAt:
-    if moment is not None:
+def _answer(done: Run, passes: list[Moment], span: Span | None, whole: bool) -> ProgramAt:
+    if passes:
+        moment = passes[-1]
         before, after, count, names = moment.before, moment.after, moment.instructions, moment.names
     elif span is None:
         before = after = done.program
@@ -163,7 +164,9 @@ def _answer(done: Run, moment: Moment | None, span: Span | None, whole: bool) ->
         for d in done.decisions
     )
     error = None if done.error is None else _error_text(done.error)
-    return ProgramAt(span, first, second, _diff(first, second), handles, decisions, _trace(done, count), error)
+    return ProgramAt(
+        span, first, second, _diff(first, second), handles, decisions, _trace(done, count), error, len(passes)
+    )
 
 
 def _trace(done: Run, count: int) -> str:

@@ -121,3 +121,10 @@ def test_a_requirement_that_no_draw_meets() -> None:
 def test_faulty_schedules_are_not_run() -> None:
     snapshot = Snapshot({PATH: PROGRAM + "schedule a for mm_p {\n    nobody.parallel()\n}\nschedule b for mm_p {}\n"})
     assert trial_names(snapshot.module(PATH)) == ("b",)
+
+
+def test_a_statement_in_a_loop_is_shown_after_its_last_pass() -> None:
+    body = '    for l in [mm.i, mm.j, mm.k] {\n        l.anno<|>tate("mark", 1)\n    }\n'
+    found = program_at(*in_schedule(body))
+    assert found is not None and found.passes == 3
+    assert found.after.count("mark") == 3 and found.before.count("mark") == 2

@@ -103,6 +103,9 @@ local function show(error, answer)
   elseif answer and answer ~= vim.NIL then
     local fault = answer.error ~= vim.NIL and answer.error
     local head = fault and ("# " .. fault:gsub("\n", "\n# ") .. "\n") or ""
+    if answer.passes > 1 then
+      head = head .. "# After the last of " .. answer.passes .. " passes of this statement.\n"
+    end
     text = head .. answer.after .. "\n# The trace so far:\n" .. answer.trace
   end
   vim.bo[view].modifiable = true

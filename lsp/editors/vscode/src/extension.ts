@@ -9,6 +9,7 @@ interface ProgramAt {
   after: string;
   trace: string;
   error: string | null;
+  passes: number;
 }
 
 const SCHEME = "mslang-program";
@@ -119,5 +120,6 @@ class ProgramView implements vscode.TextDocumentContentProvider {
 
 function render(answer: ProgramAt): string {
   const parts = answer.error === null ? [] : answer.error.split("\n").map((line) => `# ${line}`);
+  if (answer.passes > 1) parts.push(`# After the last of ${answer.passes} passes of this statement.`);
   return [...parts, answer.after, "# The trace so far:", answer.trace, ""].join("\n");
 }
