@@ -7,11 +7,11 @@ elements, or compute the same values again from what the loop does not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Binary
-from mslang.ir.program import Evaluate, For, Program, While
+from mslang.ir.expr import ONE, Binary, Var
+from mslang.ir.program import Evaluate, For, Program, Range, Region, While
 from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.accesses import guard_loads
 from mslang.transform.analysis.carried_dependence import (
@@ -22,14 +22,19 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_apart,
     why_not_private,
 )
-from mslang.transform.analysis.cover import why_not_covered
+from mslang.transform.analysis.cover import produced_box, why_not_covered
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.position import block_at, common_path, leaves, loop_at, ranges_above, scope_body
 
 
 def why_other_values(
-    program: Program, reader: Path, places: Iterable[Path], but: frozenset[str] = frozenset()
+    program: Program,
+    reader: Path,
+    places: Iterable[Path],
+    but: frozenset[str] = frozenset(),
+    *,
+    keeps: Callable[[For], bool] = lambda loop: False,
 ) -> str | None:
     """None if the block at the end of a path reads the same values at other places, as far as loops around its writers
     decide: those that it leaves, and those that it comes under.
@@ -39,6 +44,7 @@ def why_other_values(
         reader: the block.
         places: blocks of the program beside which it is to stand, or loops in which it is to.
         but: memory that is not meant.
+        keeps: of a loop around it at both places: does each instance run in the same iterations as before?
     """
     block = block_at(reader)
     under = _paths_by_writer(program, reader)
@@ -46,11 +52,27 @@ def why_other_values(
         for storage in sorted(storages_read(program, block) - but):
             for writer in under.get(storage, ()):
                 before, after = (_loops_shared(writer, q) for q in (reader, place))
-                moved = [s for s in (*before, *after) if (s in before) != (s in after)]
-                reason = next(filter(None, (_why(program, reader, storage, s, s in before) for s in moved)), None)
+                both = [s for s in before if s in after and not keeps(s)]
+                moved = [*both, *(s for s in (*before, *after) if (s in before) != (s in after))]
+                reasons = (_why(program, reader, storage, s, s in before and s not in after) for s in moved)
+                reason = next(filter(None, reasons), None)
                 if reason is not None:
                     return reason
     return None
+
+
+def runs_alike(before: Path, after: Path, program: Program, done: Program, loop: For) -> bool:
+    """Do the same instances of a block run in an iteration of a loop in two programs?"""
+    boxes = []
+    for p, path in ((program, before), (done, after)):
+        everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block_at(path).axes))
+        box = produced_box(path, everywhere, path_to_loop(p, loop.var) or ())
+        if box is None:
+            return False
+        boxes.append(box)
+    ranges = ranges_above(after)
+    pairs = zip(*boxes, strict=True)
+    return all(arith.equal(x.start, y.start, ranges) and arith.equal(x.extent, y.extent, ranges) for x, y in pairs)
 
 
 def _paths_by_writer(program: Program, reader: Path) -> dict[str, list[Path]]:
@@ -109,4 +131,4 @@ def why_not_stable(program: Program, storage: str, above: Path, asked: frozenset
     return None
 
 
-__all__ = ["why_not_stable", "why_other_values"]
+__all__ = ["runs_alike", "why_not_stable", "why_other_values"]

@@ -32,6 +32,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.analysis.spans import Spans, joined_spans, spans_touching
+from mslang.transform.analysis.stability import runs_alike
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.loop_kinds import require_own_writes
 from mslang.transform.rewriting.block_moving import (
@@ -227,7 +228,13 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     first, last = room(program, moving, primitive)
     require_order(program, moving.path, primitive)
     require_final(program, producers(program, moving.path), moving.around, block.name, primitive)
-    require_same_values(program, moving.path, (moving.target,), primitive)
+    served = all(
+        produces_for(program, moving.path, path_to_block(program, b.name) or (), r.buffer)
+        for b in users
+        for r in moving.block.writes
+        if r.buffer in buffers_read(b)
+    )
+    require_same_values(program, moving.path, (moving.target,), primitive, keeps=lambda loop: served)
     domains = domains_of(moving.path)
     if scope_path(moving.path) and not runs_all(moving.path, domains):
         raise refuse(
@@ -296,7 +303,6 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     under = [b for b in makers if b in leaves(moving.loop)]
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
-    require_same_values(program, moving.path, (moving.target,), primitive)
     domains = domains_of(moving.path)
     if not runs_all(moving.path, domains):
         raise refuse(
@@ -317,6 +323,13 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     outcome = placed(program, rest, moving, position(index, first, last, moving, primitive), spans, primitive)
     path = path_to_block(outcome.program, block.name) or ()
     _require_each_maker(outcome.program, under, path, primitive)
+    require_same_values(
+        program,
+        moving.path,
+        (moving.target,),
+        primitive,
+        keeps=lambda s: runs_alike(moving.path, path, program, outcome.program, s),
+    )
     require_all_run(outcome.program, path, domains, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)

@@ -16,7 +16,7 @@ from mslang.ir.visit import (
     substitute,
     walk,
 )
-from mslang.transform.analysis.cover import why_not_covered
+from mslang.transform.analysis.cover import produces_for, why_not_covered
 from mslang.transform.analysis.dependence import (
     buffers_read,
     consumers,
@@ -92,7 +92,12 @@ def compute_inline(program: Program, block: BlockRef) -> Outcome:
             f"the indices at which block `{block.name}` stores cannot be inverted",
             why="each element must come from one value of the axes, by an affine map",
         )
-    require_same_values(program, path, [path_to_block(program, b.name) or () for b in users], primitive)
+    using = [path_to_block(program, b.name) or () for b in users]
+    served = all(
+        formula.buffer in buffers_read(b) and produces_for(program, path, q, formula.buffer)
+        for b, q in zip(users, using, strict=True)
+    )
+    require_same_values(program, path, using, primitive, keeps=lambda loop: served)
     done = without_alloc(without(program, path), path, formula.buffer)
     for user in users:
         found = path_to_block(done, user.name) or ()

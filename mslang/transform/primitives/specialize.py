@@ -8,7 +8,21 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import ONE, ZERO, Binary, Const, DynamicRange, Expr, Symbol, Unary, Var, dtype_of
+from mslang.ir.expr import (
+    ONE,
+    ZERO,
+    Binary,
+    Const,
+    DynamicRange,
+    Expr,
+    Load,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
+    with_children,
+)
 from mslang.ir.program import Block, For, If, Program, Range, Stmt
 from mslang.ir.visit import (
     Path,
@@ -17,7 +31,6 @@ from mslang.ir.visit import (
     free_vars,
     fresh,
     loads_of,
-    map_expr,
     map_stmt_exprs,
     substitute,
     walk_expr,
@@ -143,7 +156,12 @@ def _assuming(loop: For, given: tuple[Expr, ...], ranges: Mapping[str, Range]) -
     def written(e: Expr) -> Expr:
         if not any(isinstance(x, Symbol) and x in sizes for x in walk_expr(e)):
             return e
-        made = map_expr(e, lambda x: sizes.get(x) if isinstance(x, Symbol) else None)
+        match e:
+            case Symbol():
+                return sizes[e]
+            case Load(buffer=b, indices=xs, dtype=d):  # as the indices of a store, which stand alone
+                return Load(b, tuple(written(i) for i in xs), d)
+        made = with_children(e, tuple(written(x) for x in children(e)))
         return arith.simplify(made) if dtype_of(made) == INDEX and not any(True for _ in loads_of(made)) else made
 
     made = map_stmt_exprs(loop, written) if sizes else loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import takewhile
 
 import msgspec
@@ -218,11 +218,17 @@ def require_order(program: Program, path: Path, primitive: str, predicates: bool
 
 
 def require_same_values(
-    program: Program, path: Path, places: Iterable[Path], primitive: str, but: frozenset[str] = frozenset()
+    program: Program,
+    path: Path,
+    places: Iterable[Path],
+    primitive: str,
+    but: frozenset[str] = frozenset(),
+    *,
+    keeps: Callable[[For], bool] = lambda loop: False,
 ) -> None:
     """The block at the end of a path must read the same values at other places, whatever loops around the writers it
-    leaves or comes under (MS320); `but`: memory that is not meant."""
-    reason = why_other_values(program, path, places, but)
+    leaves or comes under (MS320); see `why_other_values`."""
+    reason = why_other_values(program, path, places, but, keeps=keeps)
     if reason is not None:
         raise refuse(
             "MS320",

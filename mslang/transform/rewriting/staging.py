@@ -228,9 +228,13 @@ def with_settled_axes(program: Program, copy: str) -> Program:
         return program
     storages = sorted(storages_read(program, block))
     above = [path_to_loop(program, s.var) or () for s in loops]
-    if all(why_not_stable(program, storage, q) is None for q in above for storage in storages):
+    stable = all(why_not_stable(program, storage, q) is None for q in above for storage in storages)
+    if stable and why_not_covered(program, path) is None:
         return program
-    return put(program, path, replace(block, axes=tuple(replace(a, kind="opaque") for a in block.axes)))
+    axes = tuple(replace(a, kind="opaque") for a in block.axes)
+    return put(
+        program, path, replace(block, axes=axes or (Axis(fresh("o", taken_names(program)), ONE, "opaque", ZERO),))
+    )
 
 
 def staged_name(old: Buffer, scope: str) -> str:
@@ -309,14 +313,15 @@ def require_begun(program: Program, path: Path, buffer: Buffer, above: Path, pri
         and all(x.buffer != buffer.name for x in direct)
         and all(
             # What is read through a view is not known.
-            buffer.name in buffers_read(block_at(q))
+            all(r.buffer == buffer.name for r in read)
             and any(
-                produces_for(program, m, q, buffer.name)
+                produces_for(program, m, declaring_all(q, path), buffer.name)
                 for m in inside[:k]
                 if buffer.name in buffers_written(block_at(m))
             )
             for k, q in enumerate(inside)
-            if storage in storages_read(program, block_at(q))
+            for read in ([r for r in regions_read(q, path) if storage_of(program, r.buffer) == storage],)
+            if read
         )
     ):
         return

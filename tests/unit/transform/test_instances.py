@@ -6,6 +6,8 @@ reasons, and these give a well-formed program that the interpreter runs to the s
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ DTYPES = {"i32": np.int32, "i64": np.int64, "f32": np.float32}
 
 
 def scheduled(program: str, schedule: str) -> tuple[Program, Program]:
-    space = ms.parse(f"{program}\nschedule s for {program.split()[1].split('(')[0]} {{ {schedule} }}").space("s")
+    space = ms.parse(f"{program}\nschedule s for {re.split('[^a-z]', program.split()[1])[0]} {{ {schedule} }}").space(
+        "s"
+    )
     return space.program, space.sample(0).program
 
 
@@ -465,3 +469,57 @@ def test_an_init_that_does_not_run_where_a_loop_has_no_iterations(schedule: str)
     accepted(p.replace("COUNT", "3"), schedule)
     tile = p.replace("COUNT", "0")
     refused(tile, "let a = b.r.blockize()", "MS376", "a loop inside may not run at all")
+
+
+def test_a_copy_of_one_element_that_changes():
+    p = """program t(X: i32[4, 4], out O: i32[4, 4]) {
+        alloc T: i32[4]
+        for k in 0..4 {
+            for i in 0..4 { block r[x: 4 = i | y: 4 = k] { init { T[x] = 0 } T[x] += X[x, y] } }
+            for j in 0..4 { block w[x: 4 = j, y: 4 = k] { O[x, y] = T[0] } }
+        }
+    }"""
+    accepted(p, "let c = w.reindex_cache_read(T, local, fn (x, y) -> [0])")
+
+
+def test_a_copy_of_elements_that_are_written_later():
+    p = """program t(inout U: i32[4], out T: i32[4, 4], out O: i32[4]) {
+        for l in 0..4 {
+            for m in 0..6 { block u[x: 4 = l | k: 6 = m] { init { U[x] = 0 } U[x] += 1 } }
+            for n in 0..4 { block w[x: 4 = l, y: 4 = n] { T[x, y] = U[y] } }
+            block v[x: 4 = l] { O[x] = U[x] }
+        }
+    }"""
+    accepted(p, "let c = v.cache_read(U)")
+
+
+def test_instances_stay_in_their_iterations():
+    p = """program t(X: i32[3, 4], out O: i32[3, 4]) {
+        alloc T: i32[3]
+        for l in 0..4 {
+            for m in 0..3 { block r[x: 3 = m | y: 4 = l] { init { T[x] = 0 } T[x] += X[x, y] } }
+            for n in 0..3 { block w[x: 3 = n, y: 4 = l] { O[x, y] = T[0] } }
+        }
+    }"""
+    refused(p, "let c = w.cache_read(T, local) w.reverse_compute_at(c.ax0)", "MS3")
+
+
+def test_a_conditional_init_inside_of_a_block():
+    p = """program t(inout U: f32[6, 6]) {
+        alloc Z: f32[4]
+        for i in 0..6, j in 0..6, k in 0..5 {
+            block r[i: 6 = i, j: 6 = j | k: 5 = k] { init { INIT } U[i, j] = U[i, j] + 1.0 }
+        }
+        block e[i: 4] { Z[i] = 1.0 }
+    }"""
+    schedule = "let o = blockize([r, e]) let c = o.cache_write(U, local)"
+    refused(p.replace("INIT", "if j % 2 == 1 { U[i, j] = 0.0 }"), schedule, "MS333", "reads and writes `U`")
+    accepted(p.replace("INIT", "U[i, j] = 0.0"), schedule)
+
+
+def test_sizes_are_replaced_alike_in_loads_and_stores():
+    p = """program t[M: dyn(2..8)](X: i32[M, M], out O: i32[M]) {
+        for i in M, k in M { block a[i: M = i | k: M = k] { init { O[M - i - 1] = 0 } O[M - i - 1] += X[i, k] } }
+    }"""
+    after = scheduled(p, "let a1, a2 = a.i.specialize(M == 3)")[1]
+    assert verify(after) == ()
