@@ -51,8 +51,8 @@ def test_a_tiling_larger_than_its_dimensions_is_cut_to_them() -> None:
         ("for i in 100 { block b[x: 100 = i] { where 50 < x B[x] = A[x] } }", 100),
         ("for i in 100 { block b[x: 100 = i] { where x < 7 B[x] = A[x] } block c[x: 100 = i] { C[x] = A[x] } }", 200),
         (
-            "for i in 99 { block b[x: 99 = i] { where x < 7 B[x] = A[x] } block c[y: 99 = i] { where y < 9 C[y] = 1.0 } }",
-            18,
+            "for i in 9 { block b[x: 9 = i] { where x < 4 B[x] = A[x] } block c[y: 9 = i] { where y < 5 C[y] = 1.0 } }",
+            10,
         ),
         ("for i in 100 @ vectorized { block b[x: 100 = i] { where x < 7 B[x] = A[x] } }", 100),
         ("for i in 10, j in 10 { block b[x: 10 = i] { where A[x] < 3.0 and j < 1 B[x] = A[x] } }", 10),
