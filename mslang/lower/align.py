@@ -1,4 +1,4 @@
-"""Rows kept apart as `storage_align` asked, in buffers that have been made no larger than what is touched."""
+"""Strides that `storage_align` asked for, in buffers that are compacted already."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Flat(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What names in a block's body stand for."""
+    """The meaning of names in a block's body."""
 
     values: Mapping[str, Expr]
     views: Mapping[str, View]
@@ -48,7 +48,7 @@ def flatten(p: Program, target: Target, located: bool = False) -> Flat:
 
 
 class _Notes:
-    """What is gathered on the way; and `let` names made unique, as they are local to their block only."""
+    """What flattening collects; and `let` names made unique, as they are local to their block only."""
 
     def __init__(self, p: Program, target: Target, located: bool) -> None:
         self.located = located
@@ -57,7 +57,7 @@ class _Notes:
         self.carried: set[tuple[str, str]] = set()
         self.taken = set(used_names(p))
         self.seen: set[str] = set()
-        # Iterations that run at once hand nothing on: each has memory of its own.
+        # Concurrent iterations carry nothing: each has memory of its own.
         self.concurrent = {
             s.var
             for s in walk_program(p.body)
@@ -124,7 +124,7 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
 
 
 def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:
-    """What the body of a block is for the target: the instruction that the block stands for, or just what it says."""
+    """The body of a block for the target: its instruction, or the statements themselves."""
     record = notes.intrinsics.get(intrin_of(s) or "")
     text = None if record is None else text_for(record, notes.target)
     if record is None or text is None:
@@ -150,7 +150,7 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Bod
         # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
         loops = everywhere - (notes.concurrent - carrying) if len(places) > 1 else carrying
         notes.carried.update((name, v) for v in loops)
-        # A loop that the predicate asks and the elements do not tell: an iteration may leave an element as it was.
+        # A loop that the predicate names and no index does: an iteration may leave an element unchanged.
         touched = frozenset[str]().union(*(free_vars(i) for place in places for i in place))
         notes.carried.update((name, v) for v in free_vars(predicate) - touched - notes.concurrent)
 
@@ -169,7 +169,7 @@ def _rewrite(e: Expr, names: _Names) -> Expr:
 
 
 def _access(buffer: str, indices: tuple[Expr, ...], names: _Names) -> tuple[str, tuple[Expr, ...]]:
-    """An access of a view as one of what it stands for."""
+    """An access of a view as one of its source."""
     while (view := names.views.get(buffer)) is not None:
         starts = [r.start for r in view.source.ranges]
         dropped = len(starts) - len(indices)

@@ -1,4 +1,4 @@
-"""Which buffers hand values from one iteration of a loop to the next, so that they must outlive an iteration."""
+"""Which buffers carry values from one iteration of a loop to the next, so that they must outlive an iteration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def carried_between(program: Program) -> frozenset[tuple[str, str]]:
     """Pairs of an allocated buffer and a loop around all of its uses, of which an iteration does not surely write
     itself what it reads.
 
-    Loops whose iterations run at once are not among them: nothing is handed on there.
+    Concurrent loops are not among them: they carry nothing.
     """
     found: set[tuple[str, str]] = set()
     blocks = [q for q in walk_paths(program.body) if isinstance(q[-1], Block) and q[-1].allocs]

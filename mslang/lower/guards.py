@@ -36,7 +36,7 @@ _MINOR = 8
 
 
 class _Known(NamedTuple):
-    """What is known of variables: constant bounds for quick answers, ranges for the arithmetic engine."""
+    """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine."""
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]

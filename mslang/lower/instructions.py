@@ -1,4 +1,4 @@
-"""Which text, if any, an intrinsic has for a target."""
+"""The text of an intrinsic for a target, if it has one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def text_for(record: Recorded, target: Target) -> str | None:
 
 
 def why_lacking(guard: Guard, target: Target) -> str | None:
-    """None if a target is of the kind that an intrinsic is for and meets its conditions, else which one fails."""
+    """The condition of an intrinsic that a target does not meet; None if it meets all."""
     if guard.kind not in (target.kind, target.name):
         return f"it is for `{guard.kind}`; the target is a {target.kind}"
     return next((f"it needs `{c}`" for c in guard.conditions if not _holds(c, target)), None)

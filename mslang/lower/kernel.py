@@ -22,10 +22,10 @@ class Allocate(Stmt, frozen=True, cache_hash=True):
 
 
 class Invoke(Stmt, frozen=True, cache_hash=True):
-    """An instruction: the text of a back end, over operands that are the first elements of what they stand for.
+    """An instruction: the text of a back end, over operands, each the first element of a view.
 
     `params` are the operands as the text names them and relies on them, `ranks` how many of the last dimensions each
-    has. `meaning` is what the instruction does: it says what is touched, and runs where every access is checked.
+    has. `meaning` is what the instruction does: it determines what is accessed, and runs where every access is checked.
     """
 
     name: str

@@ -45,7 +45,7 @@ def _check_types(program: Program) -> None:
                     "MS409",
                     f"{buffer.name} has elements of type {buffer.dtype}",
                     why="only scalar elements are compiled",
-                    help="give the buffer a dimension more, and vectorize the loop over it",
+                    help="add a dimension to the buffer, and vectorize the loop over it",
                 )
             )
 
@@ -59,7 +59,7 @@ def _check_decided(program: Program) -> None:
                         "MS406",
                         f"the decision {x.text} has no value",
                         why="only a concrete program can be compiled",
-                        help="pin the decision, or draw one with sample",
+                        help="pin the decision, or sample a candidate",
                     )
                 )
         return e

@@ -1,4 +1,4 @@
-"""Where buffers live: around the innermost statements that hold all accesses, made no larger than what is touched."""
+"""Where buffers live: around the innermost statements that hold all accesses, compacted to what is accessed there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Box = tuple[Range, ...]
 
 
 def place(flat: Flat, *, compact: bool = True) -> Body:
-    """The statements with every buffer allocated around its accesses; `compact`: no larger than what they touch."""
+    """The statements with every buffer allocated around its accesses; `compact`: no larger than what they access."""
     body = flat.body
     for buffer in flat.buffers:
         kept = frozenset(loop for name, loop in flat.carried if name == buffer.name)
@@ -72,7 +72,7 @@ def _mentions(e: Expr, buffer: str) -> bool:
 
 # ------------------------------------------------------------------ compaction
 def allocate(buffer: Buffer, body: Body) -> Allocate:
-    """The allocation of a buffer for `body`, holding only the box that is touched there."""
+    """The allocation of a buffer for `body`, holding only the box that is accessed there."""
     whole = tuple(Range(ZERO, n) for n in buffer.shape)
     if buffer.strides is not None or not buffer.shape:
         return Allocate(buffer, body)
@@ -86,7 +86,7 @@ def allocate(buffer: Buffer, body: Body) -> Allocate:
 
 
 def _is_whole(r: Range, whole: Range) -> bool:
-    """Whether a touched range is not worth having: it is as large as the dimension, or of no known size."""
+    """Whether an accessed range saves nothing: it is as large as the dimension, or of no known size."""
     if free_vars(r.extent):
         return True
     if isinstance(r.extent, Const) and isinstance(whole.extent, Const):
@@ -111,7 +111,7 @@ def _touched(buffer: str, body: Body, ranges: Mapping[str, Range], box: Box | No
             case For(var=v, start=start, extent=extent):
                 inner: Mapping[str, Range] = {**ranges, v: Range(start, extent)}
             case Let(name=n):
-                # Nothing is known of its value: an index that uses it touches the whole dimension.
+                # Nothing is known of its value: an index that uses it may take the whole dimension.
                 inner = {**ranges, n: Range(Var(n), ONE)}
             case _:
                 inner = ranges

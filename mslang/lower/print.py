@@ -1,4 +1,4 @@
-"""Kernels as text (`--stage loops`): what is left of a program after lowering."""
+"""Kernels as text (`--stage loops`): a program after lowering."""
 
 from __future__ import annotations
 

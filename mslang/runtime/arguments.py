@@ -37,7 +37,7 @@ def numpy_name(dtype: str) -> str:
 
 class Arguments(msgspec.Struct, frozen=True):
     """What a kernel is called with: every parameter's array by name, the dynamic sizes, and for each parameter that is
-    packed, and was not given so, the array that stands for it. `given` are the arguments as the caller has them."""
+    packed, and was not given so, the packed array. `given` are the arguments as the caller passes them."""
 
     arrays: dict[str, NDArray[Any]]
     sizes: dict[str, int]
@@ -69,7 +69,7 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
     sizes = _dynamic_sizes(signature, shapes)
     for p in signature.parameters:
         if p.name in packed and packed[p.name].packing != p.packing:
-            here = f"{p.name} is packed otherwise than {signature.name} takes it"
+            here = f"{p.name} is packed in another layout than {signature.name} takes"
             _refuse("MS413", here, help=f'`kernel.pack("{p.name}", array)` of this kernel')
         shape = tuple(evaluate(e, sizes) for e in (p.shape if p.name in packed else p.given))
         if p.name not in arrays:
@@ -147,7 +147,7 @@ def evaluate(e: Expr, sizes: Mapping[str, int]) -> int:
                     return min(a, b)
                 case "max":
                     return max(a, b)
-    raise MsError(problem("MS412", f"a size cannot be told from the arguments: {e!r}"))
+    raise MsError(problem("MS412", f"a size cannot be inferred from the arguments: {e!r}"))
 
 
 def _matched(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:
@@ -179,7 +179,7 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
     if not hasattr(x, "__dlpack__"):
         _refuse(
             "MS411",
-            f"{name} is no array but {type(x).__name__}",
+            f"{name} is not an array but {type(x).__name__}",
             help="pass a NumPy array, or anything that speaks DLPack (a torch tensor)",
         )
     return array_of(name, x)
@@ -200,7 +200,7 @@ def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) 
         if symbol.text not in sizes:
             _refuse(
                 "MS412",
-                f"the size {symbol.text} cannot be told from the arguments",
+                f"the size {symbol.text} cannot be inferred from the arguments",
                 help="pass an array that has it as a dimension",
             )
         n = sizes[symbol.text]
@@ -217,7 +217,7 @@ def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
     from mslang.runtime.arrays import empty
 
     if p.strides is not None:
-        _refuse("MS410", f"the output {p.name} must be given", why="its layout is not the ordinary one")
+        _refuse("MS410", f"the output {p.name} must be given", why="its layout is not compact")
     return empty(shape, p.dtype)
 
 
@@ -295,7 +295,7 @@ def _check_overlaps(signature: Signature, arrays: Mapping[str, NDArray[Any]]) ->
                 _refuse(
                     "MS414",
                     f"{p.name} and {name} share memory",
-                    why="compiled code takes what it writes to be apart from all else",
+                    why="compiled code relies on outputs that do not overlap other arguments",
                 )
 
 

@@ -1,4 +1,4 @@
-"""Parameters that lie otherwise than their callers have them: where the elements go, there and back."""
+"""Parameters whose layout differs from their caller's: where each element goes, there and back."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     @property
     def status_words(self) -> int:
-        """Words of status: access, dimension, index, extent, the axes; and as many for axes that nobody reads."""
+        """Words of status: access, dimension, index, extent, the axes; and as many that are not read."""
         return 4 + 2 * max((len(a.axes) for a in self.checked), default=0)
 
     @property

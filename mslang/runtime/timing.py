@@ -1,4 +1,4 @@
-"""Timing: many runs inside one native call, repeated until the spread is small, cut off where it is hopeless."""
+"""Timing: many runs inside one native call, repeated until the spread is small; slow candidates are cut off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """When to stop. Seconds, except where said.
+    """When to stop; in seconds unless noted.
 
     `cutoff`: a first run slower than this ends the measurement with a lower bound. `spread`: the wanted ratio of the
     median absolute deviation to the median.

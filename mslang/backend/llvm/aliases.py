@@ -1,4 +1,4 @@
-"""Telling LLVM that the buffers of one workspace do not overlap, so that sums can stay in registers."""
+"""No-alias metadata: the buffers of one workspace do not overlap, so that sums can stay in registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Aliases:
         self._count = 1
 
     def tag(self, function: str, place: int) -> str:
-        """What to put to an access of the buffer at `place` in the workspace of `function`."""
+        """The metadata of an access of the buffer at `place` in the workspace of `function`."""
         places = self._functions.setdefault(function, {})
         if place not in places:
             # Three nodes: the scope, the list that holds it, the list of all others.

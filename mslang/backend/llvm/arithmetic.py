@@ -36,7 +36,7 @@ def widen(fn: FunctionWriter, v: Value, lanes: int) -> Value:
 
 
 def level(fn: FunctionWriter, *values: Value) -> tuple[Value, ...]:
-    """The values, all with as many lanes as the widest."""
+    """The values, each with as many lanes as the widest."""
     lanes = max(v.lanes for v in values)
     return tuple(widen(fn, v, lanes) for v in values)
 

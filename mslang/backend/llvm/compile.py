@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
 
 ONE_AT_A_TIME = threading.RLock()
-"""LLVM's global context must not be used by two threads at once."""
+"""LLVM's global context must not be used by two threads concurrently."""
 
 
 class Executable(msgspec.Struct, frozen=True):

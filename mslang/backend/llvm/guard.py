@@ -50,7 +50,7 @@ class BoundsGuard:
     @property
     def report(self) -> str:
         """The function that keeps the first failure and gives the place for its axes; for later ones, a place that
-        nobody reads."""
+        is not read."""
         most = max((len(a.axes) for a in self.accesses), default=0)
         return _REPORT.replace("@UNREAD@", str(4 + most))
 

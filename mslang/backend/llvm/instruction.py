@@ -1,4 +1,4 @@
-"""Instructions given as LLVM text, put in place.
+"""Implementations of instructions in LLVM text, put in place.
 
 The text is a list of LLVM instructions. What it defines, and its labels, get names of their own; `{a}` is a pointer to
 the first element of operand `a`, `{a.stride}` (`{a.stride1}`, …) an i64, the distance in elements along dimension 0
@@ -53,7 +53,7 @@ def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
         strides = scope.memory[e.buffer].strides
         form = writer.affine(strides[len(strides) - rank + dimension], scope)
         if form is None or form.lane:
-            raise unknown(s.name, f"the stride of `{param}`, which is no number here")
+            raise unknown(s.name, f"the stride of `{param}`, which differs between lanes")
         return writer.scalar(form).ref
 
     put(writer.fn, s.name, s.text, named)
@@ -69,7 +69,7 @@ def put(fn: FunctionWriter, name: str, text: str, operand: Operand) -> None:
     names = {m[1]: fn.fresh("x") for line in lines for m in (_DEFINED.match(line), _LABEL.match(line)) if m is not None}
     entry = fn.block
 
-    def said(m: re.Match[str]) -> str:
+    def resolved(m: re.Match[str]) -> str:
         value, param, stride, plain = m.groups()
         if value is not None:
             if value not in names:
@@ -86,7 +86,7 @@ def put(fn: FunctionWriter, name: str, text: str, operand: Operand) -> None:
         elif line.lstrip().startswith("declare "):
             fn.declarations.add(line.strip())
         else:
-            fn.do(_NAME.sub(said, line).strip())
+            fn.do(_NAME.sub(resolved, line).strip())
 
 
 def _require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tuple[Expr, ...], rank: int) -> None:
@@ -96,7 +96,7 @@ def _require_as_declared(s: Invoke, formal: Formal, operand: Load, strides: tupl
     off = [(k, n) for k, n in zip(have, wanted[len(wanted) - len(have) :], strict=True) if k != Const(n)]
     if operand.dtype == formal.dtype and not off:
         return
-    found = f"its elements are {operand.dtype}" if operand.dtype != formal.dtype else "its rows lie otherwise in memory"
+    found = f"its elements are {operand.dtype}" if operand.dtype != formal.dtype else "its strides differ"
     raise MsError(
         problem(
             "MS419",

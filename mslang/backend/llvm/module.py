@@ -222,7 +222,7 @@ def _largest(e: Expr) -> int:
             problem(
                 "MS408",
                 "the size of a buffer has no upper bound",
-                why="its workspace is set aside before the kernel runs",
+                why="its workspace is allocated before the kernel runs",
                 help="make the buffer's shape depend on the program's sizes only",
             )
         )

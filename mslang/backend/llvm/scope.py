@@ -16,7 +16,7 @@ class Memory(NamedTuple):
     """A buffer as a function sees it.
 
     `row` is not 0 for stack that the function alone sees: so many elements of the last dimension may be
-    overwritten without touching the next row. `tag` is put to each access: it tells the buffers of a workspace apart.
+    overwritten without touching the next row. `tag` is put to each access: it distinguishes the buffers of a workspace.
     """
 
     buffer: Buffer

@@ -127,7 +127,7 @@ class StatementWriter:
         scope: Scope,
         known: Interval | None = None,
     ) -> None:
-        """A loop at run time; its variable stays in `known`, where that is more than its bounds tell."""
+        """A loop at run time; its variable stays in `known`, where that is narrower than its bounds imply."""
         ex = self.expressions
         first = ex.scalar(start)
         last = ex.scalar(add(start, extent))
@@ -141,7 +141,7 @@ class StatementWriter:
         self._repeat(first.ref, last.ref, trips is not None and trips[0] > 0, known, inside)
 
     def _repeat(self, first: str, last: str, runs: bool, known: Interval | None, inside: Callable[[str], None]) -> None:
-        """A loop from `first` below `last`, tested at the bottom; at the top too unless it `runs` for certain."""
+        """A loop from `first` below `last`, tested at the bottom; at the top too unless it provably `runs`."""
         fn = self.fn
         top, after = fn.fresh("loop"), fn.fresh("after")
         if runs:

@@ -1,4 +1,4 @@
-"""How a vectorized loop is cut into vector operations, and which loops can be."""
+"""How a vectorized loop becomes vector operations, and which loops can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslang.lower.kernel import Allocate, Body, Invoke, walk
 from mslang.target.description import Target
 
 _WIDE = 4
-"""Native vectors at most in one operation, where loops stand inside of the vector loop."""
+"""Native vectors at most in one operation, where the vector loop contains loops."""
 
 
 class Chunk(NamedTuple):
@@ -73,7 +73,7 @@ def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
             if _varies(v, varying):
                 varying.add(n)
         case Store(buffer=b, indices=xs):
-            # Lanes that write one element must not go on from what they read there.
+            # Lanes that write one element must not read it.
             return any(_stride(x, var, varying) for x in xs) or (
                 b not in loaded and any(_varies(x, varying) for x in xs)
             )

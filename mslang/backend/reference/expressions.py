@@ -40,7 +40,7 @@ class Name(msgspec.Struct, frozen=True):
     hi: int | None = None
 
     def within(self, extent: int) -> bool:
-        """Whether it is surely an index of a dimension of this extent."""
+        """Whether it is provably an index of a dimension of this extent."""
         return self.lo is not None and self.hi is not None and self.lo >= 0 and self.hi < extent
 
 

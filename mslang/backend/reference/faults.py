@@ -1,4 +1,4 @@
-"""What a running program may do wrong, and the shadow memory by which races show.
+"""Faults of a running program, and the shadow memory that detects races.
 
 The iterations of concurrent loops are numbered as they begin, so that what runs inside an iteration (but in no
 further concurrent loop) has that number. While a loop runs, the numbers from its first one up to that of its current
@@ -140,7 +140,7 @@ class Checker:
             f"iteration {execution.iteration(number)} of loop `{execution.loop}` {does} iteration"
             f" {execution.iteration(before)} {did}: `{element}`",
             where.block,
-            f"the iterations of `{execution.loop}` run at the same time"
+            f"the iterations of `{execution.loop}` are concurrent"
             + (f"; the other access is in block `{by}`" if by is not None and by != where.block else ""),
         )
 
@@ -156,7 +156,7 @@ class Checker:
         )
 
     def unset(self, site: int, at: int, shape: tuple[int, ...]) -> bool:
-        """A read of an element that nothing has written."""
+        """A read of an element that was not written."""
         s = self.sites[site]
         element = f"{s.buffer}[{', '.join(map(str, unflattened(at, shape)))}]"
         raise Fault("MS481", f"`{element}` is read before it is written", s.block)
@@ -168,9 +168,9 @@ class Checker:
         element = f"{s.buffer}[{', '.join(map(str, index))}]"
         raise Fault(
             "MS482",
-            f"{s.text} of `{element}` outside of what block `{block}` {kind}",
+            f"{s.text} of `{element}` outside of the regions that block `{block}` {kind}",
             s.block,
-            f"a block may touch only what its `{kind}` says",
+            f"a block may access only the regions of its `{kind}`",
         )
 
     def axis(self, block: str, axis: str, value: int, extent: int) -> bool:
@@ -201,7 +201,7 @@ class Checker:
 
     def endless(self, block: str | None) -> None:
         """A `while` without end."""
-        raise Fault("MS489", "a `while` does not come to an end", block)
+        raise Fault("MS489", "a `while` loop does not end", block)
 
 
 def unflattened(at: int, shape: Sequence[int]) -> tuple[int, ...]:

@@ -258,7 +258,7 @@ def _elements(b: Buffer, arrays: Mapping[str, Array]) -> list[Any]:
             problem(
                 "MS487",
                 f"the array for `{b.name}` has elements of type {array.dtype.name}",
-                why=f"the parameter is `{b.dtype}`, for which {wanted} is wanted",
+                why=f"the parameter is `{b.dtype}`, which takes {wanted}",
             )
         )
     values: list[Any] = array.ravel().tolist()

@@ -57,7 +57,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def poison(dtype: str) -> float | int | bool:
-    """What stands for a value that nothing has written, as in `runtime.arrays`: NaN, bytes 0xA5, or true."""
+    """The value of an element that was not written, as in `runtime.arrays`: NaN, bytes 0xA5, or true."""
     if is_float(dtype):
         return math.nan
     return dtype == "bool" or int.from_bytes(b"\xa5" * (bits(dtype) // 8), "little", signed=not is_unsigned(dtype))

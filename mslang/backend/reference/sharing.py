@@ -1,4 +1,4 @@
-"""Which buffers iterations that run at the same time may share, told from where the accesses stand."""
+"""Which buffers concurrent iterations may share, inferred from the loops around their accesses."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Sto
 from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
-"""The kinds of loops whose iterations run at the same time."""
+"""The kinds of concurrent loops."""
 
 
 def is_concurrent(loop: For) -> bool:
-    """Do the iterations of a loop run at the same time?"""
+    """Whether the iterations of a loop run concurrently."""
     return loop.kind in CONCURRENT
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """`raced`: some store stands in a concurrent loop that the buffer outlives.
+    """`raced`: a store is in a concurrent loop that the buffer outlives.
 
-    `private`: the concurrent loops that all accesses of an allocated buffer stand in. Each of their iterations has
+    `private`: the concurrent loops around all accesses of an allocated buffer. Each of their iterations has
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
 
