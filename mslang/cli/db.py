@@ -1,4 +1,4 @@
-"""`mslang db`: look into the record store."""
+"""`mslang db`: list, show, export and import records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What to look at, and where."""
+    """The verbs of the record store and their options."""
     verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export|import", required=True)
     show = verbs.add_parser("show", help="one record", description="One record.")
     show.add_argument("id", type=natural, metavar="ID", help="a record's number")
@@ -66,7 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was asked for."""
+    """Run the verb of the record store."""
     if args.what == "import":
         return _import(args)
     with Database(args.db, read_only=True) as database:

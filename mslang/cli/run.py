@@ -11,7 +11,7 @@ from mslang.cli.main import DONE, FINDINGS
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Which candidate."""
+    """The options of `mslang run`."""
     candidate_arguments(parser)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it in a worker process, so that a crash is one outcome among others."""
+    """Compile, verify and time in worker processes, so that a crash is an outcome like any other."""
     from mslang.ir.equal import structural_hash
     from mslang.runtime.timing import Limits
     from mslang.target.detect import host

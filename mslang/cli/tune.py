@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from mslang.tune.progress import Finished
 
 FAULTS = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUSIBLE)
-"""What `--strict` does not let pass."""
+"""Outcomes that make `--strict` fail."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What to tune, and for how long."""
+    """The options of `mslang tune`."""
     parser.add_argument(
         "files",
         nargs="+",
@@ -65,8 +65,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the last run of this program and space")
-    parser.add_argument("--write", action="store_true", help="put the best schedule found back into the file")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the last run of this program and space on this machine"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the best schedule into the file, unless the one there is as fast"
+    )
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -84,7 +88,7 @@ STALE = "MS254"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune each program in turn; everything named is looked at before the first search begins."""
+    """Tune each program in turn; all arguments are checked before the first search begins."""
     from mslang.target.named import runnable_target
 
     started: float | None = time.monotonic()
@@ -109,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[Path, Named]]:
-    """The searches that an argument stands for."""
+    """The searches of one argument."""
     path, name = split_item(text)
     module = load_clean(path, name)
     known = (*module.programs, *module.spaces, *module.schedules)
@@ -125,11 +129,11 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[
 
 
 def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
-    """Print the warnings of stale pins in the space; with `strict`, raise what is wrong with them."""
+    """Print warnings about stale pins in the space; with `strict`, raise them."""
     try:
         warn(named.task.space.sample(seed, strict=strict))
     except (NoCandidate, RequireFailed):
-        # That nothing valid is drawn, and why, is for the search to count.
+        # The search counts why no draw is valid.
         return
     except ScheduleError as error:
         if strict and error.diagnostic.code == STALE:
@@ -221,9 +225,9 @@ def _write(
     incumbent: Candidate | None,
     written: set[tuple[Path, str]],
 ) -> str | None:
-    """Put the best schedule into the file, unless the one that stands there was found to be at least as fast.
+    """Write the best schedule into the file, unless the one there was measured to be as fast.
 
-    Returns where the best one stands, or None where this search gave none that was verified to the end.
+    Returns where the best schedule is, or None if this search has none that was verified on all inputs.
     """
     from mslang.ir.equal import structural_hash
 
@@ -234,7 +238,7 @@ def _write(
     if incumbent is not None:
         standing = structural_hash(incumbent.program)
         if standing in (best.candidate, *(r.candidate for r in done.ties)):
-            return f"{path}:{named.best} stays: nothing faster was found"
+            return f"{path}:{named.best} is kept: no faster one was found"
     sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
     found = ", ".join(filter(None, (seconds_text(best.result.timing.median), scale.rate(best.result.timing))))
     doc = f"Found by `mslang tune`: {found}{sizes}\non {best.device}; record {best.id}."
@@ -246,7 +250,7 @@ def _write(
 
 
 def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:
-    """The sizes given, each of which a program to be tuned must have."""
+    """The given sizes; each must be a size of a program to be tuned."""
     programs = [p for n, p in module.programs.items() if name not in module.programs or n == name]
     known = {s.name.text for p in programs for s in p.sizes}
     for size in sizes:
@@ -259,4 +263,4 @@ def _seconds(text: str) -> float:
     try:
         return parse_seconds(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time: 90, 60s, 5m, 1h") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time such as 90, 60s, 5m or 1h") from None

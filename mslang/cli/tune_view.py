@@ -1,4 +1,4 @@
-"""How a search is shown: a live line on a terminal, plain lines in a pipe, JSON lines on demand; then a summary."""
+"""The output of a search: a live line on a terminal, plain lines in a pipe, JSON lines on request; then a summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN_EVERY = 8
 
 @contextmanager
 def view_for(as_json: bool, scale: Scale) -> Iterator[Listener]:
-    """The view that fits where the output goes; a terminal is left as it was, whatever happens."""
+    """The view for where the output goes; a terminal is restored at the end in any case."""
     if as_json:
         yield show_json
     elif sys.stderr.isatty():
@@ -89,7 +89,7 @@ def show_json(event: Event) -> None:
 
 
 class _Progress:
-    """Where a search stands: shared by the views for people."""
+    """The progress of a search, for the views that people read."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -120,7 +120,7 @@ class _Progress:
 
 
 class _Plain:
-    """Lines for a pipe: each improvement, and now and then where things stand."""
+    """Lines for a pipe: each improvement, and the progress every few trials."""
 
     def __init__(self, scale: Scale, clock: Callable[[], float]) -> None:
         self._progress, self._clock = _Progress(scale), clock
@@ -238,7 +238,7 @@ def _again(event: Confirming) -> str:
 
 
 def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> str:
-    """What a person wants to know at the end."""
+    """The summary at the end of a search."""
     lines = [f"{done.reason}; {counted(done.tally.trials, 'trial')} in {done.seconds:.1f} s"]
     if done.known:
         lines.append(f"{done.known} of these had records of this machine and were not measured again")

@@ -1,4 +1,4 @@
-"""What is known of a machine that programs are compiled for."""
+"""Descriptions of the machines that programs are compiled for."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @lru_cache(maxsize=1)
 def host() -> Target:
-    """The host as a target: its processor and features as LLVM sees them, caches and cores as the system says."""
+    """The host as a target: processor and features as LLVM detects them, caches and cores as the system reports."""
     import llvmlite.binding as llvm
 
     features = tuple(sorted(name for name, on in llvm.get_host_cpu_features().items() if on))
@@ -48,7 +48,7 @@ def vector_bits(features: tuple[str, ...]) -> int:
 
 
 def cache_sizes(root: Path = _CACHES) -> dict[int, int]:
-    """Bytes of the data caches by level, as far as the system tells."""
+    """Bytes of the data caches by level, as far as the system reports them."""
     sizes: dict[int, int] = {}
     for entry in sorted(root.glob("index*")):
         try:

@@ -19,6 +19,7 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
+from mslang.tune.integrity import find_damage, undamaged_rows
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum, migrate, refuse_newer, schema_version
 
@@ -207,8 +208,8 @@ class Database:
         return id
 
     def _write_anew(self) -> None:
-        """The file is no longer where it was, but it is still open: put all that it holds into the file that is there
-        now, or into a new one."""
+        """Copy all rows of the open file, which is no longer at `path`, into the file at `path` (a new one if there is
+        none)."""
         left = self._connection
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connect(read_only=False)
@@ -309,7 +310,7 @@ class Database:
     def workloads(self) -> list[tuple[Workload, int, float | None]]:
         """Every program with its number of records and its best time on this machine in seconds."""
         with self._faults():
-            rows = self._rows("workload", "name, hash")
+            rows = undamaged_rows(self._connection, "workload", "name, hash")
             counts = dict(
                 self._connection.execute("SELECT workload, count(*) FROM record GROUP BY workload").fetchall()
             )
@@ -320,15 +321,7 @@ class Database:
     def runs(self) -> list[Run]:
         """Every run, oldest first."""
         with self._faults():
-            return [Run(*row) for row in self._rows("run", "created, rowid")]
-
-    def _rows(self, table: str, order: str) -> list[tuple[Any, ...]]:
-        """The undamaged rows of a table."""
-        columns = TABLES[table]
-        rows = self._connection.execute(
-            f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY {order}"
-        ).fetchall()
-        return [values for *values, sum in rows if sum == checksum(table, values)]
+            return [Run(*row) for row in undamaged_rows(self._connection, "run", "created, rowid")]
 
     def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
         condition, values = where
@@ -352,7 +345,7 @@ class Database:
 
     def _record(self, id: int, sum: str, row: list[Any]) -> Record:
         if sum != checksum("record", row):
-            raise ValueError("its checksum differs from what it holds")
+            raise ValueError("the checksum does not match the contents")
         values = dict(zip(TABLES["record"], row, strict=True))
         msgspec.json.decode(values["decisions"], type=dict)
         result = msgspec.json.decode(values["result"], type=Result)
@@ -364,35 +357,9 @@ class Database:
         Raises:
             MsError: MS601, the file as a whole is damaged.
         """
-        with self._faults():
-            faults = [str(row[0]) for row in self._connection.execute("PRAGMA quick_check(3)")]
-            ids = {row[0] for row in self._connection.execute("SELECT id FROM record")}
-            if faults != ["ok"]:
-                raise sqlite3.DatabaseError("; ".join(faults))
-            lost = sum(
-                len(self._connection.execute(f"SELECT 1 FROM {t}").fetchall()) - len(self._rows(t, "rowid"))
-                for t in ("run", "workload")
-            )
         damaged = [d.message.split()[1] for d in self.records() if isinstance(d, Diagnostic)]
-        missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
-        found = [
-            *([f"damaged: {_listed(damaged)}"] if damaged else []),
-            *([f"missing: {_listed(missing)}"] if missing else []),
-            *([f"{lost} runs or programs are damaged"] if lost else []),
-        ]
-        if not found:
-            return None
-        return Diagnostic(
-            "MS605",
-            f"records of {self.path} are damaged",
-            severity=Severity.WARNING,
-            why="; ".join(found),
-            help="they are skipped; the others are not affected",
-        )
-
-
-def _listed(ids: list[str]) -> str:
-    return ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+        with self._faults():
+            return find_damage(self._connection, self.path, damaged)
 
 
 def _insertion(table: str, conflict: str) -> str:
@@ -401,7 +368,7 @@ def _insertion(table: str, conflict: str) -> str:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another that has its name."""
+    """What distinguishes a file from another of the same name; None if there is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The tests that every space, schedule and rule gets without being asked: draws of it compute what the program does."""
+"""Generated tests: candidates of every space, schedule and rule compute what the unscheduled program computes."""
 
 from __future__ import annotations
 

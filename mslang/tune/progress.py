@@ -1,4 +1,4 @@
-"""What a search tells while it runs: plain values, shown by whoever listens (a terminal, a pipe, a notebook)."""
+"""The events of a search: plain values, shown by a listener (for a terminal, a pipe, a notebook)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
 class Preparing(msgspec.Struct, frozen=True):
-    """The unscheduled program is compiled and run: candidates are held against its results."""
+    """The unscheduled program is compiled and run: candidates are compared with its results."""
 
     program: str
 

@@ -1,4 +1,4 @@
-"""What became of a candidate, as a value: the unit that measuring gives back and the database keeps."""
+"""The outcome of a candidate as a value: the result of measuring, and what the database keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     MEASURED = "measured"
     """Verified and timed."""
     CUT_OFF = "cut off"
-    """Verified; so much slower than the best that timing stopped: its time is a lower bound."""
+    """Verified; timing stopped because it is far slower than the best. Its time is a lower bound."""
     CONSTRAINT = "rejected by constraint"
     ILLEGAL = "illegal"
     COMPILE_ERROR = "compile error"
@@ -24,11 +24,11 @@ class Outcome(StrEnum):
     CRASH = "crash"
     TIME_OUT = "time-out"
     IMPLAUSIBLE = "implausible"
-    """Verified, but faster than this machine can be: its time is not believed."""
+    """Verified, but faster than this machine can be; the time is rejected."""
     DUPLICATE = "duplicate"
     """The same program as an earlier candidate; not measured again."""
     ELSEWHERE = "measured elsewhere"
-    """Brought from another tool: its time is not this machine's, and is compared with none."""
+    """Imported from another tool: its time is not of this machine and is compared with no other."""
 
 
 TRIED = frozenset(

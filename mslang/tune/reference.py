@@ -1,4 +1,4 @@
-"""The expected results: from the unscheduled program compiled plainly, which is itself held against the interpreter."""
+"""The expected results: those of the unscheduled program, compiled plainly and compared with the interpreter first."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _chosen(program: Program, bound: int) -> dict[str, int]:
 
 
 def check_plain_compiler(program: Program, target: Target, allow_native: bool = False) -> Diagnostic | None:
-    """Hold the plainly compiled program against the interpreter; a difference is MS501, a fault of the compiler.
+    """Compare the plainly compiled program with the interpreter; a difference is MS501, a fault of the compiler.
 
     The program must be small: the interpreter runs it twice.
     """

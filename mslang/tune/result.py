@@ -1,4 +1,4 @@
-"""What tuning gives from Python: the best program, its schedule and its figures, shown well in a notebook."""
+"""The result of tuning from Python: the best program, its schedule and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a time can be true: no program does its operations faster than the machine can."""
+"""Whether a time is possible: no program exceeds the peak of the machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mslang.ir.visit import walk
 from mslang.ir.work import operations
 
 MARGIN = 1.25
-"""Above this multiple of the measured peak a time is not believed: the peak is itself a measurement."""
+"""Rates above this multiple of the measured peak are rejected. The margin allows for errors of the peak itself."""
 
 _NOT_NUMBERS = {"i32", "i64", "u32", "u64", "bool"}
 """Types of indices and flags: they take part in no arithmetic that counts."""
@@ -43,7 +43,7 @@ class Roofline:
         self._again = True
 
     def broken_by(self, seconds: float) -> str | None:
-        """Why a time cannot be true, or None. The peak is measured once more before a time is first doubted."""
+        """Why a time is impossible, or None. The peak is measured again before the first time is rejected."""
         if not self._operations:
             return None
         if self._peak is None:

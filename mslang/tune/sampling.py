@@ -135,7 +135,7 @@ class Sampler:
         cutoff, clean = self._limits.cutoff, self._clean()
         if cutoff is None or len(clean) < min(NEEDED_TO_CUT, len(self._pairs)) or not clean:
             return False
-        # Fewer samples than needed only where the total time is spent on kernels that are slow beyond doubt.
+        # Fewer samples suffice where the time is spent and the kernel is slower by another factor of two.
         return min(map(self._normalised, clean)) > (cutoff if len(clean) >= NEEDED_TO_CUT else 2.0 * cutoff)
 
     def _steady(self) -> bool:

@@ -1,7 +1,7 @@
-"""A temporary folder that does not outlive its process by more than one start of the tuner.
+"""Temporary folders that are deleted even if their process is killed: by the next process that makes one.
 
-A process that is killed cannot delete its folder. Each folder holds a file that its owner keeps locked; the lock ends
-with the process, and whoever makes the next folder deletes those that nobody holds.
+A process that is killed cannot delete its folder. Each folder contains a file that its owner keeps locked. The lock
+ends with the process, and the next process that makes a folder deletes those without a lock.
 """
 
 from __future__ import annotations

@@ -79,10 +79,10 @@ class Search:
         reference: the folder of inputs and expected results.
         run: the run that records belong to.
         roofline: what times are checked against.
-        listen: hears of each event.
+        listen: is called with each event.
         prepared: how long the unscheduled program took.
         started: when the budget's time began (monotonic; default: now).
-        incumbent: a candidate that the best has to beat in the end, such as the schedule that stands in the file.
+        incumbent: a candidate to be measured beside the best at the end, such as the schedule in the file.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Search:
             return built.result
         limits = msgspec.structs.replace(self._settings.limits, cutoff=None if final else self._cutoff())
         job = MeasureJob(candidate.program, built, self._reference, limits, dense)
-        return self._doubted(self._workers.measure(job, self._time_limit()))
+        return self._plausible(self._workers.measure(job, self._time_limit()))
 
     def _cutoff(self) -> float | None:
         return None if self._best is None or self._best.cost is None else CUT_OFF * self._best.cost
@@ -258,8 +258,8 @@ class Search:
             return RUN_SECONDS
         return GRACE + 2.0 * self._settings.limits.max_total + TIMES_UNSCHEDULED * self._prepared.seconds
 
-    def _doubted(self, result: Result) -> Result:
-        """The result, unless its time cannot be true."""
+    def _plausible(self, result: Result) -> Result:
+        """The result, or `IMPLAUSIBLE` if its time is impossible on this machine."""
         if result.outcome is not Outcome.MEASURED or result.timing is None:
             return result
         why = self._roofline.broken_by(result.timing.median)
@@ -300,7 +300,7 @@ class Search:
     def _confirm(self, reason: str) -> bool:
         """Measure the fastest candidates again, verify them on dense inputs, and take the fastest of these as the best.
 
-        Returns whether there is one. Records of another run that were confirmed there are believed.
+        Returns whether there is one. Records that another run of this machine confirmed are not measured again.
         """
         finalists = sorted((r for r in self._records.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
         if self._incumbent is None and finalists and all(map(self._confirmed_before, finalists[:REMEASURED])):

@@ -1,4 +1,4 @@
-"""Which tasks a file holds: each program with the spaces written for it, or else with the automatic one."""
+"""The tuning tasks of a file: each program with the spaces declared for it, or with the automatic space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mslang.tune.search import Task
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A task with the names it goes by: its program's, its space's, and what the best schedule will be called."""
+    """A task with the names of its program, its space, and the best schedule to be written."""
 
     task: Task
     program: str

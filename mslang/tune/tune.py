@@ -54,9 +54,9 @@ def tune(
         resume: go on with the last run of this file, program and space on this machine.
         small: the program with small sizes, on which the compiler is compared with the interpreter first.
         work: what the worker processes do (default: compile, verify and time here).
-        incumbent: a candidate that the best has to beat in the end.
+        incumbent: a candidate to be measured beside the best at the end.
         started: when the budget's time began, on the monotonic clock (default: now).
-        listen: hears of each event.
+        listen: is called with each event.
 
     Returns the summary, with the best record. Ctrl-C ends the search after the trial at hand; a second one, SIGTERM, or
     SIGHUP at once. All that was found is kept either way.

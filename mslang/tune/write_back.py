@@ -1,4 +1,4 @@
-"""Putting the best schedule found back into its file, as source that a person can read, diff and edit."""
+"""Writing the best schedule back into its file, as source that people can read, diff and edit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def with_schedule(path: str, text: str, name: str, schedule: str, doc: str) -> s
     """The file's text with the schedule `name` replaced by `schedule`, or put at its end if there is none.
 
     Args:
-        path: the file, for the parser's sake only.
-        text: what the file holds.
+        path: the name of the file, for the parser.
+        text: the contents of the file.
         name: the schedule to replace.
         schedule: the new item's text, without doc comment.
-        doc: what the comment above it says, one line or several.
+        doc: the text of the comment above it, one or several lines.
     """
     comment = "\n".join(f"## {line}" for line in doc.splitlines())
     new = format_text(f"{comment}\n{schedule.strip()}\n").strip()

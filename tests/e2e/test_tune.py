@@ -202,7 +202,7 @@ def test_a_schedule_without_decisions_is_written_back_so_that_it_parses(run: Run
     # The second time all is known, and what stands in the file stays.
     before = (tmp_path / "p.ms").read_text()
     again = run("tune", "p.ms:fixed", "--write")
-    assert "were not measured again" in again.stdout and "stays: nothing faster was found" in again.stdout
+    assert "were not measured again" in again.stdout and "is kept: no faster one was found" in again.stdout
     assert (tmp_path / "p.ms").read_text() == before
 
 

@@ -1,0 +1,58 @@
+"""Damage to a record store: rows whose checksum does not match, and records that are missing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from mslang.diagnostics import Diagnostic, Severity
+from mslang.tune.schema import TABLES, checksum
+
+
+def undamaged_rows(connection: sqlite3.Connection, table: str, order: str) -> list[list[Any]]:
+    """The rows of a table whose checksums match."""
+    query = f"SELECT {', '.join(TABLES[table])}, checksum FROM {table} ORDER BY {order}"
+    rows = connection.execute(query).fetchall()
+    return [values for *values, sum in rows if sum == checksum(table, values)]
+
+
+def find_damage(connection: sqlite3.Connection, path: Path, damaged: list[str]) -> Diagnostic | None:
+    """A warning that lists damaged and missing records, or None.
+
+    Args:
+        connection: the open file.
+        path: its name.
+        damaged: the numbers of damaged records.
+
+    Raises:
+        sqlite3.DatabaseError: the file as a whole is damaged.
+    """
+    faults = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    if faults != ["ok"]:
+        raise sqlite3.DatabaseError("; ".join(faults))
+    ids = {row[0] for row in connection.execute("SELECT id FROM record")}
+    # Records are never deleted, so their numbers have no gaps.
+    missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
+    others = sum(
+        len(connection.execute(f"SELECT 1 FROM {table}").fetchall()) - len(undamaged_rows(connection, table, "rowid"))
+        for table in ("run", "workload")
+    )
+    found = [
+        *([f"damaged: {_listed(damaged)}"] if damaged else []),
+        *([f"missing: {_listed(missing)}"] if missing else []),
+        *([f"damaged runs or programs: {others}"] if others else []),
+    ]
+    if not found:
+        return None
+    return Diagnostic(
+        "MS605",
+        f"records of {path} are damaged",
+        severity=Severity.WARNING,
+        why="; ".join(found),
+        help="they are skipped; the others are not affected",
+    )
+
+
+def _listed(numbers: list[str]) -> str:
+    return ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
