@@ -138,7 +138,8 @@ class Database:
                     help="check that the folder exists, is writable and has room, or name another file with --db",
                 )
             ) from error
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            # UnicodeError: SQLite's own message quotes damaged text.
             raise MsError(
                 problem(
                     "MS601",
