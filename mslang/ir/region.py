@@ -216,6 +216,7 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                 yield from scope.reads(v)
                 yield from _accesses(inner, replace(scope, lets={**scope.lets, n: substitute(v, scope.lets)}))
             case For(var=n, start=a, extent=e, body=inner):
+                yield from (*scope.reads(a), *scope.reads(e))
                 over = Range(substitute(a, scope.lets), substitute(e, scope.lets))
                 yield from _accesses(inner, replace(scope, loops=(*scope.loops, (n, over))))
             case If(condition=c, then=t, otherwise=o):

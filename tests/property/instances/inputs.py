@@ -52,6 +52,7 @@ def _arrays(
         if name in indices:
             below = indices[name]
             made = rng.integers(0, sizes[below] if isinstance(below, str) else below, shape)
+            made = np.sort(made) if name.startswith("P") else made
         else:
             made = (
                 rng.integers(0, 2, shape) if dtype == "bool" else rng.integers(0 if dtype[0] == "u" else -3, 4, shape)

@@ -223,6 +223,29 @@ def viewed(scene: Scene) -> Lines:
     ]
 
 
+def ragged(scene: Scene) -> Lines:
+    """Rows of different lengths, whose ends are loaded."""
+    n, count, d = scene.constant(), scene.rng.choice([4, 6, 9]), scene.constant()
+    rows, column = scene.pointers(n, count + 1), scene.index_buffer(count, d)
+    values, table = scene.new((count,), "in"), scene.source(scene.dtype, 1)
+    if table.shape != (d,):
+        table = scene.new((d,), "in")
+    site = Site(scene, "k", [Axis("i", n)])
+    target = scene.target((n,), False)
+    if target is table:
+        table = scene.new((d,), "in")
+    values.read = table.read = True
+    own, x = f"{target.name}[i]", scene.small(scene.dtype, (f"{table.name}[i64({column}[p])]", table.bound), 2)[0]
+    v = scene.small(scene.dtype, (f"{values.name}[p]", 4), 2)[0]
+    if scene.dtype == "bool":
+        step = f"{own} = {own} or {v} and {x}"
+    else:
+        step = f"{own} = {scene.small(scene.dtype, (own, 999))[0]} + {v} * {x}"
+    target.bound = max(target.bound, 40)
+    loop = f"for p in i64({rows}[i])..i64({rows}[i + 1]) {{ {step} }}"
+    return site.lines([loop], where=predicate(scene, site, 0.2))
+
+
 def filled(scene: Scene) -> Lines:
     """A buffer set to a number."""
     axes = spatial(scene, shape(scene))

@@ -23,6 +23,7 @@ KINDS: Mapping[Callable[[Scene], Lines], int] = {
     nests.indexed: 4,
     nests.several: 4,
     nests.viewed: 2,
+    nests.ragged: 3,
     nests.filled: 3,
     reductions.reduced: 20,
     reductions.elsewhere: 6,
@@ -94,7 +95,7 @@ def _text(scene: Scene, lines: Lines) -> str:
     told = {d for b in used if b.direction != "alloc" for d in b.shape}
     params = ", ".join(
         [
-            *(_declared(b) for b in used if b.direction != "alloc"),
+            *(_declared(b) + scene.ranges.get(b.name, "") for b in used if b.direction != "alloc"),
             *(f"S{n}: i8[{n}]" for n in scene.sizes if n not in told),
         ]
     )

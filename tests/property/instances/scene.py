@@ -48,6 +48,7 @@ class Scene:
         self.dtype = rng.choice(DTYPES)
         self.buffers: list[Buffer] = []
         self.indices: dict[str, Dim] = {}
+        self.ranges: dict[str, str] = {}
         self.sizes: dict[str, tuple[int, int, int]] = {}
         self.counts: dict[str, int] = {}
         self.dims: tuple[Dim, ...] = tuple(rng.sample([2, 3, 4, 4, 5, 6, 7, 8], 3))
@@ -118,9 +119,19 @@ class Scene:
         if not fits:
             made = Buffer(self.name("I"), self.rng.choice(["i64", "i64", "i32"]), (length,), "in", True)
             self.indices[made.name] = below
+            if self.coin(0.4):
+                self.ranges[made.name] = f" in 0..{below}"
             self.buffers.append(made)
             fits = [made]
         return fits[0].name
+
+    def pointers(self, rows: int, below: int) -> str:
+        """A parameter that says, in order, where each row begins."""
+        made = Buffer(self.name("P"), "i32", (rows + 1,), "in", True)
+        self.indices[made.name] = below
+        self.ranges[made.name] = f" in 0..{below} sorted"
+        self.buffers.append(made)
+        return made.name
 
     # ------------------------------------------------------------------ indices
     def index(self, dim: Dim, axes: Axes) -> str:
@@ -194,6 +205,8 @@ class Scene:
             return self.condition(axes, depth - 1), 1
         if self.coin(0.15):
             return self._selected(dtype, axes, depth)
+        if self.coin(0.1):
+            return self._function(dtype, axes, depth)
         (a, p), (b, q) = self.value(dtype, axes, depth - 1), self.value(dtype, axes, depth - 1)
         if dtype in FLOATS:
             most = int(EXACT[dtype] ** 0.5) // 2
@@ -212,6 +225,14 @@ class Scene:
     def _selected(self, dtype: str, axes: Axes, depth: int) -> Term:
         (a, p), (b, q) = self.value(dtype, axes, depth - 1), self.leaf(dtype, axes)
         return f"select({self.condition(axes, 0)}, {a}, {b})", max(p, q)
+
+    def _function(self, dtype: str, axes: Axes, depth: int) -> Term:
+        """A function that is exact."""
+        (a, p), (b, q) = self.value(dtype, axes, depth - 1), self.leaf(dtype, axes)
+        if dtype in FLOATS:
+            return f"{self.rng.choice(['abs', 'floor', 'ceil', 'trunc', 'round'])}({a})", p
+        picks = [f"popcount({a})", f"clz({a})", f"bit_xor({a}, {b})", f"bit_and({a}, {b})", f"bit_or({a}, {b})"]
+        return self.rng.choice(picks), p + q
 
     # ------------------------------------------------------------------ conditions
     def flag(self) -> str:
@@ -245,6 +266,8 @@ class Scene:
         left = self.read(self.source(dtype), axes)[0]
         if dtype == "bool":
             return self.rng.choice([left, f"not {left}"])
+        if dtype in FLOATS and self.coin(0.2):
+            return f"{self.rng.choice(['isnan', 'isinf'])}({left})"
         return f"{left} {self.rng.choice(['>', '<=', '=='])} {self.literal(dtype, self.rng.randint(0, 1))}"
 
 

@@ -58,6 +58,11 @@ def regions(text: str, name: str = "b") -> tuple[str, str]:
         ),
         ("block b[i: 20] { while y[i, 0] < 3.0 { y[i, 0] = y[i, 0] + x[i, 0] } }", "y[i, 0], x[i, 0]", "y[i, 0]"),
         ("block b { y[1, 2] = 3.0 }", "", "y[1, 2]"),
+        (
+            "block b[i: 19] { for u in i64(n[i]) .. i64(n[i + 1]) { y[i, 0] = x[i, u] } }",
+            "n[i .. i + 2], x[i, 0..20]",
+            "y[i, 0]",
+        ),
     ],
 )
 def test_inferred(body: str, reads: str, writes: str):
