@@ -15,8 +15,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 OPEN: tuple[Finding, ...] = (
     Finding(
-        "specialize_on_loop_text",
-        "the trace of `specialize` with a condition on an enclosing loop does not read back",
-        (("instances", 120), ("instances", 170)),
+        "copy_of_running_value_at_one_index",
+        "the copy of a running value at an index without axes is a spatial block which runs again with other values",
+        (("instances", 226),),
     ),
 )
