@@ -11,7 +11,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.dtype import INDEX, size_of
 from mslang.ir.expr import Const, Domain, Expr
 from mslang.ir.program import Block, Buffer, For, Program
-from mslang.ir.text import declared, domain_text, print_expr, region_text
+from mslang.ir.text import declared, domain_text, print_expr, region_text, within_text
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block, path_to_loop
 from mslang.ir.work import operations
 from mslang.schedule import distribution
@@ -110,7 +110,11 @@ def block_facts(program: Program, name: str) -> BlockFacts | None:
 def buffer_facts(program: Program, name: str) -> BufferFacts | None:
     """A buffer of a program by name."""
     buffer = all_buffers(program).get(name)
-    return None if buffer is None else BufferFacts(name, declared(buffer), buffer_bytes(buffer))
+    if buffer is None:
+        return None
+    held = next((q.within for q in program.params if q.buffer.name == name), None)
+    text = declared(buffer) + ("" if held is None else within_text(held, buffer.dtype))
+    return BufferFacts(name, text, buffer_bytes(buffer))
 
 
 def buffer_bytes(buffer: Buffer) -> int | None:

@@ -12,13 +12,14 @@ from mslang.ide.findings import findings
 from mslang.ide.pages import code_page, operation_page
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.snapshot import Snapshot
+from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Program
 from mslang.ops.infos import info_of
 from mslang.ops.signature import Group, Kind
 from mslang.schedule.check.kinds import describe
 from mslang.sema.program import consts_of, elaborated
 from mslang.syntax import tree
-from mslang.syntax.query import node_path
+from mslang.syntax.query import item_at, node_path
 from mslang.transform.registries import registry_of
 
 
@@ -41,10 +42,11 @@ def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
     target = target_at(snapshot, path, offset)
     faults = _faults(snapshot, path, offset)
     if target is None:
-        return None if faults is None else Hover(faults[0], faults[1], "")
+        called = _function(snapshot, path, offset) if faults is None else None
+        return called if faults is None else Hover(faults[0], faults[1], "")
     text = "\n\n".join(x for x in (_operation(target) or _text(target), "" if faults is None else faults[1]) if x)
     if not text:
-        return None
+        return _function(snapshot, path, offset)
     kind = None if target.mention is None else target.mention.value.kind
     runs = (
         target.mention is not None
@@ -81,6 +83,25 @@ def _faults(snapshot: Snapshot, path: str, offset: int) -> tuple[Span, str] | No
 
 def _first_paragraph(page: str) -> str:
     return page.split("\n\n")[1] if "\n\n" in page else ""
+
+
+def _function(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
+    """A function of programs where it is called."""
+    file = snapshot.module(path).file
+    placed = item_at(file, offset)
+    nodes = node_path(file, offset)
+    if placed is None or not nodes or not isinstance(nodes[0], tree.Program | tree.Intrin):
+        return None
+    for call in nodes:
+        match call:
+            case tree.Call(callee=tree.Ref(name=tree.Name(text=text, span=span))) if text in FUNCTIONS:
+                if span.start <= offset - placed.start <= span.end:
+                    f = FUNCTIONS[text]
+                    args = ("y, x" if text == "atan2" else "x, y") if f.arity == 2 else "x"
+                    gives = "a bool" if f.truth else "the same type"
+                    body = f"```mslang\n{text}({args})\n```\n\n{f.summary}\n\nof {f.domain}, gives {gives}"
+                    return Hover(span.shifted(placed.start), body, text)
+    return None
 
 
 def _operation(target: Target) -> str:

@@ -66,7 +66,7 @@ def alpha_equal(p: Program, q: Program) -> bool:
 def canonical(p: Program) -> str:
     """The text that stands for a program without the names that do not matter.
 
-    It tells apart what Python calls equal: 0.0 and -0.0, 1 and true.
+    It distinguishes what Python calls equal: 0.0 and -0.0, 1 and true.
     """
     return " ".join(_Writer().program(p))
 

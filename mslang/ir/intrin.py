@@ -52,7 +52,7 @@ class Intrin(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """An `intrin` item that says all of it."""
+        """A complete `intrin` item."""
         head = print_program(self.desc).split("\n")
         end = next(k for k, line in enumerate(head) if line.endswith(") {"))
         first = "\n".join((*head[:end], head[end][: -len(" {")])).replace("program", "intrin", 1)
@@ -123,7 +123,7 @@ def _formal(value: AttrValue) -> Formal:
     match value:
         case (str() as name, str() as dtype, tuple() as strides):
             return Formal(name, dtype, tuple(x for x in strides if isinstance(x, int)))
-    raise MsError(problem("MS419", f"an operand of an instruction is recorded as {value!r}, which says nothing"))
+    raise MsError(problem("MS419", f"an operand of an instruction is recorded as {value!r}, which names no operand"))
 
 
 def intrin_of(block: Block) -> str | None:

@@ -74,7 +74,7 @@ def _lines(body: tuple[Stmt, ...], buffers: Mapping[str, Buffer]) -> list[str]:
 
 
 def _braced(head: str, body: list[str], one_line: bool = False) -> list[str]:
-    """`head { body }`, on one line where that is asked for and fits."""
+    """`head { body }`, on one line if that is requested and fits."""
     if not body:
         return [head + " {}"]
     if one_line and len(body) == 1 and len(head) + len(body[0]) + 5 <= WIDTH:
@@ -165,7 +165,7 @@ def _block(b: Block, buffers: Mapping[str, Buffer]) -> list[str]:
 
 
 def _seems_to_start(b: Block) -> bool:
-    """Might an init be inferred, or asked for, if none were said?"""
+    """Whether an init would be inferred, or required, if there were none."""
     if not any(a.kind == "reduce" for a in b.axes):
         return False
     updates = any(isinstance(s, Store) and update_of(s) is not None for s in walk(b.body))

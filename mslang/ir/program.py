@@ -77,7 +77,7 @@ class View(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Axis(msgspec.Struct, frozen=True, cache_hash=True):
-    """A block axis: `0 <= name < extent`, its kind, and its value in terms of the loops around."""
+    """A block axis: `0 <= name < extent`, its kind, and its value in terms of the enclosing loops."""
 
     name: str
     extent: Expr

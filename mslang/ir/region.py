@@ -1,4 +1,4 @@
-"""Regions: what a block reads and writes, told from its body, and how a region is written as `a..b`."""
+"""Regions: inference of the reads and writes of a block from its body, and the form `a..b`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_BUFFERS: Mapping[str, Buffer] = MappingProxyType({})
 
 
 HIDDEN: Mapping[str, str] = MappingProxyType({"read": "hidden_reads", "write": "hidden_writes"})
-"""The annotations that name buffers which a block touches, but does not declare to."""
+"""The annotations that name buffers which a block accesses without declaring it."""
 
 
 def hidden(block: Block, access: str) -> frozenset[str]:
@@ -81,7 +81,7 @@ def whole(buffer: Buffer) -> Box:
 
 # ------------------------------------------------------------------ inference
 class _Access(msgspec.Struct, frozen=True):
-    """A box touched, in terms of the block's axes and of `loops`, the inner loops it is still to run over."""
+    """The box of an access, in terms of the block's axes and of `loops`, the inner loops not yet relaxed over."""
 
     buffer: str
     box: Box
@@ -173,7 +173,7 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
 
 
 def touched_by_data(block: Block) -> frozenset[str]:
-    """The buffers that a block touches at places that depend on data, so that its body does not tell where."""
+    """The buffers that a block accesses at indices that depend on data, so that their regions cannot be inferred."""
     scope = _Scope(views={v.buffer.name: v.source for v in block.views})
     return frozenset(
         a.buffer

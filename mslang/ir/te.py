@@ -111,7 +111,7 @@ def _axes(axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
 
 
 def compute(shape: Sequence[Size], element: Callable[..., Value | Reduction], name: str) -> Tensor:
-    """A tensor told by its elements.
+    """A tensor defined by its elements.
 
     Args:
         shape: its shape.

@@ -40,7 +40,7 @@ from mslang.ir.region import stop_of
 from mslang.syntax.literals import quote
 
 PACKED = "packed"
-"""What says that a parameter lies otherwise than its caller has it."""
+"""The word of a parameter whose layout differs from that of the caller's array."""
 
 KEYWORDS = frozenset(
     {

@@ -48,14 +48,14 @@ from mslang.ir.verify_types import Found, Visible, access, expression, size, typ
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
 
 RESERVED = frozenset({"inf", "nan", "_", ""})
-"""Names that mean something else wherever they stand."""
+"""Names with a fixed meaning everywhere."""
 
 
 def verify(p: Program) -> tuple[Diagnostic, ...]:
     """Everything that is wrong with a program as a value; nothing for a well-formed one.
 
     Names: loops, blocks, buffers and symbols are unique together; axes and lets do not hide what is visible.
-    Scopes: a block's body sees its own axes and lets; bindings and loops see the loops and the axes around.
+    Scopes: a block's body sees its own axes and lets; bindings and loops see the enclosing loops and axes.
     Types, ranks, kinds, domains and annotations are legal; a `let` ends its statement list; only `out`, `inout`
     and allocated buffers are written; an init writes what its block writes and names no reduction axis; regions
     are of buffers from outside the block, and each access is to a buffer that is declared, and not provably outside.
@@ -222,7 +222,7 @@ def _view_fits(v: View, of: Buffer, here: Visible) -> Found:
         yield here.fault(
             "MS154",
             f"`{name}` has other dimensions than what it views",
-            "only dimensions of extent 1 in front may be left out",
+            "only leading dimensions of extent 1 may be left out",
         )
         return
     for n, r in zip(v.buffer.shape, ranges[dropped:], strict=True):
@@ -351,12 +351,12 @@ class _Statements:
                     continue
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
-                    yield inner.fault("MS157", f"`{r.buffer}` is not among what the block {verb}")
+                    yield inner.fault("MS157", f"`{r.buffer}` is not among the {verb} of the block")
                 elif r.buffer not in unknown and self.outside(r, self.hull(same, ranges), ranges):
-                    yield inner.fault("MS157", f"what the block {verb} of `{r.buffer}` is outside of its region")
+                    yield inner.fault("MS157", f"the {verb} of `{r.buffer}` are outside of the declared region")
 
     def hull(self, declared: Sequence[Region], ranges: Mapping[str, Range]) -> Region:
-        """The box around the parts of a buffer that a block declares to touch."""
+        """The hull of the regions of a buffer that a block declares."""
         first, *rest = declared
         box = first.ranges
         for d in rest:

@@ -99,7 +99,7 @@ def _node(e: Expr, here: Visible) -> Found:
                 yield here.fault(
                     "MS151",
                     f"`{n}` is not in scope",
-                    "the body of a block names its own axes and lets; bindings name the loops around",
+                    "the body of a block names its own axes and lets; bindings name the enclosing loops",
                 )
             elif known != d:
                 yield here.fault("MS153", f"`{n}` is `{known}`, but is used as `{d}`")

@@ -301,7 +301,7 @@ def contents(s: Stmt) -> Contents:
 
 
 def nesting(body: Iterable[Stmt]) -> int:
-    """The most loops around one statement."""
+    """The depth of the deepest loop nest."""
     deepest, rest = 0, [(s, 0) for s in body]
     while rest:
         s, around = rest.pop()

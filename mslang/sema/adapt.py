@@ -1,4 +1,4 @@
-"""Giving values their types: a literal takes the type of what it meets, nothing else is converted."""
+"""Types of values: a literal takes the type of its place, nothing else is converted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def unified(left: Value, right: Value, at_left: tree.Expr, at_right: tree.Expr, 
             "MS104",
             at_left.span.to(at_right.span),
             f"`{shown}` of `{left.dtype}` and `{right.dtype}`",
-            why="nothing is converted without being asked for",
+            why="there are no implicit conversions",
             help=f"convert one side: `{left.dtype}({text_of(at_right)})` or `{right.dtype}({text_of(at_left)})`",
         )
     return left.expr, right.expr, ""

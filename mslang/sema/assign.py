@@ -23,7 +23,7 @@ def assignment(s: tree.Assign, scope: Scope, *, anywhere: bool) -> Store:
             "MS110",
             s,
             "an assignment stands in a block only",
-            help="write `block name[i: N] { … }` around it, with the indices as axes",
+            help="enclose it in `block name[i: N] { … }`, with the indices as axes",
         )
     match s.target:
         case tree.Index(base=tree.Ref(name=name)) as target:

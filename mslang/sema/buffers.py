@@ -97,7 +97,7 @@ def _literal_int(e: tree.Expr, scope: Scope) -> int:
     match index(e, scope):
         case Const(value=int() as v):
             return v
-    raise failure("MS113", e, "a number is needed that is known here")
+    raise failure("MS113", e, "expected a number that is known here")
 
 
 # ------------------------------------------------------------------ ranges and regions

@@ -1,4 +1,4 @@
-"""What can be told of the items of a module without replaying a schedule: programs, consts, targets, headers."""
+"""Static checks of the items of a module, without replaying a schedule: programs, consts, targets, headers."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
         return _COMPARISONS[op](x, y)
     if op == "/" and isinstance(x, int) and isinstance(y, int):
         raise failure(
-            "MS108", e, "`/` on integers", why="it would not say how to round", help="write `//`, or `1.0 * a / b`"
+            "MS108", e, "`/` on integers", why="it does not say how to round", help="write `//`, or `1.0 * a / b`"
         )
     if op not in _ARITHMETIC:
         raise MsError

@@ -38,7 +38,7 @@ from mslang.sema.starts import init_fault, start_of, written_by_init
 from mslang.syntax import tree
 
 FOREIGN = {
-    tree.Sample: ("`~`", "a program says what is computed; decisions are drawn in schedules"),
+    tree.Sample: ("`~`", "decisions are drawn in schedules"),
     tree.Fork: ("`fork`", "structures are chosen in schedules"),
     tree.Require: ("`require`", "constraints on draws stand in schedules"),
     tree.Check: ("`check`", "checks stand in tests"),
@@ -81,7 +81,7 @@ class Clauses(msgspec.Struct):
 
 
 class Elaborator:
-    """Builds one program. `exact` reads a long form: nothing is named anew, folded into sizes, or warned about."""
+    """Builds one program. `exact` reads a long form: nothing is renamed, folded into sizes, or warned about."""
 
     def __init__(self, exact: bool, reserved: Iterable[str] = ()) -> None:
         self.exact = exact
@@ -138,7 +138,7 @@ class Elaborator:
                     s,
                     "a call has no effect in a program",
                     why="functions of programs only compute",
-                    help=f"store what it gives: `x[i] = {text_of(call)}`",
+                    help=f"store its result: `x[i] = {text_of(call)}`",
                 )
             case tree.AttrSet(key=key, value=value):
                 self._once(part, f"attr {key}", s)
@@ -159,7 +159,7 @@ class Elaborator:
 
     def _once(self, part: Part, key: str, s: tree.Stmt) -> None:
         if key in part.seen:
-            raise failure("MS102", s, f"`{key}` is said twice", notes=(Note("first said here", part.seen[key]),))
+            raise failure("MS102", s, f"`{key}` stands twice", notes=(Note("first one here", part.seen[key]),))
         part.seen[key] = s.span
 
     def _let(self, s: tree.Let, scope: Scope) -> tuple[Let | None, Scope]:
@@ -362,7 +362,7 @@ def _check_shape(view: Buffer, source: Region, at: tree.View) -> None:
             "MS105",
             at.type,
             f"the shape of `{view.name}` is not that of the region it views",
-            why="only dimensions of one element in front may be left out",
+            why="only leading dimensions of extent 1 may be left out",
         )
 
 

@@ -43,7 +43,7 @@ BUILTINS = frozenset({*FUNCTIONS, *OPERATORS, "select", "q_multiply_shift"})
 
 
 def typed(e: tree.Expr, scope: Scope, want: str | None = None) -> Expr:
-    """The IR of `e`, of type `want` if one is asked for (a literal adapts, nothing else is converted).
+    """The IR of `e`, of type `want` if one is given (a literal adapts, nothing else is converted).
 
     Raises `MsError` with one diagnostic at the faulty node.
     """
@@ -75,7 +75,7 @@ def condition(e: tree.Expr, scope: Scope) -> Expr:
 
 # ------------------------------------------------------------------ by node
 def infer(e: tree.Expr, scope: Scope) -> Value:
-    """The value of an expression before anything around it has given its literals a type."""
+    """The value of an expression before its context has given its literals a type."""
     match e:
         case tree.Number(value=v):
             return _number(v)
@@ -188,7 +188,7 @@ def _check_operator(e: tree.Binary, dtype: str, literal: str) -> None:
             "MS108",
             e,
             "`/` on integers",
-            why="it would not say how to round",
+            why="it does not say how to round",
             help="write `//` (floor division), or convert both sides: `f32(a) / f32(b)`",
         )
     if e.op in ("//", "%") and is_float(dtype):

@@ -123,9 +123,9 @@ def _program(item: tree.Intrin, body: tree.Body | None, consts: Consts, exact: b
     return made.program
 
 
-# ------------------------------------------------------------------ what may be said
+# ------------------------------------------------------------------ conditions and texts
 def guard_of(target: tree.Expr | None) -> Guard | None:
-    """`on cpu(avx512vnni)`, `on cuda(sm >= 70)` as data; None if the text says nothing that can be read."""
+    """`on cpu(avx512vnni)`, `on cuda(sm >= 70)` as data; None if the text cannot be read."""
     if target is None:
         return None
     if not isinstance(target, tree.Call):
@@ -182,7 +182,7 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
                     fault(
                         "MS161",
                         impl.text,
-                        f"the text names an operand `{name}` that there is none of",
+                        f"unknown operand `{name}` in the text",
                         help=f"the operands are: {', '.join(params)}",
                     )
                 )

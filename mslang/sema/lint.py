@@ -1,4 +1,4 @@
-"""Warnings about programs that are well-formed and yet cannot be meant: found by looking at the IR."""
+"""Warnings about well-formed programs that are likely mistakes, found in the IR."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
     library: Mapping[str, Thing] = MappingProxyType({})
     """Modules named in full in the text (`std.tiling.multi_level`), by their dotted name."""
     lost: frozenset[str] = frozenset()
-    """Names that a faulty `use` should have brought; uses of them are not reported again."""
+    """Names that a faulty `use` fails to import; uses of them are not reported again."""
     packages: frozenset[str] | None = None
     """The installed packages whose primitives its schedules may use (None: all)."""
 

@@ -107,7 +107,7 @@ class _Loader:
         return made
 
     def _use(self, item: tree.Use, path: str) -> _Used:
-        """What a `use` brings."""
+        """What a `use` imports."""
         at = item.file if item.file is not None else item.path[-1]
         try:
             whole = self._source(item, path)
@@ -187,7 +187,7 @@ def _circle(at: tree.Node | None, key: str) -> MsError:
 
 
 class _Used(msgspec.Struct, frozen=True):
-    """What one `use` brings, the names that it should have brought, and what is wrong with it."""
+    """What one `use` imports, the names that it fails to import, and its diagnostics."""
 
     things: tuple[tuple[tree.Name, Thing], ...] = ()
     lost: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""How a parameter lies: `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2], pad = 0.0)`."""
+"""The layout of a packed parameter: `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2], pad = 0.0)`."""
 
 from __future__ import annotations
 

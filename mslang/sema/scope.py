@@ -14,7 +14,7 @@ from mslang.ir.program import Buffer
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A loop, an axis or a `let`; `role` says which."""
+    """A loop, an axis or a `let`, by `role`."""
 
     var: IrVar
     role: str
@@ -84,7 +84,7 @@ class Scope(msgspec.Struct, frozen=True):
         return Scope(MappingProxyType({**self.names, name: Declared(meaning, span)}), self.block)
 
     def inside(self, block: str) -> Scope:
-        """The scope of a block's body before its own axes: loops, axes and lets around it are hidden."""
+        """The scope of a block's body before its own axes: enclosing loops, axes and lets are hidden."""
         names = {n: self._inner(d, block) for n, d in self.names.items()}
         return Scope(MappingProxyType(names), block)
 

@@ -23,7 +23,7 @@ from mslang.sema.scope import Meaning, Scope, SizeName, TileName
 from mslang.syntax import tree
 
 GREATEST = 2**31 - 1
-"""The greatest dynamic size, where none is said."""
+"""The greatest dynamic size, if the declaration has none."""
 
 Sizes = Mapping[str, int | Symbol]
 
@@ -39,7 +39,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 def declared(s: tree.SizeParam, given: int | Symbol | None, scope: Scope, open_sizes: bool) -> Meaning:
-    """What a size parameter means, given what the caller asked for.
+    """What a size parameter means, given the caller's value.
 
     Args:
         s: the parameter.
@@ -173,7 +173,7 @@ def _numbers(e: tree.Expr | None, at: tree.Call, scope: Scope) -> tuple[int | fl
     for x in e.items:
         value = infer(x, scope).expr
         if not isinstance(value, Const):
-            raise failure("MS113", x, "a number is needed that is known here")
+            raise failure("MS113", x, "expected a number that is known here")
         found.append(value.value)
     return tuple(found)
 
@@ -185,4 +185,4 @@ def constant_int(e: tree.Expr, scope: Scope) -> int:
             pass
         case Const(value=int() as v):
             return v
-    raise failure("MS113", e, "a number is needed that is known here")
+    raise failure("MS113", e, "expected a number that is known here")

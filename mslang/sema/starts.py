@@ -1,4 +1,4 @@
-"""Where a reduction starts from when its block does not say: inferred, or refused where that would be a guess."""
+"""The initial value of a reduction whose block has no `init`: inferred, or refused where it would be a guess."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslang.syntax import tree
 
 
 def start_of(b: Block, declared: Declarations, scope: Scope) -> tuple[Stmt, ...] | None:
-    """The init that is inferred for a block: the identity for each update whose buffer nobody has written before."""
+    """The init that is inferred for a block: the identity for each update of a buffer that no earlier block writes."""
     stored = {s.buffer for s in walk(b.body) if isinstance(s, Store)}
     started = frozenset(n for n in stored if _given(n, scope) or declared.writer(n, scope) is not None)
     return inferred_init(b.body, b.axes, started)
@@ -48,7 +48,7 @@ def init_fault(b: Block, at: tree.Name, around: str | None, declared: Declaratio
                 "MS114",
                 at,
                 f"the init of block `{b.name}` cannot be inferred",
-                why=f"it would run anew for each reduction step of block `{around}` around it",
+                why=f"it would run again for each reduction step of the enclosing block `{around}`",
                 help=f"write the `init {{ … }}` in `{around}`, and `init {{}}` here",
             )
     return None
@@ -67,10 +67,10 @@ def _missing(b: Block, s: Store, at: tree.Name, declared: Declarations, scope: S
     return fault(
         "MS114",
         at,
-        f"block `{b.name}` updates `{s.buffer}`, which is already written, and says no `init`",
+        f"block `{b.name}` updates `{s.buffer}`, which is already written, without an `init`",
         why="only the first writer of a buffer gets an inferred init",
         notes=(Note("written here", before),),
-        help="write `init {}` to go on from what is there, or `init { … }` to start anew",
+        help="write `init {}` to continue from the values in the buffer, or `init { … }` to start over",
     )
 
 

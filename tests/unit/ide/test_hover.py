@@ -149,3 +149,18 @@ def test_examples_of_an_operation_are_code_and_its_rejections_a_list() -> None:
     before, after = found.partition("Before:\n\n```mslang\n")[2].partition("\n```")[0], found.count("```")
     assert before.startswith("block mm[") and after % 2 == 0
     assert "Rejects:\n\n- " in found
+
+
+@pytest.mark.parametrize(
+    ("marked", "parts"),
+    [
+        ("y[i] = at<|>an2(y[i], x[n[i]])", ["atan2(y, x)", "the angle from -π to π", "a floating-point number"]),
+        ("y[i] = select(is<|>nan(x[i]), 0.0, 1.0)", ["isnan(x)", "gives a bool"]),
+        ("y[i] = x[n<|>[i]]", ["n: i32[8] in 0..8 sorted"]),
+    ],
+)
+def test_functions_and_ranges(marked: str, parts: list[str]) -> None:
+    text = f"program p(n: i32[8] in 0..8 sorted, x: f32[8], out y: f32[8]) {{ block b[i: 8] {{ {marked} }} }}"
+    offset = text.index("<|>")
+    found = text_at((Snapshot({"main.ms": text.replace("<|>", "")}), "main.ms", offset))
+    assert all(part in found for part in parts), found

@@ -206,16 +206,16 @@ CASES: dict[str, tuple[Callable[[], Program], str, str]] = {
     ),
     "init over k": (lambda: program(block(init=(Store("C", (K,), F0),))), "MS156", "names a reduction axis"),
     "empty init": (lambda: program(block(init=())), "MS156", "the init is empty"),
-    "undeclared read": (lambda: program(block(reads=())), "MS157", "`A` is not among what the block reads"),
+    "undeclared read": (lambda: program(block(reads=())), "MS157", "`A` is not among the reads of the block"),
     "undeclared write": (
         lambda: program(block(writes=(), init=None, reads=(*block().reads, *block().writes))),
         "MS157",
-        "`C` is not among what the block writes",
+        "`C` is not among the writes of the block",
     ),
     "wrong region": (
         lambda: program(block(reads=(Region("A", (point(I), Range(Binary("+", K, ONE), ONE))),))),
         "MS157",
-        "what the block reads of `A` is outside",
+        "the reads of `A` are outside of the declared region",
     ),
     "undeclared size": (lambda: storing(Cast("f32", N)), "MS158", "the size `N` is not declared"),
     "two domains": (
