@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 LONGEST_MESSAGE = 1 << 28
-"""Bytes. A header that announces more is taken for garbage."""
+"""Bytes; a larger `Content-Length` is invalid."""
 
 _LONGEST_LINE = 1 << 16
 

@@ -10,7 +10,7 @@ from mslang_lsp.units import Encoding
 
 
 class Positions:
-    """The positions of one text, the lines of which end with `\\n`."""
+    """The positions in a text whose lines end with `\\n`."""
 
     def __init__(self, text: str, encoding: Encoding) -> None:
         self._text = text
@@ -34,6 +34,6 @@ class Positions:
         return Range(self.position(span.start), self.position(span.end))
 
     def span(self, range: Range) -> Span:
-        """The span of a range; a reversed one is turned round."""
+        """The span of a range; the ends of a reversed range are swapped."""
         start, end = sorted((self.offset(range.start), self.offset(range.end)))
         return Span(start, end)

@@ -1,4 +1,4 @@
-"""JSON-RPC as LSP wants it: every request is answered, a malformed one with an error that says what is wrong."""
+"""JSON-RPC for LSP: every request is answered; the answer to a malformed one says what is wrong."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PlainRequest:
 
 
 class MslangProtocol(LanguageServerProtocol):
-    """The protocol. The texts of documents are kept by the server (`documents`), not by pygls, which counts lines
-    otherwise than LSP does."""
+    """The protocol. The server keeps the texts of documents itself (`documents`): pygls splits lines at characters that
+    end no line in LSP."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +42,11 @@ class MslangProtocol(LanguageServerProtocol):
         self._ended = False
 
     def receive(self, body: bytes) -> int | None:
-        """Handle one message; gives the exit status once the client has said `exit`."""
+        """Handle one message.
+
+        Returns:
+            The exit status if the message was `exit`, else None.
+        """
         try:
             data = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -87,7 +91,7 @@ class MslangProtocol(LanguageServerProtocol):
 
     # ------------------------------------------------------------------ malformed messages
     def _require(self, data: dict[str, Any]) -> None:
-        """Raise if a message makes no sense now, whatever its parameters are.
+        """Check everything about a message but its parameters.
 
         Raises:
             JsonRpcException: what to answer.
@@ -126,7 +130,7 @@ class MslangProtocol(LanguageServerProtocol):
 
 
 def _described(error: Exception) -> str:
-    """One line on what does not fit."""
+    """The mismatch between parameters and their type, in one line."""
     try:
         found = cattrs.transform_error(error)
     except Exception:  # noqa: BLE001 - an error that cattrs does not know is described by itself

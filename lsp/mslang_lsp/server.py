@@ -38,7 +38,7 @@ from mslang_lsp.session import MslangServer
 from mslang_lsp.worker import WorkerFailed
 
 _HOVER_SECONDS = 2.0
-"""How long a hover waits for a run of the schedule before it says only what is known without one."""
+"""The time that a hover waits for a run of the schedule; after that it shows static facts only."""
 
 
 def make_server() -> MslangServer:
@@ -72,7 +72,11 @@ def make_server() -> MslangServer:
 
 
 def serve() -> int:
-    """Serve on standard input and output until the client ends it; gives the exit status."""
+    """Serve on standard input and output until `exit`.
+
+    Returns:
+        The exit status: 0 after `shutdown` and `exit`, else 1.
+    """
     # What pygls logs is for its own developers; what concerns the user goes to the client's log.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     # The protocol has standard output to itself: whatever else is printed goes to standard error.
@@ -89,7 +93,7 @@ def serve() -> int:
 
 
 async def _serve(server: MslangServer) -> int:
-    """Handle messages until `exit`; a client that is gone without it is status 1."""
+    """Handle messages until `exit` or the end of the input."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -111,7 +115,7 @@ async def _serve(server: MslangServer) -> int:
 
 
 def _guarded(server: MslangServer, method: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler whose failure is one line in the client's log and an empty answer, never the server's end."""
+    """A handler whose failure is logged at the client and answered with null; the server goes on."""
     if inspect.iscoroutinefunction(handler):
 
         async def waiting(params: Any) -> Any:
@@ -149,7 +153,7 @@ def _initialize(server: MslangServer, params: types.InitializeParams) -> None:
 
 
 def _allowed(options: object) -> frozenset[str]:
-    """The packages of the option `primitives.allowed`, which the workspace's owner has written."""
+    """The packages in the option `primitives.allowed`."""
     primitives = options.get("primitives") if isinstance(options, dict) else None
     allowed = primitives.get("allowed") if isinstance(primitives, dict) else None
     return frozenset(str(p) for p in allowed) if isinstance(allowed, list) else frozenset()

@@ -1,4 +1,4 @@
-"""The state of a running server: the texts as they are now, and what is to be said of them when."""
+"""The state of a running server: the texts, their diagnostics, and when these are published."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TRIAL_DELAY = 0.4
 """Seconds without a change before schedules are run."""
 
 WARM_UP_DELAY = 0.5
-"""Seconds after the start until the process that shows programs is started, if nothing has asked for it."""
+"""Seconds from the start of the server to the start of the preview process."""
 
 TRIAL_SECONDS = 20.0
-"""How long the trial runs of one schedule may take."""
+"""The time limit of the trial runs of one schedule."""
 
 SHOW_SECONDS = 10.0
-"""How long it may take to run a schedule up to the cursor."""
+"""The time limit of a preview."""
 
 
 class Positioned(Protocol):
@@ -49,8 +49,8 @@ class Positioned(Protocol):
 
 
 class MslangServer(LanguageServer):
-    """The server. The program at the cursor and trial runs have a process each, so that neither waits for the other,
-    and the event loop for none."""
+    """The server. Previews and trial runs have a process each, so that neither waits for the other, and the event loop
+    waits for none."""
 
     protocol: MslangProtocol
 
@@ -72,11 +72,11 @@ class MslangServer(LanguageServer):
     # ------------------------------------------------------------------ places
     @property
     def encoding(self) -> Encoding:
-        """What the client's positions count."""
+        """The unit of the client's positions."""
         return Encoding(self.workspace.position_encoding)
 
     def path_of(self, uri: str) -> str:
-        """The path of a document; one that is in no file is called by its URI."""
+        """The path of a document, or its URI if it is not a file."""
         return path_of(uri)
 
     def uri_of(self, path: str) -> str:
@@ -119,7 +119,7 @@ class MslangServer(LanguageServer):
         self._put(path, Document(version, raw))
 
     def edited(self, uri: str, version: int, changes: Sequence[Change]) -> None:
-        """A document was edited; edits of one that is not open are ignored, for their base is not known."""
+        """A document was edited. Edits of a document that is not open are ignored: their base is unknown."""
         path = self.path_of(uri)
         document = self._documents.get(path)
         if document is None:
@@ -128,7 +128,7 @@ class MslangServer(LanguageServer):
         self._put(path, document.changed(version, changes, self.encoding))
 
     def closed(self, uri: str) -> None:
-        """A document was closed: what it says on disk counts again, and nothing is reported of it."""
+        """A document was closed: the text on disk counts again, and no diagnostics are reported for it."""
         path = self.path_of(uri)
         if self._documents.pop(path, None) is None:
             return
@@ -154,21 +154,21 @@ class MslangServer(LanguageServer):
         self._changed()
 
     def _changed(self) -> None:
-        """The findings of any open document may have changed: it may use the file that did."""
-        self._say_soon()
+        """Check all open documents again: they may use the file that changed."""
+        self._publish_soon()
         for path in self._documents:
-            self._try_later(path)
+            self._schedule_trials(path)
 
     # ------------------------------------------------------------------ diagnostics
     @property
     def pulls(self) -> bool:
-        """Whether the client asks for diagnostics. One that cannot be told to ask again gets them sent instead: what
-        trial runs find comes later than the answer to its question."""
+        """Whether the client pulls diagnostics. A client that does not support `workspace/diagnostic/refresh` gets them
+        pushed instead, because findings of trial runs come later than the answer to its request."""
         asks = get_capability(self.client_capabilities, "text_document.diagnostic") is not None
         return asks and bool(get_capability(self.client_capabilities, "workspace.diagnostics.refresh_support", False))
 
     def delivered(self, path: str) -> list[types.Diagnostic]:
-        """All that is known to be wrong with a file now, to be shown by the client."""
+        """All diagnostics of a file, to be sent to the client now."""
         found = self._delivered[path] = self._diagnostics(path)
         return found
 
@@ -180,12 +180,12 @@ class MslangServer(LanguageServer):
         positions = self.positions(path)
         capability = "text_document.publish_diagnostics.related_information"
         related = bool(get_capability(self.client_capabilities, capability, False))
-        known = (*findings(module), *self._tried(module))
+        known = (*findings(module), *self._trial_findings(module))
         found = dict.fromkeys(d for d in known if d.path in (None, path))
         return [convert.diagnostic(d, positions, self.positions_of, self.uri_of, related) for d in found]
 
-    def _tried(self, module: Module) -> Iterator[Diagnostic]:
-        """What trial runs have found of the schedules of a file that are still what they were."""
+    def _trial_findings(self, module: Module) -> Iterator[Diagnostic]:
+        """The findings of trial runs of the schedules that have not changed since."""
         seen: set[tuple[str, Span | None]] = set()
         for name, placed in module.items.items():
             key, found = self._trials.get((module.path, name), (None, ()))
@@ -197,13 +197,13 @@ class MslangServer(LanguageServer):
                     seen.add((d.message, d.span))
                     yield d
 
-    def _say_soon(self) -> None:
-        """Publish once all changes that have arrived are taken in."""
+    def _publish_soon(self) -> None:
+        """Publish after all changes that have arrived are applied."""
         if self._publishing is not None:
             self._publishing.cancel()
-        self._publishing = asyncio.get_running_loop().call_soon(self._say)
+        self._publishing = asyncio.get_running_loop().call_soon(self._publish_all)
 
-    def _say(self) -> None:
+    def _publish_all(self) -> None:
         self._publishing = None
         if self.pulls:
             return
@@ -220,24 +220,24 @@ class MslangServer(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(self.uri_of(path), found, version))
 
     # ------------------------------------------------------------------ runs
-    def _try_later(self, path: str) -> None:
+    def _schedule_trials(self, path: str) -> None:
         waiting = self._waiting.pop(path, None)
         if waiting is not None:
             waiting.cancel()
-        self._waiting[path] = asyncio.ensure_future(self._try(path))
+        self._waiting[path] = asyncio.ensure_future(self._check_later(path))
 
-    async def _try(self, path: str) -> None:
+    async def _check_later(self, path: str) -> None:
         await asyncio.sleep(TRIAL_DELAY)
         try:
-            await self._try_all(path)
+            await self._run_trials(path)
             if path in self._documents and self._diagnostics(path) != self._delivered.get(path, []):
-                self._tell(path)
+                self._deliver(path)
         except MsError:
             return
         except Exception as error:  # noqa: BLE001 - whatever it was, the server goes on
             self.log_failure("trial runs", error)
 
-    async def _try_all(self, path: str) -> None:
+    async def _run_trials(self, path: str) -> None:
         """Run the schedules of a file that have changed since they were run."""
         snapshot = self.snapshot
         module = snapshot.module(path)
@@ -257,8 +257,8 @@ class MslangServer(LanguageServer):
                 found = (replace(error.diagnostic, span=at, severity=Severity.WARNING),)
             self._trials[path, name] = key, found
 
-    def _tell(self, path: str) -> None:
-        """Have the client show what is known now."""
+    def _deliver(self, path: str) -> None:
+        """Send the diagnostics of a file, or make the client pull them."""
         if self.pulls:
             self.workspace_diagnostic_refresh(None)
         else:
@@ -279,7 +279,7 @@ class MslangServer(LanguageServer):
         self._jobs.add(job)
         job.add_done_callback(self._forget)
         try:
-            # A run that is waited for no longer goes on: its result is remembered for the next question.
+            # After a timeout the run goes on: its result is cached for the next request.
             return await asyncio.wait_for(asyncio.shield(job), seconds)
         except asyncio.CancelledError:
             job.cancel()
@@ -288,7 +288,7 @@ class MslangServer(LanguageServer):
     def _forget(self, job: asyncio.Future[ProgramAt | None]) -> None:
         self._jobs.discard(job)
         if not job.cancelled():
-            job.exception()  # whoever waits for it has it; else nobody wants it
+            job.exception()  # marks it as retrieved
 
     def warm_up(self) -> None:
         """Start the process that shows programs before it is asked for one."""
@@ -312,7 +312,7 @@ class MslangServer(LanguageServer):
         self.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"mslang: {text}"))
 
     def log_failure(self, doing: str, error: Exception) -> None:
-        """One message on a fault of the server."""
+        """Log a fault of the server."""
         where = "".join(traceback.format_exception(error))
         text = f"mslang: {doing} failed: {error}\n{where}"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, text))

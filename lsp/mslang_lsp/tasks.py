@@ -1,4 +1,4 @@
-"""What the worker process does. Each task gets texts, not objects: it remembers what it has met before."""
+"""The tasks of the worker processes. Each takes texts, not objects; the process caches what it derives from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def show(
     seed: int,
     pins: Mapping[str, Value],
 ) -> ProgramAt | None:
-    """The program at an offset; None if the file is gone."""
+    """The program at an offset; None if the file cannot be read."""
     try:
         return program_at(Snapshot(texts, packages=packages), path, offset, seed, pins)
     except MsError:
@@ -27,7 +27,7 @@ def show(
 
 
 def run_trial(texts: Mapping[str, str], packages: frozenset[str], path: str, name: str) -> tuple[Diagnostic, ...]:
-    """What trial runs of a schedule find."""
+    """The findings of trial runs of a schedule."""
     try:
         return trial(Snapshot(texts, packages=packages), path, name)
     except MsError:

@@ -1,4 +1,4 @@
-"""Code units of the position encodings that LSP knows."""
+"""The position encodings of LSP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Encoding(Enum):
-    """What a position counts: code units of UTF-8 or UTF-16, or characters (UTF-32)."""
+    """The unit of positions: code units of UTF-8 or UTF-16, or characters (UTF-32)."""
 
     UTF8 = "utf-8"
     UTF16 = "utf-16"
@@ -25,7 +25,7 @@ class Encoding(Enum):
                 return len(text.encode("utf-8", "surrogatepass"))
 
     def characters(self, line: str, units: int) -> int:
-        """How many characters the first code units of a line make; a character that they cut counts as not there."""
+        """The number of whole characters in the first `units` code units of a line."""
         if units <= 0:
             return 0
         if self is Encoding.UTF32 or line.isascii():

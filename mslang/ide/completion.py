@@ -1,4 +1,4 @@
-"""Completion: what could be written at the cursor."""
+"""Completion: candidates for the word at the cursor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMING = frozenset(
         "CASE",
     }
 )
-"""After these a new name is written."""
+"""After these keywords a new name follows, which is not completed."""
 
 _IN_EXPRESSIONS = frozenset(
     {"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block", "intrin"}
@@ -75,7 +75,7 @@ def completions(snapshot: Snapshot, path: str, offset: int) -> tuple[Candidate, 
 
 
 def replaced(snapshot: Snapshot, path: str, offset: int) -> Span:
-    """The word at an offset, which a candidate takes the place of."""
+    """The word at an offset, which a candidate replaces."""
     return cursor_at(snapshot, path, offset).replaced
 
 
@@ -270,7 +270,7 @@ def _pins(cursor: Cursor) -> Iterator[Candidate]:
 
 
 def decisions_of(item: tree.Schedule | tree.Fn | tree.Rule) -> tuple[str, ...]:
-    """The addresses of the decisions that the text of a schedule makes itself."""
+    """The addresses of the decisions in the text of a schedule."""
     return tuple(dict.fromkeys(_decisions(item.body))) if item.body is not None else ()
 
 
@@ -320,7 +320,7 @@ def _words(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
 
 
 def _role(item: tree.AnyItem | None) -> str:
-    """The keyword of an item, also of one whose header is not whole yet."""
+    """The keyword of an item, even if its header is incomplete."""
     return "" if item is None else role_of(item)
 
 
@@ -363,7 +363,7 @@ def _schedule_names(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candi
 
 
 def _free(s: Signature) -> bool:
-    """Whether an operation is as well called as a function: `reorder(i, j)`."""
+    """Whether an operation can also be called as a function: `reorder(i, j)`."""
     return s.group is Group.PRIMITIVE
 
 

@@ -1,4 +1,4 @@
-"""The names that the text of a program declares, and which of them can be used at a place."""
+"""The names that a program declares, and which of them are visible at a place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.syntax import tree
 
 
 class Role(StrEnum):
-    """What a name of a program stands for."""
+    """The kinds of names in a program."""
 
     SIZE = "size"
     PARAMETER = "parameter"
@@ -28,8 +28,8 @@ BUFFERS = frozenset({Role.PARAMETER, Role.BUFFER, Role.VIEW})
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A declaration: the name, what it stands for, where it is written (counted from the item), the node, and the
-    span in which it is known. `block` is the block that an axis is of."""
+    """A declaration: the name, its kind, its span (counted from the item), the node, and the span in which it is
+    visible. `block` is the block of an axis."""
 
     text: str
     role: Role
@@ -51,7 +51,7 @@ def declarations(item: tree.Program | tree.Intrin) -> tuple[Name, ...]:
 
 
 def visible(item: tree.Program | tree.Intrin, offset: int) -> dict[str, Name]:
-    """The names that can be used at an offset of the item, the innermost where several have one name."""
+    """The names that are visible at an offset of the item; inner ones hide outer ones."""
     return {n.text: n for n in declarations(item) if n.known.start <= offset <= n.known.end}
 
 

@@ -27,7 +27,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True, eq=False):
-    """What the word at the cursor means: its place in the file, and one of: a declaration in a program (with the
+    """The meaning of the word at the cursor: its place in the file, and one of: a declaration in a program (with the
     program), a mention in a schedule, an item."""
 
     text: str
@@ -41,7 +41,7 @@ class Target(msgspec.Struct, frozen=True, eq=False):
 
 
 def definition(snapshot: Snapshot, path: str, offset: int) -> Location | None:
-    """Where the name at an offset is declared; None if nothing is, or it is not written in any file.
+    """Where the name at an offset is declared; None if it is not declared in any file.
 
     Raises:
         MsError: the file cannot be read.

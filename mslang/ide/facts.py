@@ -1,4 +1,4 @@
-"""What is said of the loops, blocks, buffers and decisions of a program, in words."""
+"""Descriptions of the loops, blocks, buffers and decisions of a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mslang.schedule.distribution import Values
 
 
 class LoopFacts(msgspec.Struct, frozen=True):
-    """A loop: its name in the program, extent, kind, the axes whose values it makes, and the blocks under it."""
+    """A loop: its name, extent and kind, the axes that it binds, and the blocks in its body."""
 
     name: str
     extent: str
@@ -35,7 +35,7 @@ class LoopFacts(msgspec.Struct, frozen=True):
 
 
 class BlockFacts(msgspec.Struct, frozen=True):
-    """A block: its axes as text, its regions, and how much it computes (None: not known)."""
+    """A block: its axes as text, its regions, its work and its footprint (None: unknown)."""
 
     name: str
     axes: tuple[str, ...]
@@ -125,7 +125,7 @@ def buffer_bytes(buffer: Buffer) -> int | None:
 
 
 def decision_text(domain: Domain, values: Values) -> str:
-    """What a decision is drawn from, and how many values there are."""
+    """The domain of a decision and the number of its candidates."""
     text = f"`{domain_text(domain)}`"
     try:
         return f"{text}, {distribution.count(domain, values):,} values"

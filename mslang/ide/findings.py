@@ -15,7 +15,7 @@ from mslang.transform.registries import Registry, registry_of
 
 
 def findings(module: Module, registry: Registry | None = None) -> tuple[Diagnostic, ...]:
-    """Everything found without running anything, in the order of the text.
+    """All static diagnostics, in the order of the text.
 
     `registry` says which primitives there are (None: those that the module may use).
     """
@@ -29,7 +29,7 @@ def findings(module: Module, registry: Registry | None = None) -> tuple[Diagnost
 
 
 def checked(module: Module, placed: tree.PlacedItem) -> Checked:
-    """What the static checker says of one item."""
+    """The static checker's result for one item."""
     return _of_item(module, placed, module.names)
 
 

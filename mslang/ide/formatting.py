@@ -21,7 +21,7 @@ def formatting(snapshot: Snapshot, path: str, span: Span | None = None) -> tuple
 
 def line_edits(old: str, new: str) -> tuple[Edit, ...]:
     """Edits of whole lines that turn one text into another."""
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    before, after = _lines(old), _lines(new)
     starts = [0]
     for line in before:
         starts.append(starts[-1] + len(line))
@@ -31,3 +31,9 @@ def line_edits(old: str, new: str) -> tuple[Edit, ...]:
         for tag, a, b, c, d in matcher.get_opcodes()
         if tag != "equal"
     )
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text with their ends. `str.splitlines` would also split at form feeds and the like."""
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]

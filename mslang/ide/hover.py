@@ -1,4 +1,4 @@
-"""Hover: what the word at the cursor is."""
+"""Hover: an explanation of the word at the cursor."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from mslang.transform.registries import registry_of
 
 
 class Hover(msgspec.Struct, frozen=True):
-    """What to show: Markdown, and the word that it is about. `runs` says that running the schedule tells more: pass
-    the `ProgramAt` of this place to `with_run`."""
+    """Markdown, and the word that it explains. `runs` means that running the schedule gives more facts: pass the
+    `ProgramAt` of this place to `with_run`."""
 
     span: Span
     text: str
@@ -34,7 +34,7 @@ class Hover(msgspec.Struct, frozen=True):
 
 
 def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
-    """What is at an offset; None where there is nothing to say.
+    """The explanation of the word at an offset, or None.
 
     Raises:
         MsError: the file cannot be read.
@@ -57,7 +57,7 @@ def hover(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
 
 
 def with_run(found: Hover, answer: ProgramAt | None) -> Hover:
-    """The hover with what running the schedule tells of a handle or a decision."""
+    """The hover with facts about a handle or a decision from a run of the schedule."""
     if answer is None:
         return found
     lines = [f"{'consumed here' if h.text == 'consumed' else h.text}" for h in answer.handles if h.name == found.name]
@@ -68,7 +68,7 @@ def with_run(found: Hover, answer: ProgramAt | None) -> Hover:
 
 
 def _faults(snapshot: Snapshot, path: str, offset: int) -> tuple[Span, str] | None:
-    """What the codes of the diagnostics at an offset mean, and where the first of them points."""
+    """The explanations of the diagnostics at an offset, and the span of the first."""
     found = {
         d.code: d.span
         for d in findings(snapshot.module(path))

@@ -1,4 +1,4 @@
-"""Completion in `use`: modules of the library and the names they have."""
+"""Completion in `use`: modules of the library and the names that they export."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mslang.sema.native import MODULES
 
 
 def used_names(cursor: Cursor, reader: Reader) -> Iterator[Candidate]:
-    """What can follow in a `use` whose tokens stand before the cursor."""
+    """Candidates in a `use` statement, given the tokens before the cursor."""
     tokens = cursor.before[1:]
     texts = [t.text for t in tokens]
     if "{" in texts:
@@ -33,7 +33,7 @@ def used_names(cursor: Cursor, reader: Reader) -> Iterator[Candidate]:
 
 
 def used_module(path: str, source: str, reader: Reader) -> Thing | None:
-    """What `use source` would bring to the file `path` as a whole."""
+    """The module that `use source` would import into the file `path`."""
     return load(path, f"use {source} as wanted\n", reader).imports.get("wanted")
 
 

@@ -1,4 +1,4 @@
-"""Values that are remembered by a key of their own, cheaper or coarser than their contents."""
+"""Values that caches identify by a key instead of their contents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Keyed(Generic[T]):
-    """A value that stands for its key: equal to every other with that key, and hashed by it alone.
+    """A value that is equal to every other one with its key, and hashed by the key alone.
 
     It is what a cached function takes whose result depends on no more than the key says.
     """

@@ -198,7 +198,7 @@ def _fact(ref: Ref | None, program: Program) -> str:
 
 
 def _diff(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2)
+    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), "before", "after", lineterm="", n=2)
     return "\n".join(lines)
 
 

@@ -35,8 +35,8 @@ Structure = tuple[tuple[tuple[str, Label], ...], tuple[bool, ...]]
 
 
 class Moment(msgspec.Struct, frozen=True, eq=False):
-    """A statement that ran: where, the programs before and after (decisions still symbols), how many instructions
-    the trace had then, and what the names stood for: a loop, block or buffer, several, or nothing any more (None)."""
+    """A statement that ran: its place, the programs before and after (decisions are symbols), the length of the trace
+    then, and the value of each name: a loop, block or buffer, several, or None if it was consumed."""
 
     site: Site
     before: Program
@@ -46,8 +46,8 @@ class Moment(msgspec.Struct, frozen=True, eq=False):
 
 
 class Run(msgspec.Struct, frozen=True, eq=False):
-    """A schedule that was run for one draw: its program, the statements in the order they were done, the decisions,
-    and the error that ended it, if any. `numbers` are the values of the symbols in the programs."""
+    """A run of a schedule for one draw: its program, the statements in the order of execution, the decisions, and the
+    error that ended it, if any. `numbers` are the values of the symbols in the programs."""
 
     program: Program
     moments: tuple[Moment, ...]
@@ -94,7 +94,7 @@ class _Recording:
 
 
 def run(found: Found, seed: int = 0, pins: Mapping[str, Value] = NO_PINS) -> Run:
-    """Run a schedule or space for the draw that a seed gives; what was run before is remembered.
+    """Run a schedule or space for the draw of a seed; runs are cached.
 
     Raises:
         MsError: its program or target is faulty, so that nothing can be run.

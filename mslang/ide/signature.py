@@ -16,8 +16,8 @@ from mslang.transform.registries import registry_of
 
 
 class Called(msgspec.Struct, frozen=True):
-    """A call that is being written: what is called, the parameters that stand in its brackets, the one at the cursor
-    (None: there is none left), and the names of those given by name already."""
+    """A call that is being written: its signature, its parameters, the one at the cursor (None: all are given), and
+    the names of the keyword arguments so far."""
 
     signature: Signature
     parameters: tuple[Param, ...]
@@ -67,7 +67,7 @@ def called(cursor: Cursor) -> Called | None:
 
 
 def _arguments(tokens: Sequence[Token]) -> tuple[frozenset[str], int, str | None]:
-    """The names of arguments given so far, the number of positional ones, and the name of the one being written."""
+    """The keyword arguments so far, the number of positional ones, and the name of the one at the cursor."""
     depth, position, named = 0, 0, None
     given: set[str] = set()
     for k, t in enumerate(tokens):

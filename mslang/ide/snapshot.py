@@ -1,4 +1,4 @@
-"""What the editor's features look at: the texts that are open, and beneath them the files on disk, at one moment."""
+"""The input of every editor feature: the open texts, and the files on disk, at one moment."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Snapshot:
 
 
 def depends_on(found: Found) -> Iterator[str]:
-    """The texts of an item and of all items that it names, and they, and so on: what its run may depend on."""
+    """The texts of an item and of all items that it names, transitively: everything that its run may depend on."""
     seen: set[tuple[str, int]] = set()
     queue = [found]
     while queue:

@@ -1,4 +1,4 @@
-"""What is known at a place of a schedule without running it: names in scope, and the kind of an expression."""
+"""Static facts at a place of a schedule: the names in scope and the kind of an expression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def environment(cursor: Cursor) -> Environment:
 
 
 def operand_value(cursor: Cursor, tokens: Sequence[Token]) -> Static:
-    """What the expression that ends the tokens is, as far as is known without running anything."""
+    """The static value of the expression that ends the tokens."""
     operand = operand_before(tokens)
     if not operand or cursor.placed is None:
         return ANY

@@ -1,4 +1,4 @@
-"""Trial runs: each schedule of a file is run for some draws, and what its primitives refuse becomes a diagnostic.
+"""Trial runs: each schedule of a file is run for some draws; refusals of primitives become diagnostics.
 
 A primitive that refuses is an error at its statement if no draw is valid; else it is an information, for the
 structures that reach it are only part of the space.
@@ -23,7 +23,7 @@ from mslang.syntax import tree
 DRAWS = 64
 
 UNAVAILABLE = "MS266"
-"""The code of "this native name cannot run here": a fault of the installation, not of the file."""
+"""The code of a native name that cannot run here: the installation is at fault, not the file."""
 
 
 PINNED = "MS260"
