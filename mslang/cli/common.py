@@ -121,7 +121,10 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         raise MsError(
             problem(
-                "MS702", f"cannot write {path}", why=error.strerror or str(error), help="may you write in that folder?"
+                "MS702",
+                f"cannot write {path}",
+                why=error.strerror or str(error),
+                help="check the folder's permissions",
             )
         ) from error
 

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 def _check_output(output: Path, *read: Path) -> None:
     """What is read is not written over: what stands there would be lost."""
     if any(output.resolve() == p.resolve() for p in read):
-        raise UsageError(f"{output} is what is read", help="name another file with -o")
+        raise UsageError(f"{output} is the input file", help="name another file with -o")
     check_writable(output)
 
 

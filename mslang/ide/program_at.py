@@ -25,7 +25,7 @@ from mslang.transform.outcome import Handle as Ref
 
 class HandleAt(msgspec.Struct, frozen=True):
     """A name of the schedule after the statement: "loop", "block" or "buffer", and what it stands for in words
-    ("consumed" if it does not exist any more)."""
+    ("consumed" if it no longer exists)."""
 
     name: str
     kind: str

@@ -201,7 +201,7 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
             return value
         case tuple():
             return tuple(written(x, operand) for x in value)
-    raise ScheduleError(problem("MS203", f"{describe(value)} is nothing that an operation takes"))
+    raise ScheduleError(problem("MS203", f"{describe(value)} is not an argument of an operation"))
 
 
 def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], object]) -> object:

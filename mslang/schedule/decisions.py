@@ -250,7 +250,7 @@ def holds(condition: Expr, values: Values) -> bool:
 
 
 def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:
-    """Where a location does not exist any more the block stays where it is; other structure is not guessed."""
+    """Where a location no longer exists the block stays where it is; other structure is not guessed."""
     if isinstance(wanted, str) and wanted.startswith("at(") and "root" in alternatives.labels:
         return "root"
     return None

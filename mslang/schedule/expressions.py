@@ -118,7 +118,7 @@ def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
             made = [_result(it, x, inner_frame) for x in results]
             return _at(e, frame, lambda: values.index_map(tuple(p.text for p in params), made))
         case tree.Bad():
-            raise failure("MS207", e, "this could not be read")
+            raise failure("MS207", e, "this could not be parsed")
     raise TypeError(f"not an expression: {e!r}")
 
 
@@ -285,7 +285,7 @@ def _index(it: Interpreter, e: tree.Index, frame: Frame) -> object:
         case tuple(), [int() as k]:
             if -len(base) <= k < len(base):
                 return base[k]
-            raise failure("MS203", e, f"there is no element {k} in a list of {len(base)}")
+            raise failure("MS203", e, f"a list of {len(base)} has no element {k}")
     raise failure("MS203", e, f"{describe(base)} cannot be indexed like this")
 
 
@@ -309,7 +309,7 @@ def elements(it: Interpreter, e: tree.Expr, frame: Frame) -> tuple[object, ...]:
     """The elements of a list that something runs over."""
     found = evaluate(it, e, frame)
     if not isinstance(found, tuple):
-        raise failure("MS203", e, f"{describe(found)} is no list")
+        raise failure("MS203", e, f"{describe(found)} is not a list")
     return found
 
 

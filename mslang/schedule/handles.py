@@ -76,7 +76,7 @@ class HandleTable:
             ScheduleError: MS211, it was consumed; MS203, it is another schedule's.
         """
         if not isinstance(handle, Handle):
-            raise ScheduleError(problem("MS203", f"{handle!r} is no handle", help="`schedule.get(name)` gives one"))
+            raise ScheduleError(problem("MS203", f"{handle!r} is not a handle", help="`schedule.get(name)` gives one"))
         if handle.number >= len(self._made) or self._made[handle.number] != handle:
             raise ScheduleError(
                 problem(
@@ -101,15 +101,15 @@ class HandleTable:
             if not isinstance(state, Death):
                 living[state.name] = None
                 continue
-            story.append(f"`{each.name}`, which came in its place, by {_told(state.site)}")
+            story.append(f"`{each.name}`, its replacement, by {_told(state.site)}")
             sites.append(state.site)
             queue += [h for h in state.into if h not in queue]
         into = ", ".join(f"`{n}`" for n in living)
         return problem(
             "MS211",
-            f"{handle.kind} `{handle.name}` does not exist any more",
+            f"{handle.kind} `{handle.name}` no longer exists",
             why="; ".join(story),
-            help=f"use what stands in its place: {into}" if into else "nothing stands in its place",
+            help=f"use its replacement: {into}" if into else "it has no replacement",
             notes=tuple(Note("consumed here", s.span, s.path) for s in dict.fromkeys(sites) if s.span is not None),
         )
 

@@ -110,7 +110,7 @@ class Interpreter:
         Raises:
             ScheduleError: MS265, the calls are too deep.
         """
-        endless = problem("MS265", f"`{name}` calls itself without end", why=f"the calls are {DEPTH} deep")
+        endless = problem("MS265", f"`{name}` calls itself endlessly", why=f"the calls are {DEPTH} deep")
         if self._depth >= DEPTH:
             raise ScheduleError(endless)
         self._depth += 1
@@ -339,9 +339,7 @@ class Interpreter:
         run = self.world.natives.get(value.native.address) or NATIVES.get(value.native.address)
         if run is None:
             raise ScheduleError(
-                problem(
-                    "MS266", f"`{value.native.address}` cannot run here", why="nothing that implements it is loaded"
-                )
+                problem("MS266", f"`{value.native.address}` cannot run here", why="no implementation of it is loaded")
             )
         signature = LIBRARY.get(value.native.address)
         if signature is not None:

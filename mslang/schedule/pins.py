@@ -34,7 +34,7 @@ def pin_value(e: tree.Expr, loop: Callable[[str], str] = str) -> Value:
     raise failure(
         "MS203",
         e,
-        "this is no value of a decision",
+        "this is not a value of a decision",
         help="a pin is a number, a list of numbers, the name of a case, `at(loop)`, or a text in quotes",
     )
 

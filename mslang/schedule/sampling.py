@@ -119,7 +119,7 @@ def listed(value: object, op: str) -> tuple[object, ...]:
     """What a sampler chooses from.
 
     Raises:
-        ScheduleError: MS203, it is no list, or an empty one.
+        ScheduleError: MS203, it is not a list, or an empty one.
     """
     if not isinstance(value, tuple) or not value:
         raise ScheduleError(problem("MS203", f"`{op}` takes a list with something in it"))

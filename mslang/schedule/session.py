@@ -82,9 +82,9 @@ class Session:
         """The loop `block.axis`."""
         ref = self.handles.resolve(block)
         if not isinstance(ref, BlockRef):
-            raise ScheduleError(problem("MS203", f"`{block.name}.{axis}`: {block.name} is no block"))
+            raise ScheduleError(problem("MS203", f"`{block.name}.{axis}`: {block.name} is not a block"))
         if not isinstance(axis, str):
-            raise ScheduleError(problem("MS203", f"{describe(axis)} is no name of an axis"))
+            raise ScheduleError(problem("MS203", f"{describe(axis)} is not the name of an axis"))
         return self.handles.handle(axis_loop(self.program, ref, axis))
 
     def operand(self, handle: Handle) -> Operand:
@@ -133,7 +133,7 @@ class Session:
         if operand == Operand(operand.base):
             return base
         if not isinstance(base, Handle) or base.kind != "block":
-            raise ScheduleError(problem("MS203", f"`{operand.base}` is no block, and has no loops"))
+            raise ScheduleError(problem("MS203", f"`{operand.base}` is not a block and has no loops"))
         if operand.axis is not None:
             return self.axis(base, operand.axis)
         getter, index = ("loops", operand.index) if operand.written is None else ("writes", operand.written)

@@ -100,7 +100,7 @@ def _run(it: Interpreter, s: tree.Stmt, frame: Frame) -> None:
         case tree.Check() | tree.Snapshot():
             it.judge(s, frame)
         case tree.Bad():
-            raise failure("MS207", s, "this could not be read")
+            raise failure("MS207", s, "this could not be parsed")
         case _:
             raise failure("MS207", s, "this statement has no meaning here", why="it belongs in a program")
 
@@ -128,12 +128,12 @@ def _let(it: Interpreter, s: tree.Let, frame: Frame) -> None:
 def _sample(it: Interpreter, s: tree.Sample, frame: Frame) -> None:
     call = s.distribution
     if not isinstance(call, tree.Call) or not isinstance(call.callee, tree.Ref | tree.Member):
-        raise failure("MS202", call, "after `~` stands a distribution", help="e.g. `perfect_tile(mm.i, n = 4)`")
+        raise failure("MS202", call, "expected a distribution after `~`", help="e.g. `perfect_tile(mm.i, n = 4)`")
     op = call.callee.name.text
     signature = it.session.registry.find(op)
     if signature is None or signature.group is not Group.SAMPLER:
         names = ", ".join(o.name for o in SAMPLERS)
-        raise failure("MS202", call.callee, f"`{op}` is no distribution", help=f"the distributions are {names}")
+        raise failure("MS202", call.callee, f"`{op}` is not a distribution", help=f"the distributions are {names}")
     args, kwargs = arguments(it, call.args, frame)
     if isinstance(call.callee, tree.Member):
         args.insert(0, evaluate(it, call.callee.base, frame))
@@ -185,4 +185,4 @@ def truth(it: Interpreter, e: tree.Expr, frame: Frame) -> bool:
             return found
         case Expr():
             return it.session.draws.branch(found)
-    raise failure("MS203", e, "this is no condition")
+    raise failure("MS203", e, "this is not a condition")

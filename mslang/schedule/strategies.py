@@ -177,7 +177,7 @@ class _Runner:
         raise ScheduleError(
             problem(
                 "MS203",
-                f"{describe(value)} is no part of a space",
+                f"{describe(value)} cannot be part of a space",
                 help="a space is made of schedules, rules, fns and other spaces",
             )
         )

@@ -97,7 +97,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _unreadable(why: str) -> MsError:
-    return MsError(problem("MS263", "this is no trace that can be read", why=why))
+    return MsError(problem("MS263", "the trace cannot be read", why=why))
 
 
 def _value(value: object) -> Value:

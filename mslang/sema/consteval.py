@@ -94,13 +94,15 @@ def _value(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
                 return min(values) if name == "min" else max(values)
         case tree.Bad():
             raise MsError
-    raise failure("MS113", e, "this is no constant", why="here stand literals, consts and arithmetic on them")
+    raise failure(
+        "MS113", e, "this is not a constant", why="it may consist of literals, consts and arithmetic"
+    )
 
 
 def _named(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
     name = dotted_name(e)
     if name is None:
-        raise failure("MS113", e, "this is no constant")
+        raise failure("MS113", e, "this is not a constant")
     value = names(name)
     if value is None:
         value = NUMBERS.get(name)
@@ -137,7 +139,7 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
     if op == "+" and isinstance(left, tuple) and isinstance(right, tuple):
         return left + right
     if op == "..":
-        raise failure("MS127", e, "a range stands where a constant is needed")
+        raise failure("MS127", e, "a range cannot be a constant")
     x, y = _number(e.left, left), _number(e.right, right)
     if op in _COMPARISONS:
         return _COMPARISONS[op](x, y)

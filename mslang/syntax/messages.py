@@ -177,7 +177,7 @@ def bad_text(token: Token) -> Diagnostic:
     if token.text.startswith('"'):
         return problem("MS006", "this string is never closed", span=Span(token.start, token.start + 1))
     what = "this character" if len(token.text) == 1 else "this text"
-    return problem("MS006", f"{what} has no meaning here: {found_text(token)}", span=span_of(token))
+    return problem("MS006", f"{what} is not part of the language: {found_text(token)}", span=span_of(token))
 
 
 def bad_layout(token: Token) -> Diagnostic:
@@ -186,7 +186,7 @@ def bad_layout(token: Token) -> Diagnostic:
         return problem("MS007", "expected a name after `.` on the same line", span=span_of(token))
     return problem(
         "MS007",
-        f"`{token.text}` must stand on the line of what it belongs to",
+        f"`{token.text}` must be on the line of the expression that it follows",
         span=span_of(token),
         why="otherwise a line could swallow the one after it",
     )

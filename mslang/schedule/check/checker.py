@@ -183,7 +183,7 @@ class _Checker:
                         fault(
                             "MS203",
                             part,
-                            f"{describe(value)} is no part of a space",
+                            f"{describe(value)} cannot be part of a space",
                             help="a space is made of schedules, rules, fns and other spaces",
                         )
                     )

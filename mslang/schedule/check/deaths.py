@@ -12,14 +12,14 @@ def dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
     living, story, notes = _traced(death, names)
     into = ", ".join(f"`{n}`" for n in living)
     fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
-    message = f"`{name.text}` does not exist any more" if death.certain else f"`{name.text}` may not exist any more"
+    message = f"`{name.text}` no longer exists" if death.certain else f"`{name.text}` may no longer exist"
     return Diagnostic(
         "MS211",
         message,
         name.span,
         Severity.ERROR if death.certain else Severity.WARNING,
         why=f"`{death.by}` consumed it" + ("" if death.certain else " on one of the paths to here") + story,
-        help=f"use what stands in its place: {into}" if into else None,
+        help=f"use its replacement: {into}" if into else None,
         notes=tuple(Note("consumed here", at) for at in notes),
         fixes=fixes,
     )
@@ -36,7 +36,7 @@ def _traced(death: Death, names: Environment) -> tuple[list[str], str, list[Span
         if then is None:
             living.append(each)
             continue
-        story += f"; `{each}`, which came in its place, by `{then.by}`"
+        story += f"; `{each}`, its replacement, by `{then.by}`"
         spans += [then.span] if then.span not in spans else []
         queue += [n for n in then.into if n not in queue]
     return living, story, spans

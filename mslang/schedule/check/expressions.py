@@ -296,7 +296,7 @@ class Expressions:
                         fault(
                             "MS202",
                             name,
-                            f"`{name.text}` is no distribution",
+                            f"`{name.text}` is not a distribution",
                             help=f"the distributions are {', '.join(samplers)}",
                         )
                     )
@@ -306,7 +306,7 @@ class Expressions:
             if value.kind is Kind.TILE:
                 return Static(Kind.TILE, length=tile_length(e, signature))
             return value
-        self._report(fault("MS202", e, "after `~` stands a distribution", help="e.g. `perfect_tile(mm.i, n = 4)`"))
+        self._report(fault("MS202", e, "expected a distribution after `~`", help="e.g. `perfect_tile(mm.i, n = 4)`"))
         return ANY
 
     def _call(self, e: tree.Call, names: Environment) -> Static | tuple[Static, ...]:
@@ -432,7 +432,7 @@ def _callable(names: Environment, module: Module) -> Iterator[str]:
 
 
 def _no_elements(e: tree.Index, base: Static) -> Diagnostic:
-    """The error of indexing what is no list; a block's axis by its name in quotes is a member."""
+    """The error of indexing what is not a list; a block's axis by its name in quotes is a member."""
     match base.kind, e.base, e.items:
         case Kind.BLOCK, tree.Ref(name=block), (tree.String(value=axis),):
             right = f"{block.text}.{axis}"

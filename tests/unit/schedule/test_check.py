@@ -93,7 +93,7 @@ def test_what_is_consumed_on_one_path_only_is_a_warning() -> None:
 def test_a_consumed_handle_names_consumer_and_replacement() -> None:
     module, placed, checked = check("let i = mm.i\nlet a, b = i.split([_, 4])\ni.parallel()")
     found = checked.diagnostics[0]
-    assert found.help == "use what stands in its place: `a`, `b`"
+    assert found.help == "use its replacement: `a`, `b`"
     assert found.fixes[0].text == "a"
     span = found.notes[0].span
     assert span is not None

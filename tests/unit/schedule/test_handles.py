@@ -35,9 +35,9 @@ def test_python_says_file_and_line():
     s.split(i, [None, 8], names=["i0", "i1"])
     line = here() - 1
     d = dead(lambda: s.parallel(i))
-    assert d.message == "loop `i` does not exist any more"
+    assert d.message == "loop `i` no longer exists"
     assert d.why == f"it was consumed by `split(…)` at {__file__}:{line}"
-    assert d.help == "use what stands in its place: `i0`, `i1`"
+    assert d.help == "use its replacement: `i0`, `i1`"
 
 
 def test_a_chain_is_told_to_what_lives():
@@ -46,10 +46,10 @@ def test_a_chain_is_told_to_what_lives():
     i0, i1 = s.split(i, [None, 8], names=["i0", "i1"])
     f = s.fuse(i0, i1, names=["f"])
     d = dead(lambda: s.unroll(i))
-    assert "`i0`, which came in its place, by `fuse(…)`" in d.why
-    assert d.help == "use what stands in its place: `f`"
+    assert "`i0`, its replacement, by `fuse(…)`" in d.why
+    assert d.help == "use its replacement: `f`"
     s.split(f, [4, None], names=["g", "h"])
-    assert dead(lambda: s.unroll(i1)).help == "use what stands in its place: `g`, `h`"
+    assert dead(lambda: s.unroll(i1)).help == "use its replacement: `g`, `h`"
 
 
 def test_what_vanished_without_successor_says_so():
@@ -77,12 +77,12 @@ def test_checker_and_interpreter_agree(op):
     assert len(found) == 1
     (d,) = found
     assert d.why == f"`{op}` consumed it"
-    assert d.help == f"use what stands in its place: {into}"
+    assert d.help == f"use its replacement: {into}"
     assert text[d.notes[0].span.start : d.notes[0].span.end] == op
     ran = dead(lambda: space_of(module, "s").sample(0))
     shown = " ".join(statement.split())
     assert ran.why == f"it was consumed by `{shown.partition(' = ')[2]}`"
-    assert ran.help == f"use what stands in its place: {into}"
+    assert ran.help == f"use its replacement: {into}"
     assert text[ran.notes[0].span.start : ran.notes[0].span.end] == shown.partition(" = ")[2]
 
 
@@ -105,7 +105,7 @@ def test_fission_and_epilogues_consume_too():
     s = ms.Schedule(ms.parse_program(NESTED))
     (i,) = s.loops(s.get("a"))
     s.fission(i, s.get("a"), names=["first", "rest"])
-    assert dead(lambda: s.unroll(i)).help == "use what stands in its place: `first`, `rest`"
+    assert dead(lambda: s.unroll(i)).help == "use its replacement: `first`, `rest`"
     s = ms.Schedule(ms.parse_program(EPILOGUE))
     e = s.get("e")
     s.fuse_reduction_epilogue(s.get("s"), e)
@@ -118,8 +118,6 @@ def test_the_checker_follows_chains():
         "    let f = fuse(x, y)\n    i.unroll()\n}\n"
     )
     (d,) = [d for d in findings(load("t.ms", text)) if d.code == "MS211"]
-    assert (
-        d.why == "`split` consumed it; `x`, which came in its place, by `fuse`; `y`, which came in its place, by `fuse`"
-    )
-    assert d.help == "use what stands in its place: `f`"
+    assert d.why == "`split` consumed it; `x`, its replacement, by `fuse`; `y`, its replacement, by `fuse`"
+    assert d.help == "use its replacement: `f`"
     assert d.fixes[0].text == "f"
