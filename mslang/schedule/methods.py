@@ -1062,6 +1062,7 @@ class Methods:
             - another block under the loop that reads what the block writes before the reduction has started it, or that
               writes what the init reads
             - loops at or under it that run the same instance of the block again
+            - a loop of the reduction that may have no iterations
             - a spatial loop whose bounds depend on a reduction loop
             - a reduction loop bound to threads: they must start together what they join
 

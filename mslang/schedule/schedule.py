@@ -366,9 +366,7 @@ def _name(name: object) -> str:
     """A name that the text form of a trace can say, between backquotes if need be."""
     if isinstance(name, str) and name and "`" not in name and name.isprintable():
         return name
-    raise ScheduleError(
-        problem("MS203", f"{name!r} is not a name", why="a name is one line without backquotes")
-    )
+    raise ScheduleError(problem("MS203", f"{name!r} is not a name", why="a name is one line without backquotes"))
 
 
 _OWN = frozenset({__file__, methods.__file__})
