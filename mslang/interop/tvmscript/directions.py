@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import AttrValue, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
+from mslang.ir.unwritten import unwritten
 from mslang.ir.visit import blocks_of, loads_of
 
 _Event = tuple[str, bool]
@@ -17,7 +18,8 @@ _Event = tuple[str, bool]
 def directed(program: Program, said: tuple[AttrValue, ...] | None = None) -> Program:
     """The program with the directions of its parameters: those said, or those that its statements tell.
 
-    What is never written is `in`; what is written before it is read is `out`; the rest is `inout`.
+    What is never written is `in`; what is written before it is read is `out`; the rest is `inout`, as is a parameter of
+    which elements are provably never written: its caller keeps them.
     """
     found = derived(program) if said is None or len(said) != len(program.params) else tuple(map(str, said))
     return replace(program, params=tuple(replace(q, direction=d) for q, d in zip(program.params, found, strict=True)))
@@ -34,9 +36,12 @@ def derived(program: Program) -> tuple[str, ...]:
         first.setdefault(name, write)
         if write:
             written.add(name)
-    return tuple(
+    found = tuple(
         "in" if q.buffer.name not in written else "out" if first[q.buffer.name] else "inout" for q in program.params
     )
+    params = tuple(replace(q, direction=d) for q, d in zip(program.params, found, strict=True))
+    kept = {missing.buffer for missing in unwritten(replace(program, params=params))}
+    return tuple("inout" if q.buffer.name in kept else d for q, d in zip(program.params, found, strict=True))
 
 
 def _events(body: tuple[Stmt, ...]) -> Iterator[_Event]:

@@ -189,7 +189,7 @@ def test_an_opaque_block_gets_axes_for_its_loops() -> None:
             T.where(i < 10)
             B[i] = A[i - 1]
 """,
-        """program f(A: f32[16], out B: f32[16]) {
+        """program f(A: f32[16], inout B: f32[16]) {
     for i in 4..12 {
         block opaque[v: 8 @ opaque = i - 4] {
             where i < 10
@@ -215,7 +215,7 @@ def test_axes_and_loops_of_every_kind() -> None:
                             w = T.axis.reduce(1, v)
                             B[x - 2, y] = A[x - 2, z]
 """,
-        """program f(A: f32[16, 16], out B: f32[16, 16]) {
+        """program f(A: f32[16, 16], inout B: f32[16, 16]) {
     for q in 2 @ blockIdx.x {
         for t in 8 @ threadIdx.x("n" = 1) {
             for v in 1 @ vthread.x {
@@ -331,7 +331,7 @@ def test_views() -> None:
             b = T.match_buffer(B[vi * 4, vj * 4:vj * 4 + 4], (4,), strides=["s1"], elem_offset=s1)
             b[0] = a[1, 2]
 """,
-        """program f(A: f32[16, 16], out B: f32[16, 16]) {
+        """program f(A: f32[16, 16], inout B: f32[16, 16]) {
     for i in 4, j in 4 {
         block tile[vi: 4 = i, vj: 4 = j] {
             view a: f32[4, 4] = A[vi * 4 .. vi * 4 + 4, vj * 4 .. vj * 4 + 4]
@@ -429,6 +429,19 @@ def test_directions_are_derived() -> None:
 """
     )
     assert [q.direction for q in p.params] == ["in", "out", "inout", "in"]
+
+
+def test_a_parameter_of_which_elements_stay_is_inout() -> None:
+    p = brought(
+        """def f(a: T.Buffer(4), b: T.Buffer(8), c: T.Buffer(4)):
+    for i in range(4):
+        with T.sblock("x"):
+            vi = T.axis.spatial(4, i)
+            b[vi * 2] = a[vi]
+            c[vi] = a[vi]
+"""
+    )
+    assert [q.direction for q in p.params] == ["in", "inout", "out"]
 
 
 def test_statements() -> None:
