@@ -46,6 +46,9 @@ class LoadedKernel:
         size = -(-signature.workspace // 64) * 64 + workers * (-(-signature.worker_workspace // 64) * 64)
         self.workspace = Workspaces(size)
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)})>"
+
     def __call__(self, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 

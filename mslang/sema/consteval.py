@@ -94,9 +94,7 @@ def _value(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:
                 return min(values) if name == "min" else max(values)
         case tree.Bad():
             raise MsError
-    raise failure(
-        "MS113", e, "this is not a constant", why="it may consist of literals, consts and arithmetic"
-    )
+    raise failure("MS113", e, "this is not a constant", why="it may consist of literals, consts and arithmetic")
 
 
 def _named(e: tree.Expr, names: Names, known: tuple[str, ...]) -> Value:

@@ -34,7 +34,7 @@ BUILDABLE: list[Callable[[], object]] = [
 @pytest.mark.parametrize("target", [None, "host", "generic"])
 def test_whatever_stands_for_a_program_is_built(what: Callable[[], object], target: str | None) -> None:
     kernel = ms.build(what(), target)
-    assert (kernel(np.zeros(64, np.float32)) == 1).all()
+    assert (kernel(np.zeros(64, np.float32)) == 1).all() and repr(kernel) == "<kernel p(A, C)>"
 
 
 def test_a_space_is_built_with_the_decisions_asked_for() -> None:
