@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+import time
 from keyword import iskeyword
 from pathlib import Path
 from typing import NoReturn, Protocol, TextIO, cast
@@ -63,10 +64,11 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv` (default: the process's); returns the exit status."""
+    started = time.monotonic()
     words = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
     try:
-        status = _main(words)
+        status = _main(words, started)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -95,7 +97,7 @@ def _discard_output(*streams: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
 
 
-def _main(words: list[str]) -> int:
+def _main(words: list[str], started: float) -> int:
     verb = next((w for w in words if not w.startswith("-")), None)
     parser = Parser(prog="mslang", description="A language, a tuner and an editor for making tensor programs fast.")
     parser.add_argument("--version", action="version", version=f"mslang {__version__}")
@@ -108,6 +110,7 @@ def _main(words: list[str]) -> int:
             module.arguments(sub)
             sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
     args = parser.parse_args(words)
+    args.started = started
     assert module is not None  # argparse has refused every other verb
     try:
         with bounded_depth("the program"):

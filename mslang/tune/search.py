@@ -21,7 +21,7 @@ from mslang.target.description import Target
 from mslang.target.machine import this_machine
 from mslang.target.yardstick import NOMINAL_RATE
 from mslang.tune.budget import Budget
-from mslang.tune.confirm import REMEASURED, confirm
+from mslang.tune.confirm import REMEASURED, TRIED_AGAIN, confirm
 from mslang.tune.database import Database
 from mslang.tune.drawing import Distinct, distinct_candidates
 from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared
@@ -107,6 +107,7 @@ class Search:
         self._tally = Tally()
         self._records: dict[str, Record] = {}
         """The last record of each candidate of this run."""
+        self._built: dict[str, tuple[Candidate, Built]] = {}
         self._known = database.known(self._workload, task.target.name, _compiler(), __version__)
         self._reused: set[str] = set()
         self._best: Record | None = None
@@ -232,6 +233,7 @@ class Search:
                 self._show(built, known=True)
             else:
                 result = self._measure(drawn.candidate, built)
+                self._remember(drawn, built, result)
                 self._tally.add(result.outcome, result.reason)
                 self._show(self._keep(drawn.candidate, drawn.hash, result), known=False)
         return ""
@@ -248,6 +250,19 @@ class Search:
         limits = msgspec.structs.replace(self._settings.limits, cutoff=None if final else self._cutoff())
         job = MeasureJob(candidate.program, built, self._reference, limits, dense)
         return self._plausible(self._workers.measure(job, self._time_limit()))
+
+    def _remember(self, drawn: Distinct, built: Built, result: Result) -> None:
+        """Keep the machine code of the fastest candidates, which are measured again at the end."""
+        if result.outcome is not Outcome.MEASURED:
+            return
+        self._built[drawn.hash] = drawn.candidate, built
+        if len(self._built) > 2 * TRIED_AGAIN:
+            fastest = sorted(self._built, key=lambda hash: self._cost_of(hash))[:TRIED_AGAIN]
+            self._built = {hash: self._built[hash] for hash in fastest}
+
+    def _cost_of(self, hash: str) -> float:
+        record = self._records.get(hash)
+        return 0.0 if record is None or record.cost is None else record.cost
 
     def _cutoff(self) -> float | None:
         return None if self._best is None or self._best.cost is None else CUT_OFF * self._best.cost
@@ -312,14 +327,13 @@ class Search:
         end = None if budget is None else self._start + budget
         # The first of them is measured even if that takes a little longer than the budget.
         self._workers.until = None if budget is None or end is None else end + 0.05 * budget
-        built: dict[str, tuple[Candidate, Built]] = {}
 
         def measure(record: Record, dense: bool) -> Result | None:
             try:
-                if record.candidate not in built:
+                if record.candidate not in self._built:
                     candidate = self._candidate(record)
-                    built[record.candidate] = candidate, self._workers.built(self._start_build(candidate))
-                return self._measure(*built[record.candidate], final=True, dense=dense)
+                    self._built[record.candidate] = candidate, self._workers.built(self._start_build(candidate))
+                return self._measure(*self._built[record.candidate], final=True, dense=dense)
             except BudgetSpent:
                 return None
             finally:
