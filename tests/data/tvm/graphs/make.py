@@ -1,4 +1,4 @@
-"""Write the graphs in `graphs/` as TVM saves them: python tests/data/tvm/graphs/make.py, with `apache-tvm` installed."""
+"""Write the graphs in `graphs/` as TVM saves them (needs `apache-tvm`)."""
 
 import json
 from pathlib import Path
