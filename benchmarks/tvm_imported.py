@@ -29,6 +29,7 @@ from tvm.te import create_prim_func
 import mslang as ms
 from mslang.diagnostics import MsError
 from mslang.interop.tvm import import_trace, read_database
+from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.trace_json import to_data
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
@@ -179,7 +180,7 @@ def times(module: Any, arrays: list[Any], rounds: int, least_ms: int) -> list[fl
 def compared(folder: Path, schedules: int, rounds: int) -> tuple[Program, list[Measured]]:
     """The fastest schedules of a database, measured on both sides."""
     (tuned,) = read_database(folder).tuned()
-    program = tuned.workload.program
+    program = as_compiled_there(tuned.workload.program)
     database = meta_schedule.database.JSONDatabase(
         str(folder / "database_workload.json"), str(folder / "database_tuning_record.json")
     )

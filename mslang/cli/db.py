@@ -195,9 +195,10 @@ def _export_to_tvm(database: Database, args: argparse.Namespace) -> int:
 def _moved(done: Moved, how: str, where: Path, as_json: bool) -> int:
     print_diagnostics(done.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
     if as_json:
-        emit({"kind": "moved", "records": done.count, "where": str(where)})
+        emit({"kind": "moved", "records": done.count, "left_out": done.left_out, "where": str(where)})
     else:
-        note(f"{counted(done.count, 'record')} {how} {where}")
+        left_out = f", {done.left_out} left out" if done.left_out else ""
+        note(f"{counted(done.count, 'record')} {how} {where}{left_out}")
     return FINDINGS if done.diagnostics else DONE
 
 

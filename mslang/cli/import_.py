@@ -22,7 +22,7 @@ from mslang.cli.common import (
     write_text,
 )
 from mslang.cli.main import DONE, FINDINGS
-from mslang.diagnostics import Diagnostic, MsError
+from mslang.diagnostics import Diagnostic, MsError, Severity
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the items; exit 1 if something of the file could not be brought over."""
+    """Print or write the items; exit 1 if something of the file could not be read. Warnings are no failure."""
     from mslang.cli.render import print_diagnostics
     from mslang.rendering import Texts
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         note(f"wrote {args.output}")
     elif not args.json:
         print(made, end="")
-    return FINDINGS if brought.diagnostics else DONE
+    return FINDINGS if any(d.severity is Severity.ERROR for d in brought.diagnostics) else DONE
 
 
 def _check_output(output: Path, *read: Path) -> None:

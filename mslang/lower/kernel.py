@@ -14,6 +14,10 @@ from mslang.ir.program import Buffer, Evaluate, For, If, Let, Param, Stmt, Store
 Body = tuple[Stmt, ...]
 
 
+AUTO_VECTORIZE = "llvm.auto_vectorize"
+"""The attribute of a program whose serial loops LLVM may unroll and vectorize, as it does for TVM."""
+
+
 class Allocate(Stmt, frozen=True, cache_hash=True):
     """`buffer` exists while `body` runs; what it holds at the start is not defined."""
 
@@ -55,6 +59,8 @@ class Kernel(msgspec.Struct, frozen=True):
     params: tuple[Param, ...]
     body: Body
     dynamic: tuple[Symbol, ...] = ()
+    auto_vectorize: bool = False
+    """Whether the code generator may unroll and vectorize loops of which the schedule says nothing."""
 
 
 def bodies(s: Stmt) -> tuple[Body, ...]:

@@ -12,7 +12,7 @@ from mslang.lower.auto_unroll import auto_unrolled
 from mslang.lower.blocks import flatten
 from mslang.lower.guards import resolve
 from mslang.lower.init import hoist
-from mslang.lower.kernel import Kernel
+from mslang.lower.kernel import AUTO_VECTORIZE, Kernel
 from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.target.description import Target
@@ -32,8 +32,9 @@ def lower(program: Program, target: Target, *, located: bool = False) -> Kernel:
     _check_types(program)
     dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
     flat = flatten(auto_unrolled(program), target, located)
+    auto = bool(dict(program.annotations).get(AUTO_VECTORIZE, False))
     body = align(place(flat, compact=not located), alignments(program))
-    return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic)
+    return Kernel(program.name, program.params, resolve(pipelined(hoist(body))), dynamic, auto)
 
 
 def _check_types(program: Program) -> None:

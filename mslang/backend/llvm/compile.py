@@ -29,12 +29,13 @@ class Executable(msgspec.Struct, frozen=True):
     llvm: str
     signature: Signature
     target: Target
+    auto_vectorize: bool = False
 
     @property
     def assembly(self) -> str:
         """The machine code as text."""
         with ONE_AT_A_TIME:
-            text: str = machine(self.target).emit_assembly(_optimised(self.llvm, self.target))
+            text: str = machine(self.target).emit_assembly(_optimised(self.llvm, self.target, self.auto_vectorize))
         return text
 
 
@@ -69,8 +70,8 @@ def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native:
         () if writer.guard is None else tuple(writer.guard.accesses),
     )
     with ONE_AT_A_TIME:
-        code: bytes = machine(target).emit_object(_optimised(text, target))
-    return Executable(code, text, signature, target)
+        code: bytes = machine(target).emit_object(_optimised(text, target, kernel.auto_vectorize))
+    return Executable(code, text, signature, target, kernel.auto_vectorize)
 
 
 @lru_cache(maxsize=8)
@@ -89,7 +90,7 @@ def machine(target: Target) -> TargetMachine:
         raise TargetError(problem("MS402", f"LLVM has no code generator for {triple}", why=str(error))) from error
 
 
-def _optimised(text: str, target: Target) -> ModuleRef:
+def _optimised(text: str, target: Target, auto_vectorize: bool = False) -> ModuleRef:
     import llvmlite.binding as llvm
 
     tm = machine(target)
@@ -106,11 +107,25 @@ def _optimised(text: str, target: Target) -> ModuleRef:
                 help="this is a fault of mslang's code generator: please report it with the program",
             )
         ) from error
+    if auto_vectorize:
+        _all_passes(module, target)
+        return module
     passes, builder = _passes(target)
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
     return module
+
+
+def _all_passes(module: ModuleRef, target: Target) -> None:
+    """LLVM's own optimisation of a module, its loop transformations among it."""
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = True
+    options.loop_interleaving = True
+    builder = llvm.create_pass_builder(machine(target), options)
+    builder.getModulePassManager().run(module, builder)
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.interop.in_blocks import in_blocks
 from mslang.interop.tvm import records
+from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.records import TvmRecord
 from mslang.interop.tvm.trace_in import import_trace
@@ -125,6 +126,7 @@ def _tuned(path: Path, text: str) -> Brought:
     items: list[tuple[str, str]] = []
     tuned = found.tuned()
     for program, (_, trials) in zip(_named([t.workload.program for t in tuned]), tuned, strict=True):
+        program = as_compiled_there(program)
         items.append((program.name, print_program(program)))
         for record in (r for r in trials if r.seconds is not None):
             try:

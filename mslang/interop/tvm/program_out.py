@@ -30,6 +30,7 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.visit import substitute
+from mslang.lower.kernel import AUTO_VECTORIZE
 
 _KINDS = {name: number for number, name in words.LOOP_KINDS.items()}
 _AXES = {name: number for number, name in words.AXIS_KINDS.items()}
@@ -63,7 +64,7 @@ class _Writer:
             raise unsupported("a size known only at the call, in what is written for TVM,")
         self.blocks = tvm_names(p)
         params = [self._buffer(q.buffer) for q in p.params]
-        notes = tuple((k, v) for k, v in p.annotations if k != ATTRIBUTE)
+        notes = tuple((k, v) for k, v in p.annotations if k not in (ATTRIBUTE, AUTO_VECTORIZE))
         root = self._realize(Block("root", (), (), (), p.body, allocs=p.allocs, annotations=notes), "root")
         directions = [q.direction for q in p.params]
         attrs = [("global_symbol", g.string(function)), ("s_tir", self._true()), ("tirx.noalias", self._true())]

@@ -14,6 +14,7 @@ import msgspec
 
 from mslang import __version__
 from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.records import TvmDatabase, TvmRecord, write_database
 from mslang.interop.tvm.trace_in import Imported, import_trace
 from mslang.interop.tvm.trace_out import export_trace
@@ -31,9 +32,10 @@ ORIGIN = "tvm"
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """How many records were brought over, and which were not, and why."""
+    """How many records were brought over, how many were not, and why."""
 
     count: int
+    left_out: int = 0
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
@@ -46,11 +48,12 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
         source: the database.
         name: where it was read from, which the run says.
     """
-    count = 0
+    count, left_out = 0, len(source.diagnostics)
     bad = list(source.diagnostics)
     known = {r.id for r in store.runs()}
     for workload, records in source.tuned():
-        program = msgspec.structs.replace(workload.program, name=_name(workload.program, workload.line))
+        named = msgspec.structs.replace(workload.program, name=_name(workload.program, workload.line))
+        program = as_compiled_there(named)
         hash = structural_hash(program)
         store.add_workload(Workload(hash, program.name, print_program(program)))
         run = f"{ORIGIN}-{hashlib.sha256(f'{name} {hash}'.encode()).hexdigest()[:12]}"
@@ -62,14 +65,15 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
             try:
                 imported = import_trace(program, record.trace)
             except MsError as error:
-                bad.append(_left_out(f"a record of `{program.name}`", error))
+                bad.append(_left_out(f"record {trial + 1} of `{program.name}`", error))
+                left_out += 1
                 continue
             made = _record(program, hash, record, imported, run, trial)
             if made.candidate not in there:
                 store.add(made)
                 there.add(made.candidate)
                 count += 1
-    return Moved(count, tuple(bad))
+    return Moved(count, left_out, tuple(bad))
 
 
 def _name(program: Program, line: int) -> str:
@@ -138,7 +142,7 @@ def export_from(store: Database, folder: Path, workloads: list[str | None], targ
         if records:
             tuned.append((program, records))
     write_database(folder, tuned)
-    return Moved(sum(len(r) for _, r in tuned), tuple(bad))
+    return Moved(sum(len(r) for _, r in tuned), len(bad), tuple(bad))
 
 
 def _exported(

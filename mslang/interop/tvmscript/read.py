@@ -186,6 +186,7 @@ def _function(
     made = Statements(read, Names(_reserved(f, read.aliases)), f.body, lambda r: found.append(source.placed(r)))
     try:
         program = _program(f, names, read, made)
+        faults = () if found else verify(program)
     except Refusal as refusal:
         found.append(source.placed(refusal))
         return None, found
@@ -194,7 +195,7 @@ def _function(
         return None, found
     if not found:
         at = source.span(f)
-        found += [replace(d, span=at, path=source.path) for d in verify(program)]
+        found += [replace(d, span=at, path=source.path) for d in faults]
     if found:
         return None, found
     single = {there: here for there, here in made.block_names.items() if there not in made.shared_names}

@@ -57,6 +57,7 @@ from mslang.ir.program import (
 from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, substitute, walk_expr
+from mslang.lower.kernel import AUTO_VECTORIZE
 from mslang.lower.layout import row_major
 
 Dialect = Literal["tirx", "tir"]
@@ -178,7 +179,11 @@ class _Writer:
             b = q.buffer
             if b.name in handles:
                 inside.append(f"{self.names[b.name]} = T.match_buffer({handles[b.name]}, {self.shape(b)})")
-        own = tuple((k, v) for k, v in p.annotations if not k.startswith(FUNCTION_ATTRIBUTE) and k != RENAMED)
+        own = tuple(
+            (k, v)
+            for k, v in p.annotations
+            if not k.startswith(FUNCTION_ATTRIBUTE) and k not in (RENAMED, AUTO_VECTORIZE)
+        )
         body = [self.alloc(b) for b in p.allocs]
         if own:
             body.append(f"{self.words.attr}({notes_text(own, self.names)})")

@@ -167,8 +167,10 @@ def test_a_torn_database_gives_what_is_whole(place: Path, capsys: pytest.Capture
         (place / "torn" / file.name).write_bytes(text[: len(text) * 2 // 3])
     assert main(["db", "import", "torn", "--db", "r.db"]) == 1
     said = capsys.readouterr().err
-    assert "3 records brought into r.db" in said and said.count("warning[MS748]") == 3
-    assert main(["import", "torn/database_tuning_record.json", "-o", "out.ms"]) == 1
+    assert "3 records brought into r.db, 3 left out" in said and said.count("warning[MS748]") == 3
+    # What is whole is there: warnings are no failure of `import`.
+    assert main(["import", "torn/database_tuning_record.json", "-o", "out.ms"]) == 0
+    assert 'attr "llvm.auto_vectorize" = true' in Path("out.ms").read_text()
     assert main(["check", "out.ms"]) == 0
 
 
