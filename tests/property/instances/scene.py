@@ -56,7 +56,7 @@ class Scene:
             self.dims = (1, *self.dims[1:])
         if rng.random() < 0.3:
             self.sizes["M"] = rng.choice([(1, 9, 1), (1, 9, 1), (2, 8, 2), (1, 100, 1)])
-            self.dims = ("M", *self.dims[1:])
+            self.dims = ("M", "M", *self.dims[1:])
             if rng.random() < 0.3:
                 self.sizes["N"] = (1, 7, 1)
                 self.dims = ("N", *self.dims)
