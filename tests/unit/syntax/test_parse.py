@@ -170,7 +170,8 @@ def test_statements(text: str, shown: str | None) -> None:
         (
             "program p[M: dyn(8) = 4, N](a: f32[M], inout b: f32 @ g = 1) {}",
             "Program([], , p, [SizeParam(M, Call(dyn, [Arg(8, None, False)]), 4) SizeParam(N, None, None)], "
-            "[Param(a, Type(f32, [M], None), in, None, None) Param(b, Type(f32, None, Place([g], [])), inout, 1, None)], "
+            "[Param(a, Type(f32, [M], None), in, None, None) "
+            "Param(b, Type(f32, None, Place([g], [])), inout, 1, None)], "
             "Body([], True))",
         ),
         (
