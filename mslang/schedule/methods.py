@@ -40,18 +40,18 @@ class Methods:
         """Replace a loop by a nest of loops over the same values.
 
         One factor may be a hole: it becomes the extent divided by the product of the others, rounded up. Where the factors
-        surely multiply to the extent (a perfect tile, a divisor), that is all; else `tail` says how the remainder runs:
+        provably multiply to the extent (a perfect tile, a divisor), that is all; else `tail` says how the remainder runs:
 
         - `guard`: every block below gets the predicate that cuts off what lies beyond.
         - `peel`: the nest runs full tiles only: the hole, or else the outermost factor, is rounded down. What is left, of
           which there may be nothing, runs in a loop `i_tail` behind it, over copies of the loops, blocks and own buffers
           below, whose names end in `_tail`. A reduction that is cut goes on there: its block says that it reads what it
-          updates, and has no init where that surely never runs.
+          updates, and has no init where that provably never runs.
         - `shift`: the last tile is moved inwards until it ends with the loop, so that some iterations run again.
         - `pad`: the domain is rounded up, and the buffers that the iterations added touch grow. What they read that nobody
           under the loop writes is filled with zeros in front, by a block `T_fill`.
 
-        With `disable_predication` a predicate must surely stay away. Loops of one iteration stay.
+        With `disable_predication` a predicate must provably stay away. Loops of one iteration stay.
 
         The new loops are named `i_0`, `i_1`, … and are returned outermost first; the old handle is dead.
 
@@ -72,9 +72,9 @@ class Methods:
         Rejects:
             - a loop that is not serial, or that is annotated (what was said of it would be lost)
             - no factor at all, or more than one hole
-            - a factor that is not surely positive
+            - a factor that is not provably positive
             - factors without a hole whose product may fall short of the extent
-            - `disable_predication` where a predicate is not surely needless
+            - `disable_predication` where a predicate is not provably needless
             - `peel`, if a loop below that runs at once would come to share a buffer with other iterations
             - `shift`, if one tile may be larger than the loop
             - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
@@ -173,7 +173,7 @@ class Methods:
         The first copy keeps the names of the loops and blocks below; those of the others end in the number of the loop
         (`b_1`, `j_1`), and so does a buffer that each iteration has to itself. In all copies but the first a reduction that
         is cut goes on with what the first began: its block says that it reads what it updates, and has no init where that
-        surely never runs. No block is put around the parts: they are loops like others.
+        provably never runs. No block is put around the parts: they are loops like others.
 
         Before:
             for i in 0..100 {
@@ -192,8 +192,8 @@ class Methods:
         Rejects:
             - a loop that is not serial, or that is annotated
             - no size at all, or more than one hole
-            - a size that is not surely positive, or that depends on a loop
-            - sizes that do not surely leave at least one iteration for the rest
+            - a size that is not provably positive, or that depends on a loop
+            - sizes that do not provably leave at least one iteration for the rest
             - a loop below that runs at once, if its iterations would come to share a buffer
 
         Source: TVM loop_partition
@@ -398,7 +398,7 @@ class Methods:
             - an axis that there is not
             - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
               a vectorized one
-            - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
+            - a loop around or inside another of the same `threadIdx` axis, if their extents are not provably equal, if what
               is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
               or if it writes memory that each thread has to itself
             - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
@@ -517,10 +517,10 @@ class Methods:
             block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared_1[i, k] * B[k, j] }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
             - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
-            - a buffer of which not all that is copied is surely written before
+            - a buffer of which not all that is copied is provably written before
 
         Source: TVM cache_read
         """
@@ -553,7 +553,7 @@ class Methods:
             block C_local[ax0: 64, ax1: 64] { C[ax0, ax1] = C_local_1[ax0, ax1] }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not write the buffer, or reads it without having started it
             - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
             - a block of which it is not known exactly what it writes
@@ -583,10 +583,10 @@ class Methods:
             block A_local_back[ax0: 64] { A[ax0] = A_local_1[ax0] }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not both read and write the buffer
             - a buffer that the block touches by another name too, or that is touched outside of blocks
-            - a buffer of which not all that is read is surely written before
+            - a buffer of which not all that is read is provably written before
             - a block of which it is not known exactly what it writes
             - another block that touches the buffer inside a loop over which the block reduces
 
@@ -618,7 +618,7 @@ class Methods:
             }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a threshold below 0, or that no formula in the indices of the block's loads reaches
             - a block that holds other blocks
 
@@ -661,10 +661,10 @@ class Methods:
               block, or through a view
             - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
               for writing reads it
-            - for writing: indices that are the same for several values of their axes, instances that do not surely
+            - for writing: indices that are the same for several values of their axes, instances that do not provably
               run or write, or a block that reads the buffer without having started it; for reading: a block that writes
               it too
-            - elements that are not surely written before
+            - elements that are not provably written before
 
         Source: TVM reindex
         """
@@ -691,14 +691,14 @@ class Methods:
             block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared_1[k // 4, i, k % 4] * B[k, j] }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not read the buffer, or writes it too, or holds other blocks
             - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
               block, or through a view
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes
             - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
-            - elements that are not surely written before
+            - elements that are not provably written before
 
         Source: TVM reindex_cache_read
         """
@@ -724,7 +724,7 @@ class Methods:
             block C_local[i: 64, j: 64] { C[i, j] = C_local_1[j, i] }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not write the buffer, is not its only writer, reads it without having started it, or
               holds other blocks
             - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
@@ -732,7 +732,7 @@ class Methods:
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
             - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
-            - instances that do not surely run, or write
+            - instances that do not provably run, or write
 
         Source: TVM reindex_cache_write
         """
@@ -774,12 +774,12 @@ class Methods:
             }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not read the buffer, or a loop that is not above it or is vectorized
             - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
               there
             - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
-            - elements that are not surely written before
+            - elements that are not provably written before
 
         Source: TVM read_at
         """
@@ -821,14 +821,14 @@ class Methods:
             }
 
         Rejects:
-            - a scope that there is none of
+            - an unknown storage scope
             - a block that does not write the buffer, or a loop that is not above it or is vectorized
             - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
               there last
             - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
             - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
               iteration; several that write different parts
-            - a block that reads what the same iteration has not surely written before
+            - a block that reads what the same iteration has not provably written before
 
         Source: TVM write_at
         """
@@ -881,7 +881,7 @@ class Methods:
             - a consumer that is not under the loop, or a producer after it
             - a position that is not before the first consumer
             - another block that writes what it reads after it, or reads what it writes before it
-            - reads that its own producers have not surely written by then
+            - reads that its own producers have not provably written by then
             - a loop at or above it whose iterations run at once, if several would write the same elements
             - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
@@ -926,8 +926,8 @@ class Methods:
             - a loop over which a producer still reduces
             - a position that is not after the last producer
             - another block that writes what it reads after it, or reads what it writes before it
-            - reads that are not surely written by then (a halo that the next iteration computes)
-            - instances that would not surely run, or a reduction that would do steps twice
+            - reads that are not provably written by then (a halo that the next iteration computes)
+            - instances that would not provably run, or a reduction that would do steps twice
             - a loop at or above it whose iterations run at once, if several would write the same elements
             - a reduction that would not begin with its init, or lose an order that matters
 
@@ -987,8 +987,8 @@ class Methods:
               or a predicate that leaves out what the block needs
             - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
-            - a block that does not surely run for all values of its axes, unless it writes what only its scope needs and
-              touches nothing out of bounds; one that reads what its producer does not surely write
+            - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
+              touches nothing out of bounds; one that reads what its producer does not provably write
             - another block that writes what the block reads after the producer, or reads what it writes before it
             - a producer that would store the same element in iterations that run at the same time
 
@@ -1114,7 +1114,7 @@ class Methods:
               axis depends on
             - another block that comes first in the outermost loop, or stands under the outermost reduction loop
             - loops that run an instance twice, or whose bounds depend on others
-            - a reduction that does not surely begin at 0
+            - a reduction that does not provably begin at 0
             - a block with views or buffers of its own, or one inside another that does not run for all values of its axes
             - an init or body of another shape (the one of twelve conditions that fails is named)
             - what no known reducer does
@@ -1274,7 +1274,7 @@ class Methods:
         `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
         the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
         declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
-        rounded floats), it is tried for all values of the axes. It may hold more: what is surely written is told from the
+        rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
         body, not from what is declared.
 
         Before:
@@ -1292,8 +1292,8 @@ class Methods:
         Rejects:
             - a block that does not touch the buffer so
             - a map with another number of parameters than the block has axes, or of results than the buffer has
-              dimensions, or with a range that is not surely 1 or longer
-            - a region that does not surely hold all that the body touches, as where indices are loaded
+              dimensions, or with a range that is not provably 1 or longer
+            - a region that does not provably hold all that the body touches, as where indices are loaded
             - for a block inside of another: a region that may hold more than before
 
         Source: TVM annotate_buffer_access
@@ -1455,7 +1455,7 @@ class Methods:
             - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
               that are the same in all iterations
             - loops around them, from that one on, that do not run one iteration after the other
-            - elements that are not surely computed in each iteration, or that are computed from what changes meanwhile
+            - elements that are not provably computed in each iteration, or that are computed from what changes meanwhile
 
         Source: TVM rolling_buffer
         """
@@ -1532,7 +1532,7 @@ class Methods:
             - a block that is neither complete nor a reduction block (other writers apart), holds more than stores, divides
               whole numbers by what is read, or uses a buffer at two indices or for reading and writing
             - an index that is neither an axis nor a number
-            - a block inside another; if it is written to a copy, one that does not surely run for all values of its axes
+            - a block inside another; if it is written to a copy, one that does not provably run for all values of its axes
             - another block of the nest that writes a buffer that is copied, or reads it before it is written there
             - a spatial axis with iterations added that does not index what is written
             - a reduction in which what is added would count: no fill of the buffers makes it vanish
@@ -1567,7 +1567,7 @@ class Methods:
             - a body that is not one store of a `select` with a number as its last part (`let`s apart)
             - a condition that is always true
             - a condition that does not bound one axis, alone and with step 1, by a size
-            - bounds between which there is not surely anything
+            - bounds between which there is not provably anything
             - a reader under the loop that may read what is not written in the same iteration
 
         Source: TVM decompose_padding

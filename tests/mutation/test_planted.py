@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from mslang.target.detect import host
+from tests.mutation.in_instances import IN_INSTANCES
 from tests.mutation.planted import Planted
 from tests.mutation.search import CAUGHT, FAULTS, ROOT, first_wrong
 
@@ -36,5 +37,6 @@ def test_a_planted_fault_is_caught(fault: Planted):
 def test_faults_are_of_all_kinds():
     assert len(FAULTS) >= 45 and len({f.name for f in FAULTS}) == len(FAULTS)
     assert {f.path.split("/")[1] for f in FAULTS} == {"transform", "lower", "backend", "ir", "schedule"}
-    assert sum(f.caught_by is not None for f in FAULTS) <= 8
+    others = [f for f in FAULTS if f not in IN_INSTANCES]
+    assert sum(f.caught_by is not None for f in others) <= 8
     assert max(Counter(f.path for f in FAULTS).values()) <= 4

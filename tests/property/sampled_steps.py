@@ -16,7 +16,7 @@ from tests.property.steps import Step, Steps
 SAMPLERS = ("perfect_tile", "tile", "partitioned_tile", "choose", "uniform", "permute", "compute_location")
 
 KINDS_OF_FACTORS = ("number", "number", "perfect", "free", "free", "partitioned", "size", "size", "earlier")
-"""Seldom those that surely divide: what becomes of the tail is where the faults are."""
+"""Seldom those that provably divide: what becomes of the tail is where the faults are."""
 
 
 class SampledSteps(Steps):
@@ -97,7 +97,7 @@ class SampledSteps(Steps):
         return self.rng.choice([[None, 2], [None, 3], [2, None], [None, 4], [None, 2, 2]])
 
     def _divisor(self, loop: For) -> int:
-        """What surely divides a loop's extent."""
+        """What provably divides a loop's extent."""
         n = int(loop.extent.value) if isinstance(loop.extent, Const) else 1
         return self.rng.choice([k for k in range(1, n + 1) if n % k == 0] or [1])
 

@@ -17,7 +17,7 @@ from mslang.ir.expr import ONE, Expr, Load
 from mslang.ir.program import Block, Range, Region, Stmt
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, loads_of, substitute
-from mslang.transform.analysis.definite_writes import covered_by, init_runs, surely_initialised
+from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
 from mslang.transform.analysis.position import axis_ranges
 from mslang.transform.rewriting.rewrite import map_bodies
 
@@ -62,7 +62,7 @@ def _declaring(s: Stmt, above: Path) -> Stmt:
 
 def _starts(block: Block, buffer: str) -> bool:
     """Does the init of a block store, unconditionally and without reading it, all that its body reads of a buffer?"""
-    made = [box for name, box in surely_initialised(block) if name == buffer]
+    made = [box for name, box in provably_initialised(block) if name == buffer]
     read = [r.ranges for r in body_footprint(block).reads if r.buffer == buffer]
     before = any(r.buffer == buffer for r in init_footprint(block).reads)
     return not before and all(covered_by(made, box, axis_ranges(block)) for box in read)

@@ -187,8 +187,8 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
         if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
             return (
-                f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not surely "
-                f"write in the same iteration of loop `{loop_at(above).var}`"
+                f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not "
+                f"provably write in the same iteration of loop `{loop_at(above).var}`"
             )
         written += [(q, r) for r in block.writes if r.buffer == storage]
     return None
@@ -275,7 +275,7 @@ def _ranges(above: Path) -> dict[str, Range]:
 
 
 def _apart(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
-    """Are the boxes of different iterations of a loop surely disjoint?"""
+    """Are the boxes of different iterations of a loop provably disjoint?"""
     return any(_steps_over(r, loop.var, ranges) for r in box) or _distinct(box, loop, ranges)
 
 

@@ -1,6 +1,6 @@
-"""Region cover: does a producer surely write, in the same iteration of the loops around both, what a consumer reads?
+"""Region cover: does a producer provably write, in the same iteration of the loops around both, what a consumer reads?
 
-What a block *surely writes* is a box only where its indices run over it without gaps, each loop serving one
+What a block *provably writes* is a box only where its indices run over it without gaps, each loop serving one
 dimension, and where its predicate does no more than cut off what lies outside its axes.
 """
 
@@ -17,7 +17,7 @@ from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
-from mslang.transform.analysis.definite_writes import fills, moved, paved, spread, surely_stored, viewed
+from mslang.transform.analysis.definite_writes import fills, moved, paved, provably_stored, spread, viewed
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
@@ -73,7 +73,7 @@ def consumed_box(path: Path, region: Region, above: Path, buffer: Buffer | None 
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
-    """A box that the block at the end of a path surely touches of a region in one iteration of the loops of `above`,
+    """A box that the block at the end of a path provably touches of a region in one iteration of the loops of `above`,
     but for elements outside of its `image`; None if it is not known to be a box.
 
     What it touches while loops that the region does not depend on are at their starts is touched.
@@ -81,13 +81,13 @@ def produced_box(path: Path, region: Region, above: Path) -> Box | None:
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
     short = narrowed(path)
-    box = _surely_touched(short, region, above)
+    box = _provably_touched(short, region, above)
     if box is None or short is path:
         return box
     return arith.intersect_box(box, image(block_at(short), region), ranges_above(path))
 
 
-def _surely_touched(path: Path, region: Region, above: Path) -> Box | None:
+def _provably_touched(path: Path, region: Region, above: Path) -> Box | None:
     if region in block_at(path).writes and not _writes_all(path, region, above):
         return None
     found = _produced(path, region, above)
@@ -142,10 +142,10 @@ def _begun(path: Path, region: Region, above: Path) -> Path:
 
 
 def _writes_all(path: Path, region: Region, above: Path) -> bool:
-    """Does the block at the end of a path, or one of the blocks inside of it, surely write all that it declares to?"""
+    """Does the block at the end of a path, or a block inside of it, provably write all that it declares to?"""
     block, ranges = block_at(path), axis_ranges(block_at(path))
     if not any(isinstance(s, Block) for s in walk(block.body)):
-        return surely_stored(path, region, above)
+        return provably_stored(path, region, above)
     for q in walk_paths(block.body):
         inner = q[-1]
         if not isinstance(inner, Block) or any(isinstance(s, Block) for s in q[:-1]):
@@ -272,7 +272,7 @@ def _bijective(path: Path) -> bool:
 
 # ------------------------------------------------------------------ cover
 def covers(outer: Box | None, inner: Box, buffer: Buffer, ranges: dict[str, Range]) -> bool:
-    """Does a box surely hold the part of another that lies in the buffer?"""
+    """Does a box provably hold the part of another that lies in the buffer?"""
     if outer is None:
         return False
     clipped = arith.intersect_box(inner, whole_box(buffer), ranges)
@@ -296,7 +296,7 @@ def _uncut(r: Range, n: Expr, ranges: Mapping[str, Range]) -> Range:
 
 
 def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) -> bool:
-    """Does one producer surely write, in each iteration of the loops around both, all that a consumer reads of a
+    """Does one producer provably write, in each iteration of the loops around both, all that a consumer reads of a
     buffer?"""
     return _together(program, (producer,), consumer, buffer)
 
@@ -328,7 +328,7 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
 
 def why_not_covered(program: Program, path: Path, regions: tuple[Region, ...] | None = None) -> str | None:
     """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
-    them, or all of them side by side, have surely written all that is read; `regions`: only these of what is read."""
+    them, or all of them side by side, have provably written all that is read; `regions`: only these of what is read."""
     block, body = block_at(path), scope_body(program, path)
     asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
     paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
@@ -346,7 +346,7 @@ def why_not_covered(program: Program, path: Path, regions: tuple[Region, ...] | 
             continue
         names = ", ".join(f"`{block_at(q).name}`" for q in before)
         return (
-            f"what block `{block.name}` reads of `{region.buffer}` is not surely written before by {names} "
+            f"what block `{block.name}` reads of `{region.buffer}` is not provably written before by {names} "
             "in the same iteration of the loops around both"
         )
     return None

@@ -1,4 +1,4 @@
-"""What the statements of a block surely store: what a block declares to write may be more than it writes."""
+"""What the statements of a block provably store: what a block declares to write may be more than it writes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mslang.transform.analysis.position import (
 Box = tuple[Range, ...]
 
 
-def surely_stored(path: Path, region: Region, above: Path) -> bool:
-    """Do the statements of the block at the end of a path, which holds no other, surely store all of one of the
+def provably_stored(path: Path, region: Region, above: Path) -> bool:
+    """Do the statements of the block at the end of a path, which holds no other, provably store all of one of the
     regions that it writes, in each instance, or with its init in one iteration of the loops of `above`?
 
     A call for its effect that mentions the buffer is believed to do what the block declares.
@@ -32,8 +32,8 @@ def surely_stored(path: Path, region: Region, above: Path) -> bool:
     return _stores(block, region, block.init is not None and init_runs(path, above))
 
 
-def surely_initialised(block: Block) -> tuple[tuple[str, Box], ...]:
-    """The buffers and boxes that the init of a block surely stores, by its axes; without blocks in the init."""
+def provably_initialised(block: Block) -> tuple[tuple[str, Box], ...]:
+    """The buffers and boxes that the init of a block provably stores, by its axes; without blocks in the init."""
     return tuple(_stored(block, block.init or (), {}, {}, axis_ranges(block)))
 
 
@@ -45,12 +45,12 @@ def _stores(block: Block, region: Region, init: bool) -> bool:
     axes = axis_ranges(block)
     found = _stored(block, block.body, {}, {}, axes)
     if init:
-        found += surely_initialised(block)
+        found += provably_initialised(block)
     return covered_by([box for name, box in found if name == region.buffer], region.ranges, axes)
 
 
 def covered_by(boxes: Sequence[Box], whole: Box, ranges: Mapping[str, Range]) -> bool:
-    """Do one of several boxes, or some that lie side by side along one dimension, surely hold another?"""
+    """Do one of several boxes, or some that lie side by side along one dimension, provably hold another?"""
     if any(arith.covers(b, whole, ranges) is arith.Verdict.PROVED for b in boxes):
         return True
     return len(boxes) > 1 and any(paved(boxes, whole, d, ranges) for d in range(len(whole)))
@@ -146,7 +146,7 @@ def stored_under(s: Stmt) -> frozenset[str]:
 def _stored(
     block: Block, body: Sequence[Stmt], lets: Mapping[str, Expr], loops: Mapping[str, Range], axes: Mapping[str, Range]
 ) -> list[tuple[str, Box]]:
-    """The boxes that statements surely store, by the axes alone."""
+    """The boxes that statements provably store, by the axes alone."""
     found: list[tuple[str, Box]] = []
     for s in body:
         match s:
@@ -274,10 +274,10 @@ __all__ = [
     "init_runs",
     "moved",
     "paved",
+    "provably_initialised",
+    "provably_stored",
     "spread",
     "stored_under",
-    "surely_initialised",
-    "surely_stored",
     "viewed",
     "why_not_guarded_from_start",
 ]

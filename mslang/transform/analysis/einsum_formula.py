@@ -114,7 +114,7 @@ def fill_for(program: Program, product: Product, reduced: Collection[str]) -> Fi
     """A fill such that iterations beyond the extents of some reduction axes change nothing.
 
     Raises:
-        ScheduleError: MS373, there surely is none; MS372, MS369, it is no reduction of which that is known.
+        ScheduleError: MS373, there provably is none; MS372, MS369, it is no reduction of which that is known.
     """
     if not reduced:
         return Fill(0, "+")
@@ -131,7 +131,7 @@ def fill_for(program: Program, product: Product, reduced: Collection[str]) -> Fi
         "MS373",
         PRIMITIVE,
         f"the iterations that would be added to axis `{min(reduced)}` of block `{block.name}` would count",
-        why=f"no fill of the buffers that it indexes surely makes what is combined by `{how.op}` its identity",
+        why=f"no fill of the buffers that it indexes provably makes what is combined by `{how.op}` its identity",
         help="pad spatial axes only, or let all factors be indexed by the axis",
     )
 

@@ -22,7 +22,7 @@ from mslang.transform.analysis.definite_writes import (
     covered_by,
     init_runs,
     moved,
-    surely_initialised,
+    provably_initialised,
     viewed,
     why_not_guarded_from_start,
 )
@@ -41,7 +41,7 @@ def why_not_overwritten(block: Block, buffer: str) -> str | None:
     if not read:
         return None
     axes = axis_ranges(block)
-    boxes = [box for name, box in (*surely_initialised(block), *_initialised_in_blocks(block)) if name == buffer]
+    boxes = [box for name, box in (*provably_initialised(block), *_initialised_in_blocks(block)) if name == buffer]
     steady = [box for box in boxes if not any(x.buffer in written_by(block) for r in box for x in loads_of(r.start))]
     if all(covered_by(steady, r, axes) for r in read):
         return None
@@ -49,7 +49,7 @@ def why_not_overwritten(block: Block, buffer: str) -> str | None:
 
 
 def _initialised_in_blocks(block: Block) -> list[tuple[str, Box]]:
-    """The boxes that blocks inside of an init surely store, by the axes of the block around them."""
+    """The boxes that blocks inside of an init provably store, by the axes of the block around them."""
     around: Path = (replace(block, body=block.init or (), init=None),)
     found: list[tuple[str, Box]] = []
     for q in walk_paths(block.init or ()):

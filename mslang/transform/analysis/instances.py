@@ -92,7 +92,7 @@ def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:
 
 
 def _reaches(path: Path, domains: Mapping[str, Range]) -> bool:
-    """Does the block at the end of a path surely run for all values of its axes, whatever its predicate cuts off?"""
+    """Does the block at the end of a path provably run for all values of its axes, whatever its predicate cuts off?"""
     axes = block_at(path).axes
     everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in axes))
     box = produced_box(path, everywhere, scope_path(path))
@@ -104,7 +104,7 @@ def _reaches(path: Path, domains: Mapping[str, Range]) -> bool:
 
 
 def runs_once(path: Path, loops: Sequence[For]) -> bool:
-    """Does no instance of the block at the end of a path surely run in two different iterations of some loops above
+    """Does no instance of the block at the end of a path provably run in two different iterations of some loops above
     it, for any one iteration of the other loops?"""
     bindings = [a.binding for a in block_at(path).axes]
     if any(loop.var not in _variables(bindings) and not arith.equal(loop.extent, ONE) for loop in loops):

@@ -124,7 +124,7 @@ def _why_init_not_first(path: Path, chain: Sequence[For], order: Sequence[For]) 
         return None
     return (
         f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`, whose initialisation would no "
-        "longer surely come first"
+        "longer provably come first"
     )
 
 

@@ -15,7 +15,7 @@ from mslang.transform.analysis.reducers import known_reducers
 
 
 def why_not_in_sequence(path: Path) -> str | None:
-    """None if a reduction may combine in any order, or surely does so in the order of its axes, the last fastest."""
+    """None if a reduction may combine in any order, or provably does so in the order of its axes, the last fastest."""
     block = block_at(path)
     if block.init is None or combines_in_any_order(block, known_reducers()):
         return None

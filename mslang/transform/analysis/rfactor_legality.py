@@ -113,7 +113,7 @@ def require_loops(path: Path, chain: Sequence[For], loop: For) -> frozenset[str]
             "MS368",
             PRIMITIVE,
             f"the loops from `{chain[outermost].var}` on may run an instance of block `{block.name}` twice",
-            why="its bindings are not surely different in different iterations",
+            why="its bindings are not provably different in different iterations",
         )
     _require_bounds(path, chain, reducing)
     return reducing
@@ -158,7 +158,7 @@ def _require_touched(
 
 
 def rises(path: Path, value: Expr, reducing: frozenset[str]) -> bool:
-    """Does an integer surely grow from each iteration of the loops that reduce to the next?"""
+    """Does an integer provably grow from each iteration of the loops that reduce to the next?"""
     while isinstance(value, Cast) and value.dtype in ("i32", "i64") and dtype_of(value.operand) in ("i32", "i64"):
         value = value.operand
     if dtype_of(value) not in ("i32", "i64") or any(loads_of(value)):
@@ -204,6 +204,6 @@ def _require_bounds(path: Path, chain: Sequence[For], reducing: frozenset[str]) 
             raise refuse(
                 "MS368",
                 PRIMITIVE,
-                f"the reduction over axis `{a.name}` does not surely begin at 0",
+                f"the reduction over axis `{a.name}` does not provably begin at 0",
                 why="the initialisation runs where all reduction axes are 0",
             )

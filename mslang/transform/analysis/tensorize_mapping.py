@@ -30,7 +30,7 @@ class Tiled(msgspec.Struct, frozen=True):
     """A loop of the block and what the instruction runs over of it, in the order of the description's loops.
 
     `axis` is the axis that it is the innermost loop of; `whole`: it runs over just the extent, and is not split;
-    `divides`: it surely runs over whole tiles.
+    `divides`: it provably runs over whole tiles.
     """
 
     loop: LoopRef
@@ -289,7 +289,7 @@ def _tile(path: Path, wanted: For, axis: str, nothing: Callable[[str], Exception
     divides = arith.equal(arith.mod(loop.extent, wanted.extent), ZERO)
     if exact and not divides:
         raise nothing(
-            f"loop `{loop.var}` of axis `{axis}` runs {print_expr(loop.extent)} times, which is not surely a multiple "
+            f"loop `{loop.var}` of axis `{axis}` runs {print_expr(loop.extent)} times, not provably a multiple "
             f"of {print_expr(wanted.extent)}; pad_einsum makes it one"
         )
     return Tiled(LoopRef(loop.var), wanted.extent, axis, arith.equal(loop.extent, wanted.extent), divides)

@@ -36,7 +36,7 @@ def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef,
     `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
     the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
     declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
-    rounded floats), it is tried for all values of the axes. It may hold more: what is surely written is told from the
+    rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
     body, not from what is declared.
 
     Before:
@@ -54,8 +54,8 @@ def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef,
     Rejects:
         - a block that does not touch the buffer so
         - a map with another number of parameters than the block has axes, or of results than the buffer has
-          dimensions, or with a range that is not surely 1 or longer
-        - a region that does not surely hold all that the body touches, as where indices are loaded
+          dimensions, or with a range that is not provably 1 or longer
+        - a region that does not provably hold all that the body touches, as where indices are loaded
         - for a block inside of another: a region that may hold more than before
 
     Source: TVM annotate_buffer_access
@@ -149,7 +149,9 @@ def _range(e: Expr, block: Block, primitive: str) -> Range:
         return Range(arith.simplify(e), ONE)
     extent = arith.simplify(arith.sub(e.right, e.left))
     if not arith.proved(Binary("<=", ONE, extent), axis_ranges(block)):
-        raise refuse("MS361", primitive, "a range of the map may be empty", why="its end is not surely after its start")
+        raise refuse(
+            "MS361", primitive, "a range of the map may be empty", why="its end is not provably after its start"
+        )
     return Range(arith.simplify(e.left), extent)
 
 
@@ -159,7 +161,7 @@ def _require_holding(program: Program, path: Path, old: Buffer, access: str, box
         raise refuse(
             "MS365",
             primitive,
-            f"the region does not surely hold all that block `{block.name}` touches of `{old.name}`",
+            f"the region does not provably hold all that block `{block.name}` touches of `{old.name}`",
             why="other primitives would copy or compute too little",
             help="it is proved, or tried for all values of the axes, where the body computes indices from these alone",
         )
@@ -173,7 +175,7 @@ def _require_holding(program: Program, path: Path, old: Buffer, access: str, box
 
 
 def _declared_outside(path: Path, old: Buffer, access: str, box: Box) -> bool:
-    """Does the block around the end of a path surely declare a box? It holds what was declared before."""
+    """Does the block around the end of a path provably declare a box? It holds what was declared before."""
     block, scope = block_at(path), scope_block(path)
     if scope is None or any(b.name == old.name for b in scope.allocs):
         return True

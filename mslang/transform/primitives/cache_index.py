@@ -67,7 +67,7 @@ def cache_index(program: Program, block: BlockRef, scope: str = "global", *, thr
         }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a threshold below 0, or that no formula in the indices of the block's loads reaches
         - a block that holds other blocks
 
@@ -76,7 +76,7 @@ def cache_index(program: Program, block: BlockRef, scope: str = "global", *, thr
     primitive = "cache_index"
     if scope not in SCOPES:
         raise refuse(
-            "MS334", primitive, f"there is no scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
+            "MS334", primitive, f"unknown storage scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
         )
     path = block_path(program, block, primitive)
     if threshold < 0:

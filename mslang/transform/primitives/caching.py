@@ -27,6 +27,7 @@ from mslang.transform.rewriting.staging import (
     copy_between,
     only_writer,
     others_touching,
+    provably_written,
     read_box,
     readable,
     require_apart,
@@ -35,7 +36,6 @@ from mslang.transform.rewriting.staging import (
     require_plain,
     require_users_covered,
     subject,
-    surely_written,
     users_of,
     with_alloc,
     with_block,
@@ -70,10 +70,10 @@ def cache_read(
         block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared_1[i, k] * B[k, j] }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
         - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
-        - a buffer of which not all that is copied is surely written before
+        - a buffer of which not all that is copied is provably written before
 
     Source: TVM cache_read
     """
@@ -112,7 +112,9 @@ def cache_read(
     if not everyone:  # What is copied is what a writer makes, not what is read.
         only_writer(program, path, old, primitive)
     limits = readable(path, old)
-    box = read_box(reading, old, above, limits, ranges) if everyone else surely_written(writing, old, above, primitive)
+    box = (
+        read_box(reading, old, above, limits, ranges) if everyone else provably_written(writing, old, above, primitive)
+    )
     copy = copy_between(program, old, scope, box, limits, ranges, into=True)
     done = put(program, anchor, *((anchor[-1], copy.stmt) if writing else (copy.stmt, anchor[-1])))
     for user in users:
@@ -149,7 +151,7 @@ def cache_write(
         block C_local[ax0: 64, ax1: 64] { C[ax0, ax1] = C_local_1[ax0, ax1] }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not write the buffer, or reads it without having started it
         - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
         - a block of which it is not known exactly what it writes
@@ -182,7 +184,7 @@ def cache_write(
             why=f"`{old.name}` is touched in it by another block, and the copy would be of partial results",
         )
     require_begun(program, path, old, above, primitive)
-    box = surely_written(path, old, above, primitive)
+    box = provably_written(path, old, above, primitive)
     region = next(r for r in writer.writes if r.buffer == old.name)
     limits = arith.relax(region.ranges, axis_ranges(writer))
     copy = copy_between(program, old, scope, box, limits, ranges_above(anchor), into=False)
@@ -213,10 +215,10 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
         block A_local_back[ax0: 64] { A[ax0] = A_local_1[ax0] }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not both read and write the buffer
         - a buffer that the block touches by another name too, or that is touched outside of blocks
-        - a buffer of which not all that is read is surely written before
+        - a buffer of which not all that is read is provably written before
         - a block of which it is not known exactly what it writes
         - another block that touches the buffer inside a loop over which the block reduces
 
@@ -246,7 +248,7 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: s
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
             why=f"`{old.name}` is touched by another block in it, and the copies would be of partial results",
         )
-    written = surely_written(path, old, above, primitive)
+    written = provably_written(path, old, above, primitive)
     image = next(arith.relax(r.ranges, axis_ranges(target)) for r in target.writes if r.buffer == old.name)
     limits = readable(path, old)
     wanted = read_box([path], old, above, limits, ranges)

@@ -99,7 +99,7 @@ def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int =
         - a consumer that is not under the loop, or a producer after it
         - a position that is not before the first consumer
         - another block that writes what it reads after it, or reads what it writes before it
-        - reads that its own producers have not surely written by then
+        - reads that its own producers have not provably written by then
         - a loop at or above it whose iterations run at once, if several would write the same elements
         - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
@@ -145,8 +145,8 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, *, inde
         - a loop over which a producer still reduces
         - a position that is not after the last producer
         - another block that writes what it reads after it, or reads what it writes before it
-        - reads that are not surely written by then (a halo that the next iteration computes)
-        - instances that would not surely run, or a reduction that would do steps twice
+        - reads that are not provably written by then (a halo that the next iteration computes)
+        - instances that would not provably run, or a reduction that would do steps twice
         - a loop at or above it whose iterations run at once, if several would write the same elements
         - a reduction that would not begin with its init, or lose an order that matters
 
@@ -240,7 +240,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
         raise refuse(
             "MS348",
             primitive,
-            f"block `{block.name}` does not surely run for all values of its axes",
+            f"block `{block.name}` does not provably run for all values of its axes",
             why="at another place it might touch more than the block around it declares",
         )
 
@@ -308,8 +308,8 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
         raise refuse(
             "MS348",
             primitive,
-            f"block `{block.name}` does not surely run for all values of its axes",
-            why="its loops and its predicate do not surely cover the domains of its axes",
+            f"block `{block.name}` does not provably run for all values of its axes",
+            why="its loops and its predicate do not provably cover the domains of its axes",
         )
 
     rest = without(program, moving.path)
@@ -364,8 +364,8 @@ def _require_each_maker(program: Program, makers: Iterable[Block], path: Path, p
                 raise refuse(
                     "MS332",
                     primitive,
-                    f"block `{block_at(path).name}` would read what is not surely written",
-                    why=f"block `{maker.name}` does not surely write all that it reads of `{buffer}` in one "
+                    f"block `{block_at(path).name}` would read what is not provably written",
+                    why=f"block `{maker.name}` does not provably write all that it reads of `{buffer}` in one "
                     "iteration of the loop",
                 )
 

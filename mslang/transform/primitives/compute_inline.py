@@ -224,9 +224,9 @@ def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> 
 
 
 def require_covered(program: Program, path: Path, primitive: str, regions: tuple[Region, ...] | None = None) -> None:
-    """What the block at the end of a path reads, or these regions of it, must surely be written before (MS332)."""
+    """What the block at the end of a path reads, or these regions of it, must provably be written before (MS332)."""
     reason = why_not_covered(program, path, regions)
     if reason is not None:
         raise refuse(
-            "MS332", primitive, f"block `{block_at(path).name}` would read what is not surely written", why=reason
+            "MS332", primitive, f"block `{block_at(path).name}` would read what is not provably written", why=reason
         )

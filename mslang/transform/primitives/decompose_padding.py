@@ -62,7 +62,7 @@ def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outco
         - a body that is not one store of a `select` with a number as its last part (`let`s apart)
         - a condition that is always true
         - a condition that does not bound one axis, alone and with step 1, by a size
-        - bounds between which there is not surely anything
+        - bounds between which there is not provably anything
         - a reader under the loop that may read what is not written in the same iteration
 
     Source: TVM decompose_padding
@@ -154,8 +154,8 @@ def _inside(block: Block, pad: _Padding) -> dict[str, Range]:
             raise refuse(
                 "MS374",
                 PRIMITIVE,
-                f"nothing lies surely inside along axis `{a.name}` of block `{block.name}`",
-                why="its lower bound is not surely below its upper bound",
+                f"nothing lies provably inside along axis `{a.name}` of block `{block.name}`",
+                why="its lower bound is not provably below its upper bound",
             )
         found[a.name] = Range(start, extent)
     return found

@@ -233,7 +233,7 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
             raise refuse(
                 "MS314",
                 "decompose_reduction",
-                f"the reduction over axis `{a.name}` does not surely begin at 0",
+                f"the reduction over axis `{a.name}` does not provably begin at 0",
                 why="the initialisation runs where all reduction axes are 0",
             )
 

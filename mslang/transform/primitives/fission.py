@@ -292,7 +292,7 @@ def _require_equal(chains: Sequence[tuple[Path, ...]]) -> None:
                 raise refuse(
                     "MS304",
                     "merge",
-                    f"loops `{b.var}` and `{a.var}` do not surely run over the same range",
+                    f"loops `{b.var}` and `{a.var}` do not provably run over the same range",
                     help="`loop_partition` the longer one first",
                 )
             values[a.var] = Var(b.var)

@@ -236,8 +236,8 @@ def _require_same(path: Path, after: Path, job: _Job, differences: tuple[Expr, .
         raise refuse(
             "MS348",
             PRIMITIVE,
-            f"block `{epilogue.name}` does not surely run for all values of its axes",
-            why="its loops and its predicate do not surely cover the domains of its axes",
+            f"block `{epilogue.name}` does not provably run for all values of its axes",
+            why="its loops and its predicate do not provably cover the domains of its axes",
         )
     read = arith.relax(job.load.indices, axis_ranges(epilogue))
     stored = Region(job.update.buffer, tuple(map(point, job.update.indices)))
@@ -245,7 +245,7 @@ def _require_same(path: Path, after: Path, job: _Job, differences: tuple[Expr, .
         raise refuse(
             "MS332",
             PRIMITIVE,
-            f"block `{epilogue.name}` does not surely run for just the elements of `{job.update.buffer}` that "
+            f"block `{epilogue.name}` does not provably run for just the elements of `{job.update.buffer}` that "
             f"block `{block.name}` makes",
             why="the reduction would store too much or too little",
         )

@@ -133,7 +133,7 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
     old = loop_at(path)
     notes: Annotations = () if max_steps is None else ((MAX_STEPS, max_steps),)
     if max_steps is not None and (free_vars(max_steps) or not arith.proved(Binary("<=", ZERO, max_steps))):
-        raise refuse("MS303", "unroll", "`max_steps` is not surely 0 or more", help="0 says: unroll none of it")
+        raise refuse("MS303", "unroll", "`max_steps` is not provably 0 or more", help="0 says: unroll none of it")
     if old.kind == "unrolled" and dict(old.annotations).get(MAX_STEPS) == max_steps:
         return Outcome(program)
     marked = _marked(old, "unrolled")
@@ -164,7 +164,7 @@ def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
         - an axis that there is not
         - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
           a vectorized one
-        - a loop around or inside another of the same `threadIdx` axis, if their extents are not surely equal, if what
+        - a loop around or inside another of the same `threadIdx` axis, if their extents are not provably equal, if what
           is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
           or if it writes memory that each thread has to itself
         - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it

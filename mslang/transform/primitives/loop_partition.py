@@ -24,7 +24,7 @@ def loop_partition(program: Program, loop: LoopRef, sizes: Sequence[Expr | None]
     The first copy keeps the names of the loops and blocks below; those of the others end in the number of the loop
     (`b_1`, `j_1`), and so does a buffer that each iteration has to itself. In all copies but the first a reduction that
     is cut goes on with what the first began: its block says that it reads what it updates, and has no init where that
-    surely never runs. No block is put around the parts: they are loops like others.
+    provably never runs. No block is put around the parts: they are loops like others.
 
     Before:
         for i in 0..100 {
@@ -43,8 +43,8 @@ def loop_partition(program: Program, loop: LoopRef, sizes: Sequence[Expr | None]
     Rejects:
         - a loop that is not serial, or that is annotated
         - no size at all, or more than one hole
-        - a size that is not surely positive, or that depends on a loop
-        - sizes that do not surely leave at least one iteration for the rest
+        - a size that is not provably positive, or that depends on a loop
+        - sizes that do not provably leave at least one iteration for the rest
         - a loop below that runs at once, if its iterations would come to share a buffer
 
     Source: TVM loop_partition
@@ -85,7 +85,7 @@ def _extents(loop: For, sizes: Sequence[Expr | None]) -> list[Expr]:
             raise refuse(
                 "MS306",
                 "loop_partition",
-                f"the size `{print_expr(s)}` is not surely positive",
+                f"the size `{print_expr(s)}` is not provably positive",
                 help="a size is a number above 0 or `_`",
             )
     total: Expr = ZERO
@@ -95,7 +95,7 @@ def _extents(loop: For, sizes: Sequence[Expr | None]) -> list[Expr]:
         raise refuse(
             "MS306",
             "loop_partition",
-            f"the sizes do not surely leave anything of loop `{loop.var}`",
+            f"the sizes do not provably leave anything of loop `{loop.var}`",
             why=f"their sum, {print_expr(total)}, must be below the extent, {print_expr(loop.extent)}: "
             "the rest is a part of its own",
         )

@@ -43,18 +43,18 @@ def split(
     """Replace a loop by a nest of loops over the same values.
 
     One factor may be a hole: it becomes the extent divided by the product of the others, rounded up. Where the factors
-    surely multiply to the extent (a perfect tile, a divisor), that is all; else `tail` says how the remainder runs:
+    provably multiply to the extent (a perfect tile, a divisor), that is all; else `tail` says how the remainder runs:
 
     - `guard`: every block below gets the predicate that cuts off what lies beyond.
     - `peel`: the nest runs full tiles only: the hole, or else the outermost factor, is rounded down. What is left, of
       which there may be nothing, runs in a loop `i_tail` behind it, over copies of the loops, blocks and own buffers
       below, whose names end in `_tail`. A reduction that is cut goes on there: its block says that it reads what it
-      updates, and has no init where that surely never runs.
+      updates, and has no init where that provably never runs.
     - `shift`: the last tile is moved inwards until it ends with the loop, so that some iterations run again.
     - `pad`: the domain is rounded up, and the buffers that the iterations added touch grow. What they read that nobody
       under the loop writes is filled with zeros in front, by a block `T_fill`.
 
-    With `disable_predication` a predicate must surely stay away. Loops of one iteration stay.
+    With `disable_predication` a predicate must provably stay away. Loops of one iteration stay.
 
     The new loops are named `i_0`, `i_1`, … and are returned outermost first; the old handle is dead.
 
@@ -75,9 +75,9 @@ def split(
     Rejects:
         - a loop that is not serial, or that is annotated (what was said of it would be lost)
         - no factor at all, or more than one hole
-        - a factor that is not surely positive
+        - a factor that is not provably positive
         - factors without a hole whose product may fall short of the extent
-        - `disable_predication` where a predicate is not surely needless
+        - `disable_predication` where a predicate is not provably needless
         - `peel`, if a loop below that runs at once would come to share a buffer with other iterations
         - `shift`, if one tile may be larger than the loop
         - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
@@ -129,7 +129,7 @@ def _guarded(
                 "split",
                 f"loop `{old.var}` cannot be split without a predicate",
                 why="the factors may run over its extent",
-                help="leave `disable_predication` out, or give factors that surely divide the extent",
+                help="leave `disable_predication` out, or give factors that provably divide the extent",
             )
         body = guard(body, inside)
     return put(program, path, *nested(loops, body))
@@ -153,7 +153,7 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
             raise refuse(
                 "MS306",
                 "split",
-                f"the factor `{print_expr(f)}` is not surely positive",
+                f"the factor `{print_expr(f)}` is not provably positive",
                 help="a factor is a number above 0 or `_`",
             )
     product = arith.size_product(given)

@@ -58,7 +58,7 @@ def pad_einsum(program: Program, block: BlockRef, padding: Sequence[int | Expr])
         - a block that is neither complete nor a reduction block (other writers apart), holds more than stores, divides
           whole numbers by what is read, or uses a buffer at two indices or for reading and writing
         - an index that is neither an axis nor a number
-        - a block inside another; if it is written to a copy, one that does not surely run for all values of its axes
+        - a block inside another; if it is written to a copy, one that does not provably run for all values of its axes
         - another block of the nest that writes a buffer that is copied, or reads it before it is written there
         - a spatial axis with iterations added that does not index what is written
         - a reduction in which what is added would count: no fill of the buffers makes it vanish
@@ -83,8 +83,8 @@ def pad_einsum(program: Program, block: BlockRef, padding: Sequence[int | Expr])
         raise refuse(
             "MS348",
             PRIMITIVE,
-            f"block `{old.name}` does not surely run for all values of its axes",
-            why="its loops and its predicate do not surely cover the domains of its axes",
+            f"block `{old.name}` does not provably run for all values of its axes",
+            why="its loops and its predicate do not provably cover the domains of its axes",
         )
     others = _require_others(program, path, into, out)
     top = path[: len(scope_path(path)) + 1]
@@ -110,7 +110,7 @@ def _extents(block: Block, padding: Sequence[int | Expr]) -> dict[str, Expr]:
             PRIMITIVE,
             f"block `{block.name}` has {len(block.axes)} axes, and {len(multiples)} numbers are given"
             if len(multiples) != len(block.axes)
-            else "an extent cannot be made a multiple of what is not surely above 0",
+            else "an extent cannot be made a multiple of what is not provably above 0",
             help="one number above 0 for each axis; 1 leaves an extent as it is",
         )
     extents = {a.name: arith.mul(arith.ceildiv(a.extent, n), n) for a, n in zip(block.axes, multiples, strict=True)}

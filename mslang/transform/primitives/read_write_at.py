@@ -72,12 +72,12 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
         }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not read the buffer, or a loop that is not above it or is vectorized
         - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
           there
         - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
-        - elements that are not surely written before
+        - elements that are not provably written before
 
     Source: TVM read_at
     """
@@ -135,14 +135,14 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
         }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not write the buffer, or a loop that is not above it or is vectorized
         - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
           there last
         - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
         - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
           iteration; several that write different parts
-        - a block that reads what the same iteration has not surely written before
+        - a block that reads what the same iteration has not provably written before
 
     Source: TVM write_at
     """
@@ -246,7 +246,7 @@ def _users(program: Program, body: Sequence[Stmt], old: Buffer) -> list[Path]:
 
 
 def _exactly_written(makers: Sequence[Path], old: Buffer, target: Path, primitive: str) -> tuple[Box, Box]:
-    """The box that each of some blocks surely writes in one iteration of a loop, and the least of what bounds it."""
+    """The box that each of some blocks provably writes in one iteration of a loop, and the least of what bounds it."""
     found: list[tuple[Box, Box]] = []
     for path in makers:
         block = block_at(path)
@@ -290,7 +290,7 @@ def _same(a: Box, b: Box, ranges: dict[str, Range]) -> bool:
 
 
 def _require_covered(program: Program, loop: LoopRef, buffer: Buffer, primitive: str) -> None:
-    """Each block under the loop that reads the new buffer reads what the same iteration has surely written."""
+    """Each block under the loop that reads the new buffer reads what the same iteration has provably written."""
     above = path_to_loop(program, loop.name) or ()
     inside = leaves(*loop_at(above).body)
     for k, block in enumerate(inside):
@@ -304,7 +304,7 @@ def _require_covered(program: Program, loop: LoopRef, buffer: Buffer, primitive:
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{block.name}` would read what the same iteration has not surely written",
+                f"block `{block.name}` would read what the same iteration has not provably written",
                 why=reason,
             )
 

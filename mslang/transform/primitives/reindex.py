@@ -76,10 +76,10 @@ def reindex(
           block, or through a view
         - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
           for writing reads it
-        - for writing: indices that are the same for several values of their axes, instances that do not surely
+        - for writing: indices that are the same for several values of their axes, instances that do not provably
           run or write, or a block that reads the buffer without having started it; for reading: a block that writes
           it too
-        - elements that are not surely written before
+        - elements that are not provably written before
 
     Source: TVM reindex
     """
@@ -121,14 +121,14 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
         block mm[i: 64, j: 64 | k: 64] { C[i, j] += A_shared_1[k // 4, i, k % 4] * B[k, j] }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not read the buffer, or writes it too, or holds other blocks
         - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
           block, or through a view
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes
         - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
-        - elements that are not surely written before
+        - elements that are not provably written before
 
     Source: TVM reindex_cache_read
     """
@@ -162,7 +162,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
         block C_local[i: 64, j: 64] { C[i, j] = C_local_1[j, i] }
 
     Rejects:
-        - a scope that there is none of
+        - an unknown storage scope
         - a block that does not write the buffer, is not its only writer, reads it without having started it, or
           holds other blocks
         - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
@@ -170,7 +170,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
         - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
-        - instances that do not surely run, or write
+        - instances that do not provably run, or write
 
     Source: TVM reindex_cache_write
     """
@@ -291,7 +291,7 @@ def _places(body: tuple[Stmt, ...], buffer: str, lets: Mapping[str, Expr]) -> It
 
 
 def _apart(indices: Sequence[Expr], axes: Mapping[str, Range]) -> bool:
-    """Are the indices surely different for different values of the axes?"""
+    """Are the indices provably different for different values of the axes?"""
     if not axes:
         return True
     found = arith.detect(list(indices), axes)

@@ -85,8 +85,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
           or a predicate that leaves out what the block needs
         - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
         - a buffer that is read through a view, by a block that hides it, or outside of blocks
-        - a block that does not surely run for all values of its axes, unless it writes what only its scope needs and
-          touches nothing out of bounds; one that reads what its producer does not surely write
+        - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
+          touches nothing out of bounds; one that reads what its producer does not provably write
         - another block that writes what the block reads after the producer, or reads what it writes before it
         - a producer that would store the same element in iterations that run at the same time
 
@@ -121,7 +121,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
             "MS332",
             PRIMITIVE,
             f"block `{block.name}` may have instances for which `{block_at(maker).name}` has none",
-            why=f"they mean elements of `{buffer}` that are not surely written",
+            why=f"they mean elements of `{buffer}` that are not provably written",
         )
     values = {n: arith.simplify(e, axes) for n, e in at_element(inverted, made.indices).items()}
 
@@ -238,8 +238,8 @@ def _require_folds(program: Program, path: Path, formula: Store) -> None:
         raise refuse(
             "MS348",
             PRIMITIVE,
-            f"block `{block.name}` does not surely run for all values of its axes",
-            why="its loops and its predicate do not surely cover the domains of its axes",
+            f"block `{block.name}` does not provably run for all values of its axes",
+            why="its loops and its predicate do not provably cover the domains of its axes",
         )
 
 
@@ -277,7 +277,7 @@ def _unconditional(
 
 
 def made_for_all(maker: Path, stored: Region, read: Box) -> bool:
-    """Does a block surely store each element of a box, of which parts may lie outside of the buffer?"""
+    """Does a block provably store each element of a box, of which parts may lie outside of the buffer?"""
     written = produced_box(maker, stored, ())
     domain = arith.relax(stored.ranges, axis_ranges(block_at(maker)))
     ranges = ranges_above(maker)

@@ -83,7 +83,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
           axis depends on
         - another block that comes first in the outermost loop, or stands under the outermost reduction loop
         - loops that run an instance twice, or whose bounds depend on others
-        - a reduction that does not surely begin at 0
+        - a reduction that does not provably begin at 0
         - a block with views or buffers of its own, or one inside another that does not run for all values of its axes
         - an init or body of another shape (the one of twelve conditions that fails is named)
         - what no known reducer does

@@ -105,7 +105,7 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
         - no dimension of which iterations of a loop around them need overlapping parts, at a distance and of a size
           that are the same in all iterations
         - loops around them, from that one on, that do not run one iteration after the other
-        - elements that are not surely computed in each iteration, or that are computed from what changes meanwhile
+        - elements that are not provably computed in each iteration, or that are computed from what changes meanwhile
 
     Source: TVM rolling_buffer
     """
@@ -127,7 +127,7 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{block_at(user).name}` reads of `{old.name}` what the same iteration has not surely written",
+                f"block `{block_at(user).name}` reads of `{old.name}` what the same iteration has not provably written",
                 why="what is left to earlier iterations must be all that is read",
             )
     rolls = _rolls(path, old, above, primitive)

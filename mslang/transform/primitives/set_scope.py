@@ -33,7 +33,9 @@ def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) 
     path = block_path(program, block, "set_scope")
     found = buffer_named(program, buffer, "set_scope")
     if scope not in SCOPES:
-        raise refuse("MS315", "set_scope", f"there is no scope `{scope}`", help=f"one of {', '.join(sorted(SCOPES))}")
+        raise refuse(
+            "MS315", "set_scope", f"unknown storage scope `{scope}`", help=f"one of {', '.join(sorted(SCOPES))}"
+        )
     if all(r.buffer != found.name for r in block_at(path).writes):
         names = ", ".join(f"`{r.buffer}`" for r in block_at(path).writes)
         raise refuse(

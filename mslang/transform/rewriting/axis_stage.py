@@ -23,7 +23,7 @@ from mslang.ir.visit import (
     substitute,
 )
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box
-from mslang.transform.analysis.definite_writes import stored_under, surely_stored
+from mslang.transform.analysis.definite_writes import provably_stored, stored_under
 from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
 from mslang.transform.analysis.position import (
@@ -70,7 +70,7 @@ def staged(
     """The program with a buffer staged, and its new block.
 
     Raises:
-        ScheduleError: MS332 not all that is copied is surely written; for writing: MS346 a loop above the copy still
+        ScheduleError: MS332 not all that is copied is provably written; for writing: MS346 a loop above the copy still
             reduces, MS347 a predicate about more than the axes, MS348 it is not known which instances run.
     """
     block, anchor = block_at(path), stage.anchor
@@ -112,11 +112,11 @@ def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str
             f"block `{block.name}` reads and writes `{old.name}`",
             why="the new buffer would hold nothing when it is read",
         )
-    if not surely_stored(path, Region(old.name, _points(used.indices)), above):
+    if not provably_stored(path, Region(old.name, _points(used.indices)), above):
         raise refuse(
             "MS332",
             primitive,
-            f"block `{block.name}` does not surely write `{old.name}` in each of its instances",
+            f"block `{block.name}` does not provably write `{old.name}` in each of its instances",
             why="a copy must not touch what is not written",
         )
     kept = portable_predicate(path)

@@ -264,7 +264,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
         raise refuse(
             "MS348",
             primitive,
-            f"block `{block.name}` would not surely run for all values of its axes",
+            f"block `{block.name}` would not provably run for all values of its axes",
             why="what one iteration of the loop produces does not tell which of them it serves",
         )
     loops, reducing = loops_above(path), loops_beyond_spatial(path)
@@ -282,7 +282,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
             "MS349",
             primitive,
             f"block `{block.name}` would run some instances of its reduction twice",
-            why="its bindings are not surely different in different iterations",
+            why="its bindings are not provably different in different iterations",
         )
 
 
@@ -316,7 +316,7 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
     """The block of `moving` put under its loop in `rest`, the program without it; its reads and its readers checked.
 
     Raises:
-        ScheduleError: MS332, something would be read that is not surely written.
+        ScheduleError: MS332, something would be read that is not provably written.
     """
     target = path_to_loop(rest, moving.loop.var) or ()
     made = nest(moving.block, spans, moving.kept, ranges_inside(target), taken_names(program))
@@ -324,7 +324,9 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
     path = path_to_block(done, moving.block.name) or ()
     reason = why_not_covered(done, path)
     if reason is not None:
-        raise refuse("MS332", primitive, f"block `{made.block.name}` would read what is not surely written", why=reason)
+        raise refuse(
+            "MS332", primitive, f"block `{made.block.name}` would read what is not provably written", why=reason
+        )
     for user in consumers(done, path):
         reading = path_to_block(done, user.name) or ()
         for buffer in buffers_written(made.block):
@@ -332,8 +334,8 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
                 raise refuse(
                     "MS332",
                     primitive,
-                    f"block `{user.name}` would read what is not surely written",
-                    why=f"block `{made.block.name}` does not surely write all that it reads of `{buffer}`",
+                    f"block `{user.name}` would read what is not provably written",
+                    why=f"block `{made.block.name}` does not provably write all that it reads of `{buffer}`",
                 )
     require_joined(done, primitive)
     require_shared_apart(program, done, primitive)

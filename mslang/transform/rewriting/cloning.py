@@ -173,7 +173,7 @@ def going_on(
     program: Program, body: tuple[Stmt, ...], divided: frozenset[str], ranges: Mapping[str, Range]
 ) -> tuple[Stmt, ...]:
     """Statements in which the blocks `divided` go on with a reduction that others began: they say that they read what
-    they update, and have no init where it surely never runs."""
+    they update, and have no init where it provably never runs."""
     out: list[Stmt] = []
     for s in body:
         match s:

@@ -70,7 +70,7 @@ def pad(program: Program, path: Path, names: Sequence[str], extents: Sequence[Ex
     a block `T_fill` in front.
 
     Raises:
-        ScheduleError: MS356, the iterations added are not surely harmless.
+        ScheduleError: MS356, the iterations added are not provably harmless.
     """
     more = arith.simplify(arith.sub(arith.size_product(extents), loop_at(path).extent))
     here = _Padding(program, path, more, {b.name: b for b in scope_buffers(program, path)})

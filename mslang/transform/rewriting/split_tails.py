@@ -124,7 +124,7 @@ def _why_accumulates(path: Path, loop: For) -> str | None:
         arith.equal(substitute(a.binding, starts), ZERO, ranges_above(path)) for a in block.axes if a.kind == "reduce"
     )
     if not begins or not (cuts_only_outside(path) or not free_vars(block.predicate) & (reduced | _reduction(block))):
-        return f"the reduction of block `{block.name}` does not surely begin at 0 there"
+        return f"the reduction of block `{block.name}` does not provably begin at 0 there"
     return None
 
 

@@ -58,7 +58,7 @@ def subject(program: Program, block: BlockRef, buffer: BufferRef, scope: str, pr
     """The path of the block and the buffer that a caching primitive is about (MS334: there is no such scope)."""
     if scope not in SCOPES:
         raise refuse(
-            "MS334", primitive, f"there is no scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
+            "MS334", primitive, f"unknown storage scope `{scope}`", help=f"the scopes are: {', '.join(sorted(SCOPES))}"
         )
     return block_path(program, block, primitive), buffer_named(program, buffer, primitive)
 
@@ -153,7 +153,7 @@ def read_box(users: Sequence[Path], buffer: Buffer, above: Path, limits: Box, ra
     return limits if joined is None else joined
 
 
-def surely_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> Box:
+def provably_written(path: Path, buffer: Buffer, above: Path, primitive: str) -> Box:
     """Exactly what the block at the end of a path writes of a buffer in one iteration of the loops of `above`
     (MS332: that is not known)."""
     regions = [r for r in block_at(path).writes if r.buffer == buffer.name]
@@ -261,7 +261,7 @@ def with_alloc(program: Program, path: Path, buffer: Buffer) -> Program:
 
 
 def require_users_covered(program: Program, maker: str, buffer: Buffer, users: Sequence[Block], primitive: str) -> None:
-    """A block must surely write all that others read of a buffer (MS332)."""
+    """A block must provably write all that others read of a buffer (MS332)."""
     path = path_to_block(program, maker) or ()
     for user in users:
         using = path_to_block(program, user.name) or ()
@@ -269,14 +269,14 @@ def require_users_covered(program: Program, maker: str, buffer: Buffer, users: S
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{user.name}` would read what is not surely written",
-                why=f"block `{maker}` does not surely write all that it reads of `{buffer.name}`",
+                f"block `{user.name}` would read what is not provably written",
+                why=f"block `{maker}` does not provably write all that it reads of `{buffer.name}`",
             )
 
 
 def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str) -> None:
     """All that a block reads of a buffer must hold something: it is an argument of the program, or blocks before have
-    surely written it (MS332)."""
+    provably written it (MS332)."""
     storage = storage_of(program, buffer.name)
     if any(q.buffer.name == storage and q.direction != "out" for q in program.params):
         return
@@ -295,7 +295,7 @@ def require_filled(program: Program, reader: str, buffer: Buffer, primitive: str
     reason = why_not_covered(program, path) if before else f"nothing has written `{buffer.name}` before"
     if reason is not None:
         raise refuse(
-            "MS332", primitive, f"not all that would be copied of `{buffer.name}` is surely written", why=reason
+            "MS332", primitive, f"not all that would be copied of `{buffer.name}` is provably written", why=reason
         )
 
 

@@ -46,7 +46,7 @@ def test_more_may_be_declared_than_is_written_and_is_not_taken_for_written():
     wider = index_map("i", lambda i: ((i, i + 2),))
     done = annotate_buffer_access(CHAIN, block("a"), buffer("T"), "write", wider)
     assert "writes T[i .. i + 2]" in accepted(CHAIN, done)
-    with refused("MS332", "not surely written"):
+    with refused("MS332", "not provably written"):
         compute_at(done.program, block("a"), loop("i_1"))
     with refused("MS332", "`T`"):
         cache_write(done.program, block("a"), buffer("T"))
@@ -58,7 +58,7 @@ def test_more_may_be_declared_than_is_written_and_is_not_taken_for_written():
     both = index_map("i", lambda i: ((i * 2, i * 2 + 2),))
     claimed = annotate_buffer_access(p, block("a"), buffer("T"), "write", both)
     assert "writes T[i * 2 .. i * 2 + 2]" in accepted(p, claimed)
-    with refused("MS365", "does not surely hold"):
+    with refused("MS365", "does not provably hold"):
         annotate_buffer_access(p, block("a"), buffer("T"), "write", index_map("i", lambda i: (i,)))
 
 
@@ -97,7 +97,7 @@ def test_rounded_indices_are_tried_for_all_values_of_the_axes():
     assert "reads T[i * 2 - 3 .. i * 2 - 3 + 6]" in accepted(p, done)
     accepted(p, compute_at(done.program, block("a"), loop("i_1")))
     for wrong in (lambda i: ((i * 2 + 1, i * 2 + 3),), lambda i: ((i * 2 - 3, i * 2),), lambda i: ((0, 30),)):
-        with refused("MS365", "does not surely hold"):
+        with refused("MS365", "does not provably hold"):
             annotate_buffer_access(p, block("b"), buffer("T"), "read", index_map("i", wrong))
 
 
@@ -116,16 +116,16 @@ def test_without_an_annotation_a_rounded_index_reads_the_whole_dimension():
     ],
 )
 def test_what_cannot_be_computed_as_compiled_code_does_is_refused(index):
-    with refused("MS365", "does not surely hold"):
+    with refused("MS365", "does not provably hold"):
         given = index_map("i", lambda i: ((i * 0 - 100, i * 0 + 31),))
         annotate_buffer_access(resize(index), block("b"), buffer("T"), "read", given)
 
 
 def test_a_region_that_is_too_small_is_refused():
-    with refused("MS365", "does not surely hold"):
+    with refused("MS365", "does not provably hold"):
         annotate_buffer_access(B, block("b"), buffer("A"), "read", index_map("i", lambda i: (i,)))
     p = program("A: f32[8], idx: i64[8], out B: f32[8]", "block b[i: 8] { B[i] = A[min(max(idx[i], 0), 7)] }")
-    with refused("MS365", "does not surely hold"):
+    with refused("MS365", "does not provably hold"):
         annotate_buffer_access(p, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i, i + 2),)))
     accepted(p, annotate_buffer_access(p, block("b"), buffer("A"), "read", index_map("i", lambda i: ((0, 8),))))
 

@@ -95,7 +95,7 @@ def test_another_name_of_the_buffer_is_refused():
         cache_inplace(p, block("b"), buffer("A"))
 
 
-def test_what_a_loop_that_may_not_run_would_write_is_not_surely_written():
+def test_what_a_loop_that_may_not_run_would_write_is_not_provably_written():
     p = parse_program(
         """
         program p[K: dyn(1..8)](A: f32[8, 8], out B: f32[8]) {

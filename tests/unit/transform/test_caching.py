@@ -182,7 +182,7 @@ def test_a_consumer_of_more_than_the_block_writes_is_refused():
     p = parse_program("""program p(A: f32[8], inout C: f32[8], out B: f32[8]) {
         block w[x: 4] { C[x] = A[x] }
         block r[x: 8] { B[x] = C[x] } }""")
-    with refused("MS332", "`r` would read what is not surely written", "block `w` does not surely write all"):
+    with refused("MS332", "`r` would read what is not provably written", "block `w` does not provably write all"):
         cache_write(p, block("w"), buffer("C"), consumers=[block("r")])
 
 
@@ -263,7 +263,7 @@ def half_written():
     return b.finish()
 
 
-def test_caching_refuses_what_is_not_surely_written():
+def test_caching_refuses_what_is_not_provably_written():
     with refused("MS332", "`T`", "`first`"):
         cache_read(half_written(), block("second"), buffer("T"))
     with refused("MS332", "not known which part of `T`"):

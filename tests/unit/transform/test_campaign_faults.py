@@ -88,7 +88,7 @@ REFUSED = [
     (STENCIL, "s0.loops()[1].parallel() s1.compute_inline()", "MS310"),
     # copies of partial results
     (ONE_SUM, "let x, y = sum.k.loop_partition([1]) let a, b = sum_1.cache_inplace(S, local)", "MS346"),
-    # a loop that surely runs once, whatever is drawn, fills no more than one place of a buffer that is used in turn
+    # a loop that provably runs once, whatever is drawn, fills no more than one place of a buffer that is used in turn
     (
         ROLLED,
         "s0.rolling_buffer(T) let d ~ choose([1]) let x, y = s0.loops()[2].loop_partition([d]) "

@@ -107,7 +107,7 @@ def test_a_block_that_is_not_complete():
         ("i < 3 or j < 3", "A[i % 8, j % 5]", "0.0", ("one axis",)),
         ("i == 3", "A[i, j % 5]", "0.0", ("one axis",)),
         ("A[0, 0] < 1.0 and i < 3", "A[i, j % 5]", "0.0", ("one axis",)),
-        ("i < 3 and i >= 3", "A[i, j % 5]", "0.0", ("nothing lies surely inside",)),
+        ("i < 3 and i >= 3", "A[i, j % 5]", "0.0", ("nothing lies provably inside",)),
     ],
 )
 def test_no_padding(condition, value, other, words):

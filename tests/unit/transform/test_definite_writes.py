@@ -1,4 +1,4 @@
-"""What a block surely writes: what its statements store, not what it declares; copies touch no more than that."""
+"""What a block provably writes: what its statements store, not what it declares; copies touch no more than that."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def single(body: str) -> Program:
 
 
 @pytest.mark.parametrize("body", NOT_ALL.values(), ids=NOT_ALL)
-def test_what_is_not_surely_stored_is_not_copied_back(body: str) -> None:
+def test_what_is_not_provably_stored_is_not_copied_back(body: str) -> None:
     p = single(body)
     with refused("MS332", "it is not known which part of `B` block `b` writes"):
         cache_write(p, block("b"), buffer("B"), "local")
@@ -37,7 +37,7 @@ def test_what_is_not_surely_stored_is_not_copied_back(body: str) -> None:
 
 
 @pytest.mark.parametrize("body", ALL.values(), ids=ALL)
-def test_what_is_surely_stored_is(body: str) -> None:
+def test_what_is_provably_stored_is(body: str) -> None:
     p = single(body)
     accepted(p, cache_write(p, block("b"), buffer("B"), "local"))
 
@@ -122,7 +122,7 @@ def test_a_layout_that_is_no_box_is_filled_by_the_axes() -> None:
     assert "alloc B_local_1: f32[3, 3]" in text
     accepted(p, reindex_cache_read(p, block("b"), buffer("A"), "local", tiled))
     p = single("if A[i] > 0.0 { B[i] = A[i] }")
-    with refused("MS332", "block `b` does not surely write `B` in each of its instances"):
+    with refused("MS332", "block `b` does not provably write `B` in each of its instances"):
         reindex_cache_write(p, block("b"), buffer("B"), "local", tiled)
 
 

@@ -205,5 +205,5 @@ def test_an_epilogue_of_some_elements(extent, condition):
         alloc T: f32[6]
         block s[i: 6 | k: 10] {{ T[i] += A[i, k] }}
         for j in {extent} {{ block e[x: 6 = j] {{ {condition} D[x] = T[x] + 1.0 }} }} }}""")
-    with refused("MS348", "`e` does not surely run for all values", "do not surely cover the domains"):
+    with refused("MS348", "`e` does not provably run for all values", "do not provably cover the domains"):
         fuse_reduction_epilogue(p, block("s"), block("e"))

@@ -127,7 +127,7 @@ FLAGGED = """program t(F: i32[1], A: i32[4, 8], out Z: i32[4, 8], inout T: i32[4
     "schedule, code, word",
     [
         ("let c = b.cache_write(T, local)", "MS332", "it is not known which part of `T` block `b` writes"),
-        ("b.pad_einsum([1, 3])", "MS348", "does not surely run for all values"),
+        ("b.pad_einsum([1, 3])", "MS348", "does not provably run for all values"),
         ("let c = b.loops()[1].blockize()", "MS377", "leaves out some of what its axes run over"),
     ],
 )

@@ -57,7 +57,7 @@ def test_sampled_sizes():
     size = Symbol("f", Choice((2, 30)))
     out = loop_partition(copy(100), loop("i"), [size, None, size])
     assert len(out.handles) == 3
-    with refused("MS306", "do not surely leave"):
+    with refused("MS306", "do not provably leave"):
         loop_partition(copy(30), loop("i"), [size, None])
 
 
@@ -81,7 +81,7 @@ def test_sizes_that_are_none():
         loop_partition(copy(100), loop("i"), [])
     with refused("MS303", "only one size"):
         loop_partition(copy(100), loop("i"), [None, None])
-    with refused("MS306", "the size `0` is not surely positive"):
+    with refused("MS306", "the size `0` is not provably positive"):
         loop_partition(copy(100), loop("i"), sizes(0, None))
     with refused("MS306", "depends on `j`"):
         loop_partition(copy(100), loop("i"), [Var("j"), None])
@@ -109,5 +109,5 @@ def test_what_the_parts_write_is_private_together():
 
 def test_what_the_parts_do_not_write_is_not_private():
     p = loop_partition(parse_program(PRIVATE.format(7)), loop("j"), sizes(5, None)).program
-    with refused("MS310", "reads of `T` what block `make` does not surely write"):
+    with refused("MS310", "reads of `T` what block `make` does not provably write"):
         parallel(p, loop("i"))

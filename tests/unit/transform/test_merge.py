@@ -176,7 +176,7 @@ def test_a_value_that_outlives_its_iteration_is_kept():
 
 
 def test_ranges_must_be_equal():
-    with refused("MS304", "do not surely run over the same range", "loop_partition"):
+    with refused("MS304", "do not provably run over the same range", "loop_partition"):
         merge(window(8, 7, 0), loops("i j"))
 
 

@@ -228,7 +228,7 @@ def test_iterations_left_out():
         "block s[i: 6, j: 5 | k: 10] { where i < 4 init { C[i, j] = 0.0 } C[i, j] += A[i, k] * B[k, j] }",
         "A: f32[6, 10], B: f32[10, 5], inout C: f32[6, 5]",
     )
-    with refused("MS348", "does not surely run"):
+    with refused("MS348", "does not provably run"):
         pad_einsum(p, block("s"), (1, 4, 4))
     same(p, pad_einsum(p, block("s"), (1, 1, 4)).program)
 

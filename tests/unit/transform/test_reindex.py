@@ -48,7 +48,7 @@ def test_a_condition_on_the_axes_goes_with_the_copy():
 
 def test_a_store_that_may_not_happen_is_refused():
     p = program("A: f32[8], inout C: f32[8]", "block b[i: 8] { if A[i] > 0.0 { C[i] = A[i] } }")
-    with refused("MS332", "does not surely write `C`"):
+    with refused("MS332", "does not provably write `C`"):
         reindex(p, block("b"), buffer("C"))
 
 

@@ -215,7 +215,7 @@ def test_parallel_refuses():
 
 
 def test_parallel_refuses_to_read_what_another_iteration_wrote():
-    with refused("MS310", "does not surely write in the same iteration"):
+    with refused("MS310", "does not provably write in the same iteration"):
         parallel(shared_nest(shift=1), loop("i"))
 
 
@@ -391,8 +391,8 @@ def test_what_is_private_under_a_guard_that_both_blocks_have():
     for name in "bcj":
         same(p, parallel(p, loop(name)).program)
     p = parse_program(GUARDED_TILE.format(first="a * 2 + b < 3 and i < 2 - c", second="a * 2 + b < 3"))
-    with refused("MS310", "does not surely write in the same iteration"):
+    with refused("MS310", "does not provably write in the same iteration"):
         parallel(p, loop("c"))
     p = parse_program(GUARDED_TILE.format(first="a * 2 + b < 2", second="a * 2 + b < 3"))
-    with refused("MS310", "does not surely write in the same iteration"):
+    with refused("MS310", "does not provably write in the same iteration"):
         parallel(p, loop("c"))

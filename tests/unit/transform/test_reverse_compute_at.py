@@ -118,7 +118,7 @@ def test_reverse_compute_at_refuses_what_would_not_all_run():
         t[x] = a[x]
     with b.loop("i", 4) as i, b.block("half", spatial("x", 8, i)) as (x,):
         o[x] = t[x]
-    with refused("MS348", "`half` does not surely run for all values"):
+    with refused("MS348", "`half` does not provably run for all values"):
         reverse_compute_at(b.finish(), block("half"), loop("x"))
     b = ProgramBuilder("pad")
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (10,))
@@ -126,7 +126,7 @@ def test_reverse_compute_at_refuses_what_would_not_all_run():
         t[x] = a[x]
     with b.block("pad", spatial("x", 10)) as (x,):
         o[x] = select((x >= 1) & (x < 9), t[x - 1], 0.0)
-    with refused("MS348", "`pad` would not surely run for all values"):
+    with refused("MS348", "`pad` would not provably run for all values"):
         reverse_compute_at(b.finish(), block("pad"), loop("x"))
 
 
@@ -138,7 +138,9 @@ def test_reverse_compute_at_refuses_to_read_what_a_producer_may_leave_out():
             for i in 8 {{ block second[x: 8 = i] {{ where {condition} T[x] = 2.0 }} }}
             for j in 8 {{ block last[x: 8 = j] {{ B[x] = T[x] }} }} }}""")
 
-    with refused("MS332", "`last` would read what is not surely written", "`second` does not surely write all", "`T`"):
+    with refused(
+        "MS332", "`last` would read what is not provably written", "`second` does not provably write all", "`T`"
+    ):
         reverse_compute_at(twice("A[x] > 0.0"), block("last"), loop("i"))
     accepted(twice("i < 8"), reverse_compute_at(twice("i < 8"), block("last"), loop("i")))
 

@@ -126,7 +126,7 @@ def test_reverse_compute_inline_refuses_predicates_and_part_runs():
         t[x] = a[x]
     with b.loop("i", 4) as i, b.block("second", spatial("x", 8, i)) as (x,):
         o[x] = t[x]
-    with refused("MS348", "`second` does not surely run"):
+    with refused("MS348", "`second` does not provably run"):
         reverse_compute_inline(b.finish(), block("second"))
 
 
@@ -253,7 +253,7 @@ def test_a_stage_of_a_part_becomes_one_of_all():
 
 def test_a_stage_of_a_part_that_would_read_out_of_bounds():
     p = parse_program(PART.format(value="T[x, k] + A[x, k + 2]"))
-    with refused("MS348", "`s` does not surely run"):
+    with refused("MS348", "`s` does not provably run"):
         reverse_compute_inline(p, block("s"))
 
 

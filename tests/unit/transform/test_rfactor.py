@@ -435,7 +435,7 @@ def test_a_condition_above_the_block():
 def test_instances_that_run_twice():
     p = parse_program("""program p(A: f32[4, 4], out S: f32[4]) {
         for i in 4, k in 8 { block s[x: 4 = i | y: 4 = k // 2] { init { S[x] = 0.0 } S[x] += A[x, y] } } }""")
-    with refused("MS368", "the loops from `k` on may run an instance of block `s` twice", "not surely different"):
+    with refused("MS368", "the loops from `k` on may run an instance of block `s` twice", "not provably different"):
         rfactor(p, loop("k"))
 
 
@@ -454,7 +454,7 @@ def test_a_scope_in_which_the_order_matters():
         alloc S: f32[8]
         block s[i: 4 | k: 8] { S[i] += A[i, k] }
         block d[i: 8] { D[i] = S[i] } }""")
-    with refused("MS368", "not surely written"):
+    with refused("MS368", "not provably written"):
         rfactor(p, loop("k"))
     p = parse_program("""program p(inout A: f32[4, 8], out S: f32[4]) {
         block s[i: 4 | k: 8] { S[i] += A[i, k] }
@@ -473,7 +473,7 @@ def test_bounds_that_depend_on_loops():
 def test_a_reduction_that_does_not_begin_at_0():
     p = parse_program("""program p(A: f32[4, 8], inout S: f32[4]) {
         for i in 4, k in 4 { block s[x: 4 = i | y: 8 = k + 4] { init { S[x] = 0.0 } S[x] += A[x, y] } } }""")
-    with refused("MS368", "does not surely begin at 0"):
+    with refused("MS368", "does not provably begin at 0"):
         rfactor(p, loop("k"))
     p = rows(more="where k > 2")
     with refused("MS313", "may leave out the iteration of its init"):

@@ -225,7 +225,7 @@ def windows(*, made=3, body="B[v] = T[v] + T[v + 2]", place=""):
 
 def test_what_an_earlier_iteration_left_is_refused():
     p = windows(made=2)
-    with refused("MS332", "`b` reads of `T` what the same iteration has not surely written", "left to earlier"):
+    with refused("MS332", "`b` reads of `T` what the same iteration has not provably written", "left to earlier"):
         rolling_buffer(p, block("a"), buffer("T"))
 
 

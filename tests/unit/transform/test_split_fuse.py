@@ -124,9 +124,9 @@ def test_split_refuses():
         split(p, loop("i"), [])
     with refused("MS303", "only one factor may be `_`"):
         split(p, loop("i"), [None, None])
-    with refused("MS306", "is not surely positive"):
+    with refused("MS306", "is not provably positive"):
         split(p, loop("i"), sizes(None, 0))
-    with refused("MS306", "not surely positive"):
+    with refused("MS306", "not provably positive"):
         split(p, loop("i"), sizes(None, Symbol("v", Choice((0, 4)))))
     with refused("MS306", "do not cover", "is below the extent 100"):
         split(p, loop("i"), sizes(3, 8))

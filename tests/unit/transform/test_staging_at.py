@@ -129,7 +129,7 @@ def test_writers_of_different_parts_are_refused():
 
 def test_what_was_there_before_the_loop_is_refused():
     p = program("A: f32[8], inout B: f32[8]", "for i in 0..8 { block a[x: 8 = i] { B[x] = B[x] + A[x] } }")
-    with refused("MS332", "block `a` would read what the same iteration has not surely written"):
+    with refused("MS332", "block `a` would read what the same iteration has not provably written"):
         write_at(p, block("a"), loop("i"), buffer("B"))
 
 

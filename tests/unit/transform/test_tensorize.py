@@ -299,7 +299,7 @@ def test_the_reasons_of_blockize():
 
 
 @pytest.mark.parametrize(
-    ("shape", "says"), [((8, 8, 6), "not surely a multiple of 4"), ((6, 8, 8), "loop `i` of axis `x` runs 6 times")]
+    ("shape", "says"), [((8, 8, 6), "not provably a multiple of 4"), ((6, 8, 8), "loop `i` of axis `x` runs 6 times")]
 )
 def test_no_place_for_the_tile(shape, says):
     refuses("MS382", lambda: tensorize(matmul(*shape), block("mm"), PRODUCT), says)
