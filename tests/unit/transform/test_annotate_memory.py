@@ -69,7 +69,7 @@ def test_set_scope_moves_views_along():
 
 def test_set_scope_refuses():
     p = chain()
-    with refused("MS315", "no scope `nowhere`", "local"):
+    with refused("MS315", "unknown storage scope `nowhere`", "local"):
         set_scope(p, block("first"), buffer("T"), "nowhere")
     with refused("MS315", "`B` is a parameter", "cache_write"):
         set_scope(p, block("second"), buffer("B"), "local")

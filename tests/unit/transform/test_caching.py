@@ -150,7 +150,7 @@ def nested_outline(program, name):
 
 def test_cache_read_refuses():
     p = matmul()
-    with refused("MS334", "no scope `smem`", "shared"):
+    with refused("MS334", "unknown storage scope `smem`", "shared"):
         cache_read(p, block("mm"), buffer("A"), "smem")
     with refused("MS330", "does not read `C`", "`A`, `B`"):
         cache_read(p, block("mm"), buffer("C"))
@@ -316,7 +316,7 @@ def test_only_the_part_that_exists_is_copied():
 def test_cache_write_refuses():
     with refused("MS330", "does not write `A`", "it writes `C`"):
         cache_write(matmul(), block("mm"), buffer("A"))
-    with refused("MS334", "no scope"):
+    with refused("MS334", "unknown storage scope"):
         cache_write(matmul(), block("mm"), buffer("C"), "register")
     apart = decompose_reduction(matmul(), block("mm"), loop("k")).program
     with refused("MS333", "block `mm_update` reads and writes `C`"):

@@ -327,7 +327,7 @@ def test_legal_loops_are_those_that_work():
 
 def test_a_block_that_writes_two_buffers():
     b = ProgramBuilder("two")
-    a, s, t, o = b.input("A", (8, 6)), b.alloc("S", (8,)), b.alloc("T", (10,)), b.output("B", (8,))
+    a, s, t, o = b.input("A", (8, 6)), b.alloc("S", (8,)), b.alloc("T", (10,)), b.output("B", (6,))
     with b.block("both", spatial("i", 8), reduce("k", 6)) as (i, k):
         s[i] += a[i, k]
         t[i + 1] += a[i, k] * 2.0

@@ -237,7 +237,7 @@ def test_inverse():
 def bounded_by_data():
     """A loop that runs as often as a block has computed."""
     b = ProgramBuilder("ragged")
-    n, t, o = b.input("n", (1,), "i64"), b.alloc("T", (1,), "i64"), b.output("B", (8,))
+    n, t, o = b.input("n", (1,), "i64"), b.alloc("T", (1,), "i64"), b.inout("B", (8,))
     with b.block("count", spatial("u", 1)) as (u,):
         t[u] = n[u] + 1
     with b.loop("i", 8) as i, b.when(i < t[0]), b.block("fill", spatial("x", 8, i)) as (x,):

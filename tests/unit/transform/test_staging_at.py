@@ -95,9 +95,9 @@ def test_a_loop_elsewhere_and_a_vectorized_one_are_refused():
 
 
 def test_a_part_that_is_not_known_is_refused():
-    p = program("A: f32[8], out B: f32[16]", "for i in 0..8 { block a[x: 8 = i] { B[x * 2] = A[x] } }\n")
+    p = program("A: f32[8], inout B: f32[16]", "for i in 0..8 { block a[x: 8 = i] { B[x * 2] = A[x] } }\n")
     assert accepted(p, write_at(p, block("a"), loop("i"), buffer("B"), "local"))
-    p = program("A: f32[8], out B: f32[16]", "for o in 0..1, i in 0..8 { block a[x: 8 = i] { B[x * 2] = A[x] } }\n")
+    p = program("A: f32[8], inout B: f32[16]", "for o in 0..1, i in 0..8 { block a[x: 8 = i] { B[x * 2] = A[x] } }\n")
     with refused("MS332", "which part of `B`"):
         write_at(p, block("a"), loop("o"), buffer("B"))
 
