@@ -89,14 +89,12 @@ def _loops_shared(writer: Path, other: Path) -> tuple[For, ...]:
 
 
 def _why(program: Program, reader: Path, storage: str, loop: For, leaves_it: bool) -> str | None:
-    path = path_to_loop(program, loop.var) or ()
-    reason = why_not_stable(program, storage, path)
+    if any(storage_of(program, x.buffer) == storage for x in guard_loads(block_at(reader))):
+        return f"the predicate of block `{block_at(reader).name}` reads `{storage}`, which loop `{loop.var}` writes"
+    reason = why_not_stable(program, storage, path_to_loop(program, loop.var) or ())
     if reason is not None or not leaves_it:
         return reason
     asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
-    guards = any(storage_of(program, x.buffer) == storage for x in guard_loads(block_at(reader)))
-    if guards:
-        return f"the predicate of block `{block_at(reader).name}` reads `{storage}`, which loop `{loop.var}` writes"
     return why_not_covered(program, reader, asked)
 
 
