@@ -68,7 +68,8 @@ def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
             return not (_varies(a, varying) or _varies(e, varying))
         case If(then=t, otherwise=o):
             # Under a mask a load is one of all lanes, and a loop's bounds are a scalar.
-            return not any(isinstance(x, For) and (loads_of(x.start) or loads_of(x.extent)) for x in walk((*t, *o)))
+            bounds = (e for x in walk((*t, *o)) if isinstance(x, For) for e in (x.start, x.extent))
+            return not any(any(loads_of(e)) for e in bounds)
         case Let(name=n, value=v):
             if _varies(v, varying):
                 varying.add(n)

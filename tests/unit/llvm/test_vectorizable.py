@@ -37,3 +37,17 @@ def lanes(index: str) -> bool:
 )
 def test_an_update_runs_in_lanes_where_each_has_an_element_of_its_own(index, expected):
     assert lanes(index) is expected
+
+
+@pytest.mark.parametrize(("extent", "expected"), [("4", True), ("counts[0]", False)])
+def test_a_loop_under_a_condition_runs_in_lanes_if_nothing_loads_its_length(extent: str, expected: bool) -> None:
+    p = parse_program(f"""program p(counts: i64[1] in 0..5, A: f32[8], inout C: f32[4, 8]) {{
+        for j in 8 @ vectorized {{
+            block b[vj: 8 = j] {{
+                where A[vj] > 0.0
+                for l in {extent} {{ C[l, vj] = C[l, vj] + A[vj] }}
+            }}
+        }}
+    }}""")
+    (loop,) = (s for s in walk(lower(p, GENERIC).body) if isinstance(s, For) and s.kind == "vectorized")
+    assert vectorizable(loop) is expected
