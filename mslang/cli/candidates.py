@@ -1,4 +1,4 @@
-"""The candidate that a command line means: a schedule, space or bare program of a file, sizes, pins, a seed, or a
+"""The candidate that a command line selects by a schedule, space or bare program of a file, sizes, pins, a seed, or a
 record."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A candidate, the space it is of, and the name of the item."""
+    """A candidate, its space, and the name of the item."""
 
     candidate: Candidate
     space: Space
@@ -53,7 +53,7 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
-    """The candidate that the arguments mean; warnings of repaired pins are printed."""
+    """The candidate that the arguments select; prints warnings about repaired pins."""
     path, name = split_item(args.item)
     module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
@@ -81,7 +81,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
 
 
 def _sampled(space: Space, seed: int, pins: Mapping[str, Value], strict: bool) -> Candidate:
-    """A candidate with the pins that were typed, none of them repaired.
+    """A candidate with the pins of the command line, without repair.
 
     Raises:
         UsageError: a pin has a value that its decision cannot take.
@@ -115,7 +115,7 @@ def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
 
 
 def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
-    """The record that `--record` names, which is of this program."""
+    """The record of this program that `--record` names."""
     from mslang.ir.equal import structural_hash
     from mslang.tune.database import Database
 
@@ -137,7 +137,7 @@ def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
 
 
 def _warn_of_another(candidate: Candidate, record: Record, program: str) -> None:
-    """Print a warning where the decisions of a record do not make the candidate that it is of."""
+    """Print a warning if the decisions of a record do not reproduce its candidate."""
     from mslang.cli.render import print_diagnostics
     from mslang.ir.equal import structural_hash
 
@@ -162,7 +162,7 @@ def _sizes(module: Module, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def warn(candidate: Candidate) -> None:
-    """Print what was repaired of a candidate's pins."""
+    """Print the warnings about a candidate's repaired pins."""
     import sys
 
     from mslang.cli.render import print_diagnostics

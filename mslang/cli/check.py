@@ -1,4 +1,4 @@
-"""`mslang check`: all diagnostics of files, those among them that only running the schedules tells."""
+"""`mslang check`: all diagnostics of files, including those that only execution of the schedules reveals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Files and the form of the report."""
+    """The files and the format of the report."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="`.ms` files, or folders of them")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to report (default: text with carets)")
     parser.add_argument(
@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Report everything found; exit 1 if there is an error among it."""
+    """Report all diagnostics; exit 1 if one is an error."""
     from mslang.ide.findings import findings
     from mslang.ide.snapshot import Snapshot
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def refusals(snapshot: Snapshot, path: str, draws: int) -> Iterator[Diagnostic]:
-    """What running the schedules finds. That some draws of a space are refused is no fault of it."""
+    """The diagnostics of running the schedules. A space may have some draws that are refused."""
     from mslang.ide.trial import trial, trial_names
 
     module = snapshot.module(path)

@@ -1,4 +1,4 @@
-"""What the verbs share: files, `FILE:NAME`, `--set`, `--pin`, plain tables, JSON lines, times for people."""
+"""Shared parts of the verbs: files, `FILE:NAME`, `--set`, `--pin`, plain tables, JSON lines, readable times."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mslang.diagnostics import MsError, problem
 
 
 class UsageError(MsError):
-    """A command line that cannot be meant; exit status 2."""
+    """An invalid command line; exit status 2."""
 
     def __init__(self, message: str, help: str | None = None) -> None:
         super().__init__(problem("MS701", message, help=help))
 
 
 def split_item(text: str) -> tuple[Path, str | None]:
-    """`gemm.ms:matmul` taken apart; the name is None when only a file is given."""
+    """File and name of `gemm.ms:matmul`; the name is None if only a file is given."""
     if Path(text).exists():
         return Path(text), None
     path, colon, name = text.rpartition(":")
@@ -30,10 +30,10 @@ def split_item(text: str) -> tuple[Path, str | None]:
 
 
 def source_files(names: Iterable[str]) -> list[str]:
-    """The files that a command line names, each once; of a folder all `.ms` files below it.
+    """The files that a command line names, each once; for a folder, all `.ms` files below it.
 
     Raises:
-        MsError: MS702, a folder has none.
+        MsError: MS702, a folder contains none.
     """
     found: dict[str, None] = {}
     for name in names:
@@ -66,7 +66,7 @@ def read_text(path: Path) -> str:
 
 @contextmanager
 def bounded_depth(what: object) -> Iterator[None]:
-    """MS705 where a text is nested so deeply that walking it would take all of the stack."""
+    """Raise MS705 if a text is nested so deeply that a traversal would exhaust the stack."""
     try:
         yield
     except RecursionError:
@@ -81,7 +81,7 @@ def bounded_depth(what: object) -> Iterator[None]:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """The text that a file's bytes are; MS702 if they are none."""
+    """The text of a file's bytes; MS702 if they are not UTF-8."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
@@ -89,18 +89,18 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def encoded(text: str, like: bytes) -> bytes:
-    """The bytes of a text, with the line ends that the file has had so far."""
+    """The bytes of a text, with the line ends of the file's present contents."""
     return (text.replace("\n", "\r\n") if b"\r\n" in like[:4096] else text).encode()
 
 
 def check_writable(path: Path) -> None:
-    """MS702 if the file is write-protected (also where the user could write it all the same)."""
+    """Raise MS702 if the file is write-protected, even if the user could write it nevertheless."""
     if path.exists() and not path.stat().st_mode & 0o222:
         raise MsError(problem("MS702", f"cannot write {path}", why="it is write-protected", help=f"chmod u+w {path}"))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a crash leaves the old text or the new; MS702 if it cannot be written."""
+    """Replace a file atomically: a crash leaves the old text or the new; MS702 if it cannot be written."""
     import os
     import tempfile
 
@@ -179,14 +179,14 @@ def _pin(text: str) -> tuple[str, str]:
 
 
 def natural(text: str) -> int:
-    """An option's value that is a whole number from 0 on."""
+    """An option's value that is a non-negative integer."""
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """An option's value that is a whole number from 1 on."""
+    """An option's value that is a positive integer."""
     if not text.strip().isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
     return int(text)
@@ -203,7 +203,7 @@ def emit(data: object) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns aligned for reading; numbers to the right."""
+    """Aligned columns, numbers to the right."""
     cells = [list(map(str, head)), *(["" if c is None else str(c) for c in row] for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
     lines = []
@@ -219,7 +219,7 @@ def _aligned(cell: str, width: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with a fitting unit: `1.52 ms`."""
+    """A time in a suitable unit: `1.52 ms`."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.4g} {unit}"
@@ -227,5 +227,5 @@ def seconds_text(seconds: float) -> str:
 
 
 def note(text: str) -> None:
-    """A remark for the person, on standard error."""
+    """Print a note for the user on standard error."""
     print(text, file=sys.stderr, flush=True)

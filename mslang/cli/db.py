@@ -101,7 +101,7 @@ def _top(database: Database, args: argparse.Namespace) -> int:
 
 
 def _machine(known: dict[str, str], wanted: str) -> str:
-    """The key of the machine that a name or the beginning of a key means."""
+    """The key of the machine that a name or a prefix of a key selects."""
     for key, name in known.items():
         if name == wanted or (key and key.startswith(wanted)):
             return key
@@ -218,7 +218,7 @@ def _print_records(records: Iterable[Record], as_json: bool) -> int:
 
 
 def _hashes(database: Database, program: str | None) -> list[str | None]:
-    """The workloads meant by a name or the beginning of a hash; [None] stands for all."""
+    """The workloads that a name or a prefix of a hash selects; [None] selects all."""
     if program is None:
         return [None]
     known = [w for w, _, _ in database.workloads()]

@@ -1,4 +1,4 @@
-"""`mslang env`: the machine, the target guessed for it, back ends and optional parts with their state."""
+"""`mslang env`: the machine, the target inferred for it, and the state of back ends and optional parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = (
     ("language server", "pygls", "lsp", "`mslang lsp`"),
     ("peers", "torch", "bench", "comparisons in benchmarks/"),
 )
-"""What it is, the module it needs, the extra that brings it, what it is for."""
+"""Each part's name, the module it needs, the extra that installs it, and its purpose."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is there."""
+    """Print the report."""
     from mslang.target.detect import host
 
     target = host()
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _added() -> list[tuple[str, str, str, str]]:
-    """What installed packages add: name, what it is, package, and whether it could be loaded."""
+    """Additions of installed packages: name, kind, package, and whether it could be loaded."""
     from mslang.ir.reducers import Reducer
     from mslang.ops.discovery import REDUCERS, extensions
     from mslang.transform.registries import REGISTRY

@@ -1,4 +1,4 @@
-"""`mslang expand`: a program in its long form, with everything that the short form leaves to be inferred."""
+"""`mslang expand`: a program in its long form, with everything that is inferred in the short form."""
 
 from __future__ import annotations
 

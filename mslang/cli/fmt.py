@@ -1,4 +1,4 @@
-"""`mslang fmt`: the one layout."""
+"""`mslang fmt`: formats files in the standard layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslang.diagnostics import MsError
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Files, and what to do with them."""
+    """The files and the mode."""
     parser.add_argument(
         "files",
         nargs="+",
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             changed += _from_stdin(args) if name == "-" else _file(args, Path(name))
         except MsError as error:
-            # The other files are formatted all the same.
+            # An error in one file does not keep the others from being formatted.
             print_error(error, args.json)
             failed += 1
     return FINDINGS if failed or (changed and (args.check or args.diff)) else DONE

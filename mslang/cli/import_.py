@@ -1,4 +1,4 @@
-"""`mslang import`: programs of other tools as `.ms` text."""
+"""`mslang import`: converts programs of other tools to `.ms` text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Brought(msgspec.Struct, frozen=True):
-    """What an importer makes of a file: the `.ms` text of each item it could read, and what it found."""
+    """The result of an importer: the `.ms` text of each item it could read, and diagnostics."""
 
     items: tuple[tuple[str, str], ...]
     """Name and text."""
@@ -41,7 +41,7 @@ Importer = Callable[[Path, str, argparse.Namespace], Brought]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, and where the text goes."""
+    """The file, and the destination of the text."""
     parser.add_argument("file", metavar="FILE", help=f"a file that ends with {', '.join(IMPORTERS)}")
     parser.add_argument(
         "--for", dest="subject", metavar="FILE:PROGRAM", help="the program that a bare trace of TVM's is for"
@@ -51,7 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the items; exit 1 if something of the file could not be read. Warnings are no failure."""
+    """Print or write the items; exit 1 if part of the file could not be read. Warnings do not count as failures."""
     from mslang.cli.render import print_diagnostics
     from mslang.rendering import Texts
 
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_output(output: Path, *read: Path) -> None:
-    """What is read is not written over: what stands there would be lost."""
+    """Refuse to overwrite the input file."""
     if any(output.resolve() == p.resolve() for p in read):
         raise UsageError(f"{output} is the input file", help="name another file with -o")
     check_writable(output)
@@ -122,7 +122,7 @@ def _program_named(args: argparse.Namespace) -> Program | None:
 
 
 def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The items of a file of its own name the program that they are for by a `use`."""
+    """Add the `use` that items in a file of their own need to name their program."""
     import os
 
     if args.subject is None or args.output is None:
@@ -136,4 +136,4 @@ def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> t
 
 
 IMPORTERS: Mapping[str, Importer] = {".json": _tvm_json, ".py": _tvmscript}
-"""The importer for each ending of a file's name."""
+"""The importer for each suffix of a file's name."""

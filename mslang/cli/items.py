@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_clean(path: Path, name: str | None = None) -> Module:
-    """A file's module; raises its errors (of one item of it: those of what it builds on), prints its warnings."""
+    """A file's module; prints its warnings and raises its errors (for one item: the errors of its dependencies)."""
     from mslang.cli.common import bounded_depth, counted, note, read_text
     from mslang.cli.render import print_diagnostics
     from mslang.ide.findings import findings
@@ -41,7 +41,7 @@ def load_clean(path: Path, name: str | None = None) -> Module:
 
 
 def _concerned(module: Module, name: str | None) -> list[tuple[str, Span]] | None:
-    """Where an item and all that it builds on stand; None: everywhere."""
+    """The spans of an item and its dependencies; None for the whole file."""
     from mslang.ide.findings import names_in
     from mslang.sema.module import Found
 
@@ -64,7 +64,7 @@ def _is_in(d: Diagnostic, module: Module, places: list[tuple[str, Span]] | None)
 
 
 def program_of(module: Module, name: str | None, sizes: Mapping[str, int]) -> Program:
-    """A program of the module with its sizes; the only one if `name` is None."""
+    """A program of the module with its sizes; its only program if `name` is None."""
     from mslang.sema.program import instantiate
 
     if name is None:
@@ -75,7 +75,7 @@ def program_of(module: Module, name: str | None, sizes: Mapping[str, int]) -> Pr
 
 
 def own_sizes(program: tree.Program, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes given on the command line, all of which the program must have."""
+    """The sizes given on the command line; the program must have all of them."""
     known = [s.name.text for s in program.sizes]
     for name in sizes:
         if name not in known:
@@ -101,7 +101,7 @@ def only(items: Mapping[str, object], what: str, path: str) -> str:
 
 
 def unknown_item(what: str, name: str, known: Iterable[str], where: str) -> MsError:
-    """The error of a name that is not there."""
+    """The error of an unknown item."""
     from mslang.suggestions import did_you_mean
 
     names = list(known)

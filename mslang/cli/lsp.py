@@ -9,11 +9,11 @@ from mslang.cli.common import UsageError
 from mslang.diagnostics import TargetError, problem
 
 OTHER_CHANNELS = ("--node-ipc", "--socket", "--pipe", "--port", "--tcp")
-"""The flags by which clients ask for a channel that the server does not have."""
+"""Flags for channels that the server does not support."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that clients add of their own."""
+    """The flags that clients add by themselves."""
     parser.add_argument("--stdio", action="store_true", help="standard input and output: the only channel there is")
     parser.add_argument("--clientProcessId", metavar="N", type=int, help="ignored: the server ends with its input")
     for flag in OTHER_CHANNELS:
@@ -21,13 +21,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client ends it.
+    """Serve until the client ends the session.
 
     Returns:
-        The exit status: 0, or 1 if the client went away without saying `exit` after `shutdown`.
+        The exit status: 0, or 1 if the client disconnected without `shutdown` and `exit`.
 
     Raises:
-        UsageError: the client wants a channel that there is not (MS701).
+        UsageError: the client requests an unsupported channel (MS701).
         TargetError: the server's packages are not installed.
     """
     for flag in OTHER_CHANNELS:

@@ -1,6 +1,6 @@
-"""The `mslang` command: finds the verb, runs it, and turns every outcome into one exit status.
+"""The `mslang` command: finds the verb, runs it, and maps every outcome to an exit status.
 
-0 done; 1 findings, failed tests, or nothing valid found; 2 wrong use; 3 the target or a needed component is
+0 success; 1 findings, failed tests, or no valid candidate; 2 wrong use; 3 the target or a needed component is
 not available; 4 an internal error; 130 interrupted.
 """
 
@@ -35,8 +35,8 @@ VERBS = {
     "import": "programs of other tools as `.ms` text",
     "lsp": "the language server, on standard input and output",
 }
-"""The verbs and one line on each; `mslang/cli/<verb>.py` implements it and is imported only when it is asked for
-(`import_.py`, as Python keeps the word for itself)."""
+"""The verbs and one line on each; `mslang/cli/<verb>.py` implements the verb and is imported only when it is used
+(`import_.py`, because `import` is a keyword of Python)."""
 
 
 COMPONENTS = frozenset({"lark", "llvmlite", "msgspec", "numpy", "rich"})
@@ -44,20 +44,20 @@ COMPONENTS = frozenset({"lark", "llvmlite", "msgspec", "numpy", "rich"})
 
 
 class Verb(Protocol):
-    """What a verb's module offers."""
+    """The interface of a verb's module."""
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the verb's arguments."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it; returns the exit status."""
+        """Run the verb; returns the exit status."""
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, but a wrong use is one diagnostic like any other."""
+    """argparse, with wrong use reported as a diagnostic."""
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and how it is used; exit status 2."""
+        """Print the error and the usage; exit status 2."""
         print(f"error[MS701]: {message}\n  = help: {self.prog} --help", file=sys.stderr)
         raise SystemExit(USAGE)
 
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`mslang show … | head`): nobody is there to be told anything.
+        # The reader closed the pipe (`mslang show … | head`): there is no one to report to.
         _discard_output()
         return DONE
     except OSError as error:
@@ -84,14 +84,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _replace_closed_streams() -> None:
-    """A command may be started without standard output or error (`2>&-`); what is written there is lost then."""
+    """Discard output to streams that were closed at the start (`2>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - it lives as long as the process
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - open for the life of the process
 
 
 def _discard_output(*streams: TextIO) -> None:
-    """Keep Python from complaining again when it flushes at exit."""
+    """Avoid a second error when Python flushes its streams at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams or (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
@@ -111,7 +111,7 @@ def _main(words: list[str], started: float) -> int:
             sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
     args = parser.parse_args(words)
     args.started = started
-    assert module is not None  # argparse has refused every other verb
+    assert module is not None  # argparse rejects every other verb
     try:
         with bounded_depth("the program"):
             return module.run(args)
@@ -126,7 +126,7 @@ def _main(words: list[str], started: float) -> int:
     except ModuleNotFoundError as error:
         missing = _missing_component(error)
         return _internal(error) if missing is None else _report(missing, as_json=getattr(args, "json", False))
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it was, the user gets one message and status 4
+    except Exception as error:  # noqa: BLE001 - the last resort: any other exception becomes one message and status 4
         return _internal(error)
 
 
@@ -140,7 +140,7 @@ def _report(error: MsError, as_json: bool) -> int:
 
 
 def _missing_component(error: ModuleNotFoundError) -> TargetError | None:
-    """MS514 if a package that mslang needs is not installed; None for any other module."""
+    """MS514 if the missing module belongs to a package that mslang needs; None otherwise."""
     package = (error.name or "").partition(".")[0]
     if package not in COMPONENTS:
         return None

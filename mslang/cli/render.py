@@ -16,7 +16,7 @@ FORMATS = ("text", "json", "sarif", "github")
 
 
 def print_error(error: MsError, as_json: bool, texts: Texts | None = None) -> None:
-    """What went wrong, for people on standard error, for machines on standard output."""
+    """Print an error: as text on standard error, or as data on standard output."""
     print_diagnostics(
         error.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr, texts=texts
     )
@@ -43,7 +43,7 @@ def print_diagnostics(
                 print(as_text(d, texts, colour), file=out)
 
 
-# ------------------------------------------------------------------ for machines
+# ------------------------------------------------------------------ machine-readable formats
 def as_json(d: Diagnostic, texts: Texts) -> dict[str, Any]:
     """A diagnostic as plain data; positions count from 1, offsets from 0."""
     return {

@@ -1,4 +1,4 @@
-"""`mslang run`: compile one candidate, verify it against the reference, time it."""
+"""`mslang run`: compiles a candidate, verifies it against the reference, and times it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compile, verify and time in worker processes, so that a crash is an outcome like any other."""
+    """Compile, verify and time in worker processes, so that a crash is reported as an outcome."""
     from mslang.ir.equal import structural_hash
     from mslang.runtime.timing import Limits
     from mslang.target.detect import host

@@ -1,4 +1,4 @@
-"""`mslang show`: the program or trace after a schedule, or after each step, or the code it becomes."""
+"""`mslang show`: the program or trace after a schedule or after each step, or the generated code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGES = ("program", "trace", "tvmscript", "loops", "llvm", "asm", "cuda", "ptx"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What to show."""
+    """The item and the form to show."""
     candidate_arguments(parser)
     parser.add_argument("--stage", choices=STAGES, default="program", help="what to show (default: program)")
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the requested form."""
     from mslang.schedule.sketch import instantiate
     from mslang.target.detect import host
 

@@ -1,4 +1,4 @@
-"""The one way in which commands write `.ms` source: never anything that does not parse, or means something else."""
+"""All writes of `.ms` source by commands: text that does not parse, or changes the meaning, is never written."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def write_source(
     snapshots: bool = False,
     layout: bool = False,
 ) -> None:
-    """Replace a source file in one step, after comparing what the old and the new text mean.
+    """Replace a source file atomically, after comparing the meanings of the old and the new text.
 
     Args:
         path: the file.
-        before: what it holds.
-        after: what it shall hold.
-        replaced: names of items that may be new or differ.
-        snapshots: whether texts of snapshots may differ.
-        layout: whether nothing but the layout may differ, so that comments stay, too.
+        before: the old text.
+        after: the new text.
+        replaced: names of items that may be added or changed.
+        snapshots: whether texts of snapshots may change.
+        layout: whether only the layout may change, so that comments must stay, too.
 
     Raises:
-        MsError: MS707, the new text has syntax errors that the old one has not, or another meaning; MS702, the file
+        MsError: MS707, the new text has new syntax errors or another meaning; MS702, the file
             cannot be written.
     """
     check_source(str(path), before, after, replaced=replaced, snapshots=snapshots, layout=layout)
@@ -40,7 +40,7 @@ def write_source(
 def check_source(
     name: str, before: str, after: str, *, replaced: Collection[str] = (), snapshots: bool = False, layout: bool = False
 ) -> None:
-    """Raise MS707 if `after` may not come in the place of `before`; see `write_source`."""
+    """Raise MS707 if `after` must not replace `before`; see `write_source`."""
     with bounded_depth(name):
         if faults(after) > faults(before):
             raise _refused(name, "the new text would not parse")

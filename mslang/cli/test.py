@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Which tests."""
+    """The selection of tests."""
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="`.ms` files, or folders of them (default: all below this folder)"
     )
@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run them all, compiled code in a worker process; exit 1 if one fails."""
+    """Run all tests, compiled code in a worker process; exit 1 if one fails."""
     from mslang.tune.isolation import Isolated
 
     files = [Path(f) for f in source_files(args.files or ["."])]
@@ -54,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_files(args: argparse.Namespace, files: list[Path], compare: Equivalence) -> tuple[int, int, int]:
-    """How many tests passed, how many failed, and how many files are faulty."""
+    """The numbers of passed tests, failed tests, and files with errors."""
     passed = failed = faulty = 0
     for path in files:
         try:
             module = load_clean(path)
             module = _rewritten(args, path, module, compare) if args.update else module
         except MsError as error:
-            # The tests of the other files are run all the same.
+            # An error in one file does not keep the tests of others from running.
             print_error(error, args.json)
             faulty += 1
             continue
@@ -72,7 +72,7 @@ def _run_files(args: argparse.Namespace, files: list[Path], compare: Equivalence
 
 
 def _rewritten(args: argparse.Namespace, path: Path, module: Module, compare: Equivalence) -> Module:
-    """The module after the snapshots of its tests that differ were rewritten."""
+    """The module after rewriting the failed snapshots of its tests."""
     from mslang.schedule.testing import updated
 
     text = read_text(path)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mslang.tune.progress import Finished
 
 FAULTS = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUSIBLE)
-"""Outcomes that make `--strict` fail."""
+"""Outcomes that count as failures with `--strict`."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,14 +80,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 TRIALS = 64
-"""Candidates tried by default."""
+"""The default number of candidates to try."""
 
 STALE = "MS254"
-"""The code of a pin that does not fit."""
+"""The code of an invalid pin."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune each program in turn; all arguments are checked before the first search begins."""
+    """Tune each program in turn; all arguments are checked before the first search."""
     from mslang.target.named import runnable_target
 
     # The budget of the first search began with the command.
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             statuses.append(_tune(args, path, named, written, started))
         except MsError as error:
-            # The other programs are tuned all the same.
+            # An error in one program does not keep the others from being tuned.
             print_error(error, args.json)
             statuses.append(UNAVAILABLE if isinstance(error, TargetError) else FINDINGS)
         started = None
@@ -133,7 +133,7 @@ def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
     try:
         warn(named.task.space.sample(seed, strict=strict))
     except (NoCandidate, RequireFailed):
-        # The search counts why no draw is valid.
+        # The search itself reports why no draw is valid.
         return
     except ScheduleError as error:
         if strict and error.diagnostic.code == STALE:
@@ -178,7 +178,7 @@ def _tune(
 
 
 def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
-    """The command that goes on with an interrupted search."""
+    """The command that resumes an interrupted search."""
     words = ["mslang", "tune", f"{path}:{named.space}", "--resume"]
     for option, value in (
         ("--db", args.db),
@@ -197,7 +197,7 @@ def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
 
 
 def _incumbent(path: Path, named: Named, sizes: dict[str, int]) -> Candidate | None:
-    """The candidate of the schedule that `--write` would replace; None if there is none, or it is no longer valid."""
+    """The candidate of the schedule that `--write` would replace; None if there is none or it is no longer valid."""
     try:
         module = load_clean(path, named.best)
         if named.best not in module.schedules or named.best == named.space:
@@ -225,9 +225,9 @@ def _write(
     incumbent: Candidate | None,
     written: set[tuple[Path, str]],
 ) -> str | None:
-    """Write the best schedule into the file, unless the one there was measured to be as fast.
+    """Write the best schedule into the file, unless the present one measured equally fast.
 
-    Returns where the best schedule is, or None if this search has none that was verified on all inputs.
+    Returns the place of the best schedule, or None if no schedule of this search was verified on all inputs.
     """
     from mslang.ir.equal import structural_hash
 
@@ -250,7 +250,7 @@ def _write(
 
 
 def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:
-    """The given sizes; each must be a size of a program to be tuned."""
+    """The given sizes; each must be a size of a program to tune."""
     programs = [p for n, p in module.programs.items() if name not in module.programs or n == name]
     known = {s.name.text for p in programs for s in p.sizes}
     for size in sizes:

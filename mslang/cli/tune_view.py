@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from rich.progress import Task as RichTask
 
 SLOW = 0.9
-"""Below this part of its known speed a processor counts as slowed down."""
+"""A processor below this fraction of its known speed counts as slowed down."""
 
 PLAIN_EVERY = 8
-"""Trials between two plain lines, improvements apart."""
+"""The number of trials between two plain lines without improvements."""
 
 
 @contextmanager
 def view_for(as_json: bool, scale: Scale) -> Iterator[Listener]:
-    """The view for where the output goes; a terminal is restored at the end in any case."""
+    """The view that suits the output; a terminal is always restored at the end."""
     if as_json:
         yield show_json
     elif sys.stderr.isatty():
@@ -45,7 +45,7 @@ def view_for(as_json: bool, scale: Scale) -> Iterator[Listener]:
 
 
 def show_json(event: Event) -> None:
-    """One JSON line an event."""
+    """Print one JSON line per event."""
     match event:
         case Warned(diagnostic=d):
             emit({"kind": "diagnostic", **msgspec.to_builtins(d)})
@@ -89,7 +89,7 @@ def show_json(event: Event) -> None:
 
 
 class _Progress:
-    """The progress of a search, for the views that people read."""
+    """The progress of a search, for the human-readable views."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -182,7 +182,7 @@ class _Live:
                 self.close()
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Restore the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -213,7 +213,7 @@ class _Live:
 
 
 def _rate_column() -> ProgressColumn:
-    """Trials a second; rich has no speed before the second step."""
+    """Trials per second; rich has no speed before the second step."""
     from rich.progress import ProgressColumn
     from rich.text import Text
 
@@ -260,14 +260,14 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
 
 
 def _tied(ties: tuple[Record, ...]) -> str:
-    """The candidates that are as fast as the best one, as far as measuring can tell."""
+    """The candidates whose times are indistinguishable from the best one's."""
     listed = ", ".join(f"record {r.id} ({seconds_text(r.seconds or 0.0)})" for r in ties[:4])
     more = f" and {len(ties) - 4} more" if len(ties) > 4 else ""
     return f"tied      within the noise of it: {listed}{more}"
 
 
 def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:
-    """The rows of the table of outcomes; long reasons are wrapped, so that it stays readable on a narrow terminal."""
+    """The rows of the table of outcomes; long reasons are wrapped for narrow terminals."""
     width = min(max(get_terminal_size().columns, 60), 120) - len("count  rejected by constraint  ")
     for outcome, count in done.tally.outcomes.most_common():
         reasons = _main_reasons(done, outcome)

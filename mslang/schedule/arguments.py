@@ -19,7 +19,7 @@ from mslang.suggestions import did_you_mean
 from mslang.transform.outcome import Handle as Ref
 
 Bound = dict[str, object]
-"""Arguments by parameter, defaults filled in."""
+"""Arguments by parameter, with defaults filled in."""
 
 _HANDLES = {
     Kind.LOOP: ("loop",),
@@ -53,7 +53,7 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
     """Arguments by parameter.
 
     Raises:
-        ScheduleError: MS205, one is missing, one too many, unknown or given twice.
+        ScheduleError: MS205, an argument is missing, superfluous, unknown or given twice.
     """
     positional = [p for p in signature.params if not p.keyword]
     bound: Bound = {}
@@ -81,10 +81,10 @@ def bind(signature: Signature, args: Sequence[object], kwargs: Mapping[str, obje
 
 
 def refuse_keywords(callee: str, kwargs: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse named arguments that a function does not take.
+    """Reject named arguments that a function does not take.
 
     Raises:
-        ScheduleError: MS205, with the parameter that was probably meant.
+        ScheduleError: MS205; the help names the parameter that was probably meant.
     """
     names = list(known)
     for name in kwargs:
@@ -98,10 +98,10 @@ def _misuse(signature: Signature, message: str) -> ScheduleError:
 
 
 def resolved(signature: Signature, bound: Bound) -> Bound:
-    """Arguments with the intrinsics that are named, or given as text, looked up.
+    """Arguments with each intrinsic, given by name or as text, resolved.
 
     Raises:
-        MsError: there is no such intrinsic, or it has faults.
+        MsError: an intrinsic is unknown or has errors.
     """
     out = dict(bound)
     for p in signature.params:
@@ -115,10 +115,10 @@ def resolved(signature: Signature, bound: Bound) -> Bound:
 
 
 def lowered(op: str, param: Param, value: object, resolve: Callable[[Handle], Ref]) -> object:
-    """An argument as a primitive takes it: handles as references, sizes as expressions.
+    """An argument in the form that a primitive takes: handles as references, sizes as expressions.
 
     Raises:
-        ScheduleError: MS203, the argument is of another kind; MS211, a handle in it is dead.
+        ScheduleError: MS203, the argument has the wrong kind; MS211, it contains a dead handle.
     """
     if param.variadic:
         if not isinstance(value, tuple):
@@ -183,7 +183,7 @@ def _wrong(op: str, param: Param, value: object) -> ScheduleError:
 
 
 def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
-    """An argument as a trace holds it."""
+    """An argument in the form that a trace stores."""
     match value:
         case Handle():
             return operand(value)
@@ -205,7 +205,7 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
 
 
 def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], object]) -> object:
-    """The argument that a trace holds, as it was given: the inverse of `written`."""
+    """The original argument for its form in a trace: the inverse of `written`."""
     match argument:
         case Operand():
             return resolve(argument)

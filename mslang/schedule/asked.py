@@ -1,4 +1,4 @@
-"""What tests ask of programs: their blocks, loops and text, and whether they fit a target."""
+"""Queries of tests on programs: blocks, loops, text, and whether a program fits a target."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ class Scheduled(msgspec.Struct, frozen=True):
 
 
 class Truth(msgspec.Struct, frozen=True):
-    """The answer of a check, and why it is no."""
+    """The result of a check, with the reason if it is false."""
 
     holds: bool
     why: str | None = None
     skipped: tuple[str, ...] = ()
-    """What could not be judged here, each with its reason."""
+    """The parts that could not be checked on this machine, each with its reason."""
     judged: bool = True
 
 
 def concrete(value: SizedProgram) -> Program:
-    """The program with its sizes."""
+    """The program with its sizes substituted."""
     assert isinstance(value.found.item, tree.Program)
     return instantiate(value.found.module, value.found.item.name.text, value.values)
 
 
 def method(it: Interpreter, receiver: object, name: str, e: tree.Call, frame: Frame) -> object:
-    """The answer of a method of a program in a test."""
+    """The result of a method called on a program in a test."""
     assert isinstance(receiver, Scheduled | SizedProgram)
     program = receiver.program if isinstance(receiver, Scheduled) else concrete(receiver)
     match name, e.args:
@@ -84,12 +84,12 @@ def _loops(program: Program, block: str) -> str:
 
 
 def _kind(loop: For) -> str | None:
-    """A loop's kind as listings show it: none if it is serial, or unrolled only up to a limit."""
+    """A loop's kind as listings show it; empty for a serial loop and for one unrolled only up to a limit."""
     return None if loop.kind == "serial" or MAX_STEPS in dict(loop.annotations) else loop.kind
 
 
 def fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Whether a scheduled program keeps within a target's `shared` bytes and `max_threads`, those that it states."""
+    """Whether a program stays within a target's `shared` bytes and `max_threads`, where the target states them."""
     if len(args) != 2 or kwargs or not isinstance(args[0], Scheduled) or not isinstance(args[1], Target):
         raise ScheduleError(problem("MS205", "`fits` takes a scheduled program and a target"))
     program, fields = args[0].program, args[1].fields
@@ -103,7 +103,7 @@ def fits(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) 
 
 
 def _threads(s: Stmt) -> int:
-    """The most threads of a block that run under a statement."""
+    """The largest number of threads per thread block under a statement."""
     inside = max((_threads(x) for body in bodies(s) for x in body), default=1)
     if not isinstance(s, For) or not s.kind.startswith("threadIdx"):
         return inside

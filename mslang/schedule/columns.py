@@ -1,4 +1,4 @@
-"""Many draws at once, as arrays: one column a number, one row a candidate."""
+"""Vectorized draws: arrays with one column per number and one row per candidate."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     Column = NDArray[np.int64]
 
 TABLE = 1 << 17
-"""Tiles with at most so many values are drawn from a table of all."""
+"""Tiles with at most this many values are drawn from a table of all values."""
 
 
 def sample_columns(decisions: Sequence[Decision], n: int, seed: int) -> Mapping[str, Column]:
-    """Draws of numeric decisions, `n` of each, by the same distributions as single draws (but not the same numbers).
+    """Draw each numeric decision `n` times, from the distributions of single draws (the numbers differ).
 
     Args:
         decisions: a sketch's decisions in order.
         n: how many rows.
-        seed: each column is drawn from it and from the decision's address.
+        seed: each column depends on it and on the decision's address only.
 
     Returns:
         By address: an array of shape (n,) for a single number, (n, factors) for a tile.
@@ -53,7 +53,7 @@ def _column(decision: Decision, n: int, seed: int, before: Mapping[str, Column])
     needs = sorted(distribution.depends_on(decision.domain))
     if not needs:
         return _tiles(decision.domain, {}, n, rng, seed, decision.address)
-    # A tile of an extent that other decisions give: rows that agree on these are drawn together.
+    # A tile whose extent depends on other decisions: rows with equal values of these are drawn together.
     key = np.concatenate([before[a].reshape(n, -1) for a in needs], axis=1)
     distinct, group = np.unique(key, axis=0, return_inverse=True)
     width = decision.domain.n if isinstance(decision.domain, PerfectTile | PartitionedTile | FreeTile) else 1

@@ -1,4 +1,4 @@
-"""Decisions, and who makes them: drawn from a seed, pinned, or forced while a space is enumerated."""
+"""Decisions and their sources: drawn from a seed, pinned, or forced while a space is enumerated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mslang.schedule.trace import Label, Value
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A numeric decision: its address, what it may be, and the value that its text pins it to, if any."""
+    """A numeric decision: its address, its domain, and the value that its text pins it to, if any."""
 
     address: str
     domain: Domain
@@ -27,7 +27,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Alternatives(msgspec.Struct, frozen=True):
-    """What a structural decision may be: `labels` with their weights, or every order of `orders` things."""
+    """The domain of a structural decision: `labels` with their weights, or the permutations of `orders` elements."""
 
     labels: tuple[Label, ...] = ()
     weights: tuple[float, ...] | None = None
@@ -38,13 +38,13 @@ class Alternatives(msgspec.Struct, frozen=True):
         return iter(self.labels) if self.orders is None else permutations(range(self.orders))
 
     def draw(self, rng: Random) -> Label:
-        """One of them."""
+        """Draw one alternative."""
         if self.orders is not None:
             return tuple(rng.sample(range(self.orders), self.orders))
         return rng.choices(self.labels, self.weights)[0]
 
     def find(self, wanted: object) -> Label | None:
-        """The alternative that equals `wanted`, if there is one."""
+        """The alternative equal to `wanted`, if any."""
         if self.orders is None:
             return next((x for x in self.labels if wanted == x and type(wanted) is type(x)), None)
         if isinstance(wanted, tuple) and set(wanted) == set(range(self.orders)) and len(wanted) == self.orders:
@@ -57,9 +57,9 @@ class Alternatives(msgspec.Struct, frozen=True):
 
 
 class Structural(msgspec.Struct, frozen=True):
-    """A structural decision: its address, what it may be, and what its text pins it to, if anything.
+    """A structural decision: its address, its domain, and the outcome that its text pins it to, if any.
 
-    `implied` are the outcomes that a trace's source says already: `s` for the union `s | r`.
+    `implied` are the outcomes that follow from a trace's source: `s` for the union `s | r`.
     """
 
     address: str
@@ -69,35 +69,35 @@ class Structural(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A condition on decisions that chooses a branch; which, is part of the structure."""
+    """A condition on decisions that selects a branch; the branch is part of the structure."""
 
     condition: Expr
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """A `require`: a condition on decisions, and why it stands there."""
+    """A `require`: a condition on decisions, with its reason."""
 
     condition: Expr
     why: str
 
 
 class PinError(ScheduleError):
-    """A pin that cannot be kept: the fault of the pins, not of the structure that they were meant for."""
+    """A pin that cannot be kept: an error of the pins, not of the structure."""
 
 
 class PinLost(ScheduleError):
-    """A pin that no decision of the structure at hand asks for; another structure may have it."""
+    """A pin at an address that this structure does not have; another structure may have it."""
 
 
 class NoValue(ScheduleError):
-    """A distribution without any value for the decisions drawn so far."""
+    """A distribution that is empty for the decisions drawn so far."""
 
 
 class Decider(Protocol):
-    """Who makes the decisions of a replay."""
+    """The source of a replay's decisions."""
 
     def number(self, decision: Decision, values: Values) -> Number | None:
-        """The value of a numeric decision, which nothing in the structure depends on; None: it need not be known."""
+        """The value of a numeric decision, which the structure does not depend on; None if it is not needed."""
 
     def structure(self, choice: Structural) -> Label:
         """The outcome of a structural decision."""
@@ -107,9 +107,9 @@ class Decider(Protocol):
 
 
 class Drawing:
-    """Decisions from pins where there are any, else from a seed.
+    """Decisions taken from pins where given, otherwise drawn from a seed.
 
-    `warnings` gathers the pins that had to be repaired; with `strict` such a pin is an error. `attempt` counts
+    `warnings` collects the pins that had to be repaired; with `strict` such a pin is an error. `attempt` counts
     the redraws of one sample.
     """
 
@@ -126,7 +126,7 @@ class Drawing:
         self.warnings: dict[str, Diagnostic] = {}
         self.met: set[str] = set()
         self.drew = False
-        """Whether anything was drawn at all, rather than pinned."""
+        """Whether any decision was drawn rather than pinned."""
 
     def number(self, decision: Decision, values: Values) -> Number:
         """A pinned value, repaired if it is stale, or a draw."""
@@ -168,7 +168,7 @@ class Drawing:
         return holds(question.condition, values)
 
     def unused(self) -> tuple[str, ...]:
-        """The pins that no decision asked for."""
+        """The pins that no decision used."""
         return tuple(a for a in self.pins if a not in self.met)
 
     def _kept(self, decision: Decision, wanted: Value, values: Values) -> Number:
@@ -186,8 +186,8 @@ class Drawing:
 
 
 class Forced:
-    """Structural decisions answered by a list, and by the first alternative where it ends; numbers are left open
-    unless the text pins them. For enumerating structures."""
+    """Structural decisions answered from a list, and by the first alternative after its end. Numbers stay open
+    unless the text pins them. Used to enumerate structures."""
 
     def __init__(self, answers: Iterable[Label] = (), pins: Mapping[str, Value] | None = None) -> None:
         self._answers = iter(answers)
@@ -195,7 +195,7 @@ class Forced:
         self.asked: list[tuple[Alternatives, Label]] = []
 
     def number(self, decision: Decision, values: Values) -> Number | None:
-        """The pinned value, if there is one and it does not depend on one left open."""
+        """The pinned value, if any, unless it depends on an open one."""
         if decision.address not in self._pinned.pins and decision.given is None:
             return None
         return self._pinned.number(decision, values)
@@ -231,7 +231,7 @@ class Forced:
 
 
 def _frozen(value: Value) -> Value:
-    """A value read from JSON, lists as tuples."""
+    """A value read from JSON, with lists converted to tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -250,7 +250,7 @@ def holds(condition: Expr, values: Values) -> bool:
 
 
 def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:
-    """Where a location no longer exists the block stays where it is; other structure is not guessed."""
+    """The fallback for a stale location: the block stays where it is. Other structure has no fallback."""
     if isinstance(wanted, str) and wanted.startswith("at(") and "root" in alternatives.labels:
         return "root"
     return None

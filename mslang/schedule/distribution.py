@@ -1,7 +1,7 @@
-"""The distributions of numeric decisions: what values they have, drawing, membership, repair, neighbours.
+"""The distributions of numeric decisions: enumeration, drawing, membership, repair, neighbours.
 
-Every function takes the `Domain` of a decision and the values of the decisions made before it, on which
-the extent of a tile may depend.
+Every function takes the `Domain` of a decision and the values of the decisions made before it, because
+the extent of a tile may depend on them.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ Tile = PerfectTile | PartitionedTile | FreeTile
 
 
 def extent_of(domain: Tile, values: Values) -> int | None:
-    """The extent that a tile is of, or None if it is known only at the call."""
+    """The extent of a tile, or None if it is known only at the call."""
     found = substitute_symbols(domain.extent, plain(values))
     return int(found.value) if isinstance(found, Const) else None
 
 
 def plain(values: Values) -> dict[str, int | tuple[int, ...]]:
-    """The values as substitution takes them (an inferred size is never asked for)."""
+    """The values in the form that substitution takes (an inferred size is never needed)."""
     return {name: v if isinstance(v, int) else tuple(0 if x is None else x for x in v) for name, v in values.items()}
 
 
@@ -97,7 +97,7 @@ def enumerate_values(domain: Domain, values: Values) -> Iterator[Number]:
 
 
 def count(domain: Domain, values: Values) -> int:
-    """How many values there are."""
+    """The number of values."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
             return factorings.count(_known(domain, values), n, cap)
@@ -114,7 +114,7 @@ def count(domain: Domain, values: Values) -> int:
 
 
 def objection(domain: Domain, value: object, values: Values) -> str | None:
-    """Why `value` is none of the domain's values; None if it is one."""
+    """The reason why `value` is not in the domain; None if it is."""
     match domain:
         case Choice(values=xs):
             return None if value in xs and _is_int(value) else f"{_text(value)} is none of {_text(xs)}"
@@ -166,7 +166,7 @@ def _cap_objection(value: Sizes, cap: int | None) -> str | None:
 
 
 def kept(domain: Domain, value: object, values: Values) -> tuple[Number, str | None] | None:
-    """A pinned value if the domain has it, else one in its spirit and what was wrong with it; None: there is none."""
+    """A pinned value if the domain has it, otherwise a similar value and the objection; None if the domain is empty."""
     reason = objection(domain, value, values)
     if reason is None:
         assert isinstance(value, int | tuple)

@@ -1,8 +1,8 @@
-"""The decisions of a running schedule: what was drawn at which address, what is pinned, what was asked about it.
+"""The decisions of a running schedule: draws by address, pins, and conditions on them.
 
-Who makes them (`Decider`) gives a number a representative value that nothing in the program depends on. Structural
-decisions and branches are answered by the decider, too, and are logged as events, so that a space can remember which
-structure they lead to.
+A `Decider` gives each number a representative value, on which nothing in the program depends. It also answers
+structural decisions and branches. These answers are logged as events, so that a space can remember which structure
+they lead to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mslang.schedule.trace import Label, Value
 
 
 class Draws:
-    """The decisions made so far. An address names one of them; it must be claimed before anything is drawn there."""
+    """The decisions made so far. An address names one of them; it must be claimed before the draw."""
 
     def __init__(self, decider: Decider) -> None:
         self.decider = decider
@@ -37,7 +37,7 @@ class Draws:
         """Take an address for a decision.
 
         Raises:
-            ScheduleError: MS209, another decision has it.
+            ScheduleError: MS209, another decision has this address.
         """
         if address in self._addresses:
             raise ScheduleError(
@@ -51,15 +51,15 @@ class Draws:
         self._addresses.add(address)
 
     def release(self, address: str) -> None:
-        """Give back an address at which nothing could be drawn."""
+        """Release an address whose draw failed."""
         self._addresses.discard(address)
 
     @contextmanager
     def pinned(self, pins: Mapping[str, Value]) -> Iterator[None]:
-        """Pin decisions while something runs; what is pinned further outside wins.
+        """Pin decisions within a context; outer pins take precedence.
 
         Raises:
-            PinLost: MS251, nothing that ran has one of the addresses.
+            PinLost: MS251, no decision made in the context has one of the addresses.
         """
         self._pins.append(pins)
         before = set(self._addresses)
@@ -83,7 +83,7 @@ class Draws:
 
     # ------------------------------------------------------------------ drawing
     def number(self, address: str, domain: Domain, given: Value | None) -> object:
-        """Decide a number or a tile; the symbols that stand for it."""
+        """Decide a number or a tile; returns its symbols."""
         decision = Decision(address, domain, self._given(address, given))
         value = self.decider.number(decision, self.numbers)
         if value is not None:
@@ -105,14 +105,14 @@ class Draws:
         return label
 
     def record(self, address: str, value: object) -> None:
-        """Remember what a decision stands for in the schedule: its symbols, or the thing that was chosen."""
+        """Record the value of a decision in the schedule: its symbols, or its structural outcome."""
         self._drawn[address] = value
 
     def symbol(self, like: Symbol) -> Expr:
         """This replay's symbol for a factor of a decision.
 
         Raises:
-            ScheduleError: MS251, nothing was drawn at its address.
+            ScheduleError: MS251, no decision was drawn at its address.
         """
         drawn = self._drawn.get(like.name)
         if isinstance(drawn, tuple) and like.position is not None and like.position < len(drawn):
@@ -131,7 +131,7 @@ class Draws:
 
     # ------------------------------------------------------------------ conditions
     def branch(self, condition: Expr) -> bool:
-        """Whether a condition on decisions holds; unless the symbols settle it the answer is part of the structure."""
+        """Whether a condition on decisions holds. The answer is part of the structure unless the domains decide it."""
         match _decided(condition):
             case arith.Verdict.PROVED:
                 return True
@@ -149,7 +149,7 @@ class Draws:
         """Reject decisions for which a condition does not hold.
 
         Raises:
-            RequireFailed: MS260, it holds for no value of the decisions.
+            RequireFailed: MS260, the condition holds for no value of the decisions.
         """
         refuted = not condition if isinstance(condition, bool) else _decided(condition) is arith.Verdict.REFUTED
         if refuted:

@@ -1,4 +1,4 @@
-"""What a replay meets, in order: enough to know which structure it leads to."""
+"""The events of a replay, in order: enough to identify the structure it leads to."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ class Branched(msgspec.Struct, frozen=True):
 
 
 Event = Decision | Chosen | Branched | Constraint
-"""What a replay met, in order: numbers and constraints, and the answers that determine its structure."""
+"""The events of a replay, in order: numbers and constraints, and the answers that determine its structure."""

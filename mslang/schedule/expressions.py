@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 WORDS = SCOPES | LOOP_KINDS | {*TAILS, *COPIES, *ACCESSES, *ELEMENT_TYPES}
-"""Words that stand for themselves where nothing else has their name."""
+"""Words that evaluate to themselves unless something else has their name."""
 
 _WORDS_OF: Mapping[Kind | None, Collection[str]] = {
     Kind.TAIL: TAILS,
@@ -43,7 +43,7 @@ _WORDS_OF: Mapping[Kind | None, Collection[str]] = {
     Kind.SCOPE: SCOPES,
     Kind.DTYPE: ELEMENT_TYPES,
 }
-"""What parameters of a kind take: there these words stand for themselves whatever else has their name."""
+"""The words that parameters of a kind take; there they evaluate to themselves even if something else has their name."""
 
 
 def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> object:
@@ -52,11 +52,11 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
     Args:
         it: the interpreter.
         e: the expression.
-        frame: where it stands.
-        names: what to call the results, if it is a call.
+        frame: its context.
+        names: names for the results, if it is a call.
 
     Raises:
-        ScheduleError: with a diagnostic at the part at fault.
+        ScheduleError: with a diagnostic at the offending part.
     """
     it.spend(1, e)
     value = _value(it, e, frame, names)
@@ -69,7 +69,7 @@ def evaluate(it: Interpreter, e: tree.Expr, frame: Frame, names: Names = ()) -> 
 
 
 _MADE = tree.Number | tree.Binary | tree.List | tree.Group | tree.Comprehension
-"""Expressions that make a value anew."""
+"""Expressions that create a new value."""
 
 
 def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
@@ -123,7 +123,7 @@ def _value(it: Interpreter, e: tree.Expr, frame: Frame, names: Names) -> object:
 
 
 def _result(it: Interpreter, e: tree.Expr, frame: Frame) -> object:
-    """A result of an index map; of a range its two ends."""
+    """A result of an index map; for a range its two ends."""
     match e:
         case tree.Binary(op="..", left=low, right=high):
             return evaluate(it, low, frame), evaluate(it, high, frame)
@@ -133,7 +133,7 @@ def _result(it: Interpreter, e: tree.Expr, frame: Frame) -> object:
 
 
 def _at(node: tree.Node, frame: Frame, action: Callable[[], object]) -> object:
-    """Do something, its errors pointing at a node."""
+    """Run an action; its errors are located at a node."""
     try:
         return action()
     except MsError as error:
@@ -168,14 +168,14 @@ def _refuse_faulty_const(e: tree.Ref, name: str, frame: Frame) -> None:
 
 
 class _NoneWord:
-    """The word `none`, apart from a name that is not there."""
+    """The word `none`, as distinct from an unknown name."""
 
 
 NONE = _NoneWord()
 
 
 def lookup(it: Interpreter, name: str, frame: Frame, *, words: bool = True) -> object | None:
-    """What a name stands for: a local one, a block or buffer, an item of the module, a word; None: nothing."""
+    """The value of a name: a local one, a block or buffer, an item of the module, or a word; None if it is unknown."""
     if name in frame.names:
         return frame.names[name]
     if name == "machine":
@@ -240,7 +240,7 @@ def _logic(it: Interpreter, op: str, a: tree.Expr, b: tree.Expr, frame: Frame) -
 
 
 def _fork_compared(a: tree.Expr, b: tree.Expr, frame: Frame) -> tuple[Outcome, tree.Expr] | None:
-    """What a fork chose and what it is compared with, if one side of a comparison is a fork."""
+    """A fork's outcome and the other operand, if one side of a comparison is a fork."""
     for side, other in ((a, b), (b, a)):
         found = frame.names.get(side.name.text) if isinstance(side, tree.Ref) else None
         if isinstance(found, Outcome):
@@ -306,7 +306,7 @@ def _comprehended(it: Interpreter, e: tree.Comprehension, frame: Frame) -> Itera
 
 
 def elements(it: Interpreter, e: tree.Expr, frame: Frame) -> tuple[object, ...]:
-    """The elements of a list that something runs over."""
+    """The elements of a list that a loop iterates over."""
     found = evaluate(it, e, frame)
     if not isinstance(found, tuple):
         raise failure("MS203", e, f"{describe(found)} is not a list")
@@ -314,7 +314,7 @@ def elements(it: Interpreter, e: tree.Expr, frame: Frame) -> tuple[object, ...]:
 
 
 def unpack(binders: Sequence[tree.Binder], value: object, at: tree.Node) -> dict[str, object]:
-    """The names that binders give to a value, or to the elements of a list.
+    """The values of the names of binders that a value, or the elements of a list, are bound to.
 
     Raises:
         MsError: MS206, their numbers differ.
@@ -378,13 +378,13 @@ def _call(it: Interpreter, e: tree.Call, frame: Frame, names: Names) -> object:
 
 
 _SHADOWING = Handle | ItemValue | NativeValue | SizedProgram
-"""Values of names that a word may share: where the word is wanted they are not meant."""
+"""Values of names that may equal a word: where the word is expected, it takes precedence."""
 
 
 def _take_words(
     operation: Signature, received: int, given: Sequence[tree.Arg], args: list[object], kwargs: dict[str, object]
 ) -> None:
-    """Where a word is wanted, such as the tail `pad`, a handle or item of that name is not what is meant."""
+    """Where a word is expected, such as the tail `pad`, it takes precedence over a handle or item of that name."""
     kinds = {p.name: p.kind for p in operation.params}
     plain = not any(p.variadic for p in operation.params) and not any(a.splat for a in given)
     position = received
@@ -402,7 +402,7 @@ def _take_words(
 
 
 def _own(it: Interpreter, name: str, frame: Frame) -> Signature | None:
-    """A user's own primitive of a name; what the text itself calls so comes first."""
+    """A user's own primitive with a name; an item of the text hides it."""
     if lookup(it, name, frame, words=False) is not None or it.builtin(name) is not None:
         return None
     return it.session.registry.own_named(name)

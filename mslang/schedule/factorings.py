@@ -1,7 +1,7 @@
 """Ordered factorings of an extent: the values of perfect tiles.
 
-A perfect tile spreads each prime's exponent over its positions, each spread being as likely as any
-other; together that is the uniform distribution over the ordered factorings that satisfy the cap.
+A perfect tile distributes each prime's exponent over its positions; all distributions are equally likely.
+Together this is the uniform distribution over the ordered factorings that satisfy the cap.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def divisors(n: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def count(extent: int, n: int, max_inner: int | None = None) -> int:
-    """How many ordered factorings of `extent` into `n` there are, the last at most `max_inner`."""
+    """The number of ordered factorings of `extent` into `n` factors, the last at most `max_inner`."""
     if n == 1:
         return int(max_inner is None or extent <= max_inner)
     if max_inner is None:
@@ -51,7 +51,7 @@ def count(extent: int, n: int, max_inner: int | None = None) -> int:
 
 
 def factorings(extent: int, n: int, max_inner: int | None = None) -> Iterator[Factors]:
-    """Every ordered factoring of `extent` into `n`, the last at most `max_inner`, in ascending order."""
+    """Every ordered factoring of `extent` into `n` factors, the last at most `max_inner`, in ascending order."""
     if n == 1:
         if max_inner is None or extent <= max_inner:
             yield (extent,)
@@ -64,12 +64,12 @@ _TRIES = 200
 
 
 def draw(rng: Random, extent: int, n: int, max_inner: int | None = None) -> Factors | None:
-    """One factoring, each as likely as any other; None if none satisfies the cap."""
+    """One uniformly drawn factoring; None if none satisfies the cap."""
     for _ in range(_TRIES):
         factors = _spread(rng, extent, n)
         if max_inner is None or factors[-1] <= max_inner:
             return factors
-    # A cap that few spreads satisfy: draw the last factor by how many factorings it leaves, then the rest freely.
+    # Few factorings satisfy the cap: draw the last factor weighted by its number of factorings, then the others freely.
     last = [d for d in divisors(extent) if max_inner is None or d <= max_inner]
     if not last or (n == 1 and extent not in last):
         return None
@@ -90,8 +90,8 @@ def _spread(rng: Random, extent: int, n: int) -> Factors:
 
 
 def repair(extent: int, wanted: Factors, max_inner: int | None = None) -> Factors | None:
-    """The factoring nearest in spirit to `wanted`: from innermost outwards the largest divisor of what is left
-    that is at most the factor wanted; the outermost takes the rest. None if the cap cannot hold."""
+    """A factoring close to `wanted`: from innermost outwards the largest divisor of the remaining extent
+    that is at most the wanted factor; the outermost takes the remainder. None if the cap cannot hold."""
     left = extent
     out: list[int] = []
     for k in reversed(range(1, len(wanted))):

@@ -1,4 +1,4 @@
-"""Where a statement runs: its text, the names around it, and the address that a decision gets there."""
+"""The context of a running statement: its text, the names in scope, and the address of a decision there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.syntax import tree
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The item that statements belong to: its module (None: text by itself), its file and its offset there."""
+    """The item that statements belong to: its module (None: text without a module), its file and its offset there."""
 
     module: Module | None
     path: str | None
@@ -21,8 +21,8 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """What goes before and after a binder in the address of its decision; `closed` says that an fn was called
-    without a `let`, so that nothing may be drawn in it. `binder` is the `let` being evaluated."""
+    """The parts before and after a binder in the address of its decision. `closed` is true in an fn called
+    without a `let`, which must not draw. `binder` is the `let` being evaluated."""
 
     prefix: str = ""
     suffix: str = ""
@@ -47,7 +47,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.prefix}{name}{self.suffix}"
 
     def under(self, binder: str | None) -> Address:
-        """The address of a `let`'s right side."""
+        """The address of the right side of a `let`."""
         return replace(self, binder=binder)
 
     def at(self, element: str) -> Address:
@@ -55,14 +55,14 @@ class Address(msgspec.Struct, frozen=True):
         return replace(self, suffix=f"{self.suffix}[{element}]")
 
     def called(self) -> Address:
-        """The address inside an fn called here."""
+        """The address inside an fn that is called here."""
         if self.closed or self.binder is None:
             return Address(closed=True)
         return Address(prefix=f"{self.of(self.binder)}/")
 
 
 class Frame:
-    """The names of a running body; `for` bodies and branches share their item's names, comprehensions do not."""
+    """The names of a running body. `for` bodies and branches share their item's names; comprehensions do not."""
 
     def __init__(self, place: Place, names: dict[str, object] | None = None, address: Address | None = None) -> None:
         self.place = place
@@ -74,18 +74,18 @@ class Frame:
         return Frame(self.place, self.names, address)
 
     def inner(self, names: dict[str, object], address: Address) -> Frame:
-        """A frame of its own, with more names."""
+        """A nested frame with more names."""
         return Frame(self.place, {**self.names, **names}, address)
 
     def site(self, node: tree.Node) -> Site:
-        """Where a node stands."""
+        """The site of a node."""
         raw = self.place.text[node.span.start : node.span.end]
         return Site(
             " ".join(raw.split()) or type(node).__name__.lower(), self.place.path, node.span.shifted(self.place.start)
         )
 
     def blame(self, error: MsError, span: Span) -> MsError:
-        """The error pointing at `span`, unless it points into this text already; from an inner call, with a note."""
+        """The error located at `span`, unless it already points into this text; an inner call is added as a note."""
         kind = type(error) if isinstance(error, ScheduleError) else ScheduleError
         here = span.shifted(self.place.start)
         made = MsError.__new__(kind)
@@ -104,7 +104,7 @@ class Frame:
 
 
 def element_name(value: object, index: int) -> str:
-    """What an address calls an element of a list: its name, or its value."""
+    """The label of a list's element in an address: its name, or its value."""
     match value:
         case Handle(name=name):
             return name

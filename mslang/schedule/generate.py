@@ -1,7 +1,7 @@
 """Writes `mslang/schedule/methods.py`: `python -m mslang.schedule.generate` makes a method of each primitive and
 getter.
 
-The parameters come from the table of operations, the documentation from where each is implemented.
+The parameters come from the table of operations, the documentation from each implementation.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _ANSWERS = {
     Kind.SIZE: "SizeLike",
     Kind.BOOL: "bool",
 }
-"""The Python types of what getters answer; lists of values are handles of buffers."""
+"""The Python types of getters' results; lists of values are handles of buffers."""
 
 _CHECKS = {"tuple[Handle, ...]": "tuple", "SizeLike": "int | Size", "bool": "bool"}
 
@@ -113,7 +113,7 @@ def parameters(signature: Signature) -> list[str]:
     """The parameters of a primitive in Python, without `self`."""
     shown: list[str] = []
     keywords = False
-    # Python lets nothing that must be given follow what may be left out.
+    # In Python a required parameter must not follow an optional one.
     needed = [k for k, p in enumerate(signature.params) if isinstance(p.default, Required) and not p.keyword]
     for k, p in enumerate(signature.params):
         if p.variadic:
@@ -138,7 +138,7 @@ def _parameter(p: Param, needed: bool = False) -> str:
 
 
 def results(signature: Signature) -> str:
-    """What a primitive's method returns."""
+    """The return type of a primitive's method."""
     if not signature.results:
         return "None"
     if signature.many:
@@ -147,7 +147,7 @@ def results(signature: Signature) -> str:
 
 
 def documentation(signature: Signature) -> str:
-    """The documentation of a primitive, from where it is implemented."""
+    """The documentation of a primitive, from its implementation."""
     return inspect.getdoc(IMPLEMENTATIONS[signature.name]) or ""
 
 

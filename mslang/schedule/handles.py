@@ -1,4 +1,4 @@
-"""Handles: what a schedule calls loops, blocks and buffers by, followed through every rewrite."""
+"""Handles: a schedule's references to loops, blocks and buffers, kept up to date by every rewrite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mslang.transform.outcome import Handle as Ref
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """An opaque handle. `kind` is "loop", "block" or "buffer"; `name` is what it was called when it was made."""
+    """An opaque handle. `kind` is "loop", "block" or "buffer"; `name` is the referent's name at its creation."""
 
     number: int
     kind: str
@@ -25,8 +25,8 @@ class Handle(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Where a statement stands: its text in short, and its place in a file if it has one: an offset in a `.ms` file,
-    a line of a Python file."""
+    """The location of a statement: its abbreviated text, and its place in a file if it has one: an offset in a `.ms`
+    file, a line of a Python file."""
 
     text: str
     path: str | None = None
@@ -35,14 +35,14 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Why a handle is dead: the statement that consumed it, and the handles of what came in its place."""
+    """Why a handle is dead: the statement that consumed it, and the replacing handles."""
 
     site: Site
     into: tuple[Handle, ...] = ()
 
 
 class HandleTable:
-    """Which handles there are, what each stands for now, and how the dead ones died."""
+    """All handles, their current referents, and why dead ones are dead."""
 
     def __init__(self) -> None:
         self._state: dict[int, Ref | Death] = {}
@@ -51,7 +51,7 @@ class HandleTable:
         self._made: list[Handle] = []
 
     def handle(self, ref: Ref) -> Handle:
-        """The handle of a thing of the current program, made if it has none yet."""
+        """The handle of a loop, block or buffer of the current program, created if it has none yet."""
         known = self._of.get(ref)
         if known is not None:
             return known
@@ -62,7 +62,7 @@ class HandleTable:
         return made
 
     def bind(self, handle: Handle, name: str) -> None:
-        """Note the name by which a trace refers to a handle."""
+        """Record the name by which a trace refers to a handle."""
         self._bound[handle.number] = name
 
     def bound(self, handle: Handle) -> str | None:
@@ -70,10 +70,10 @@ class HandleTable:
         return self._bound.get(handle.number)
 
     def resolve(self, handle: Handle) -> Ref:
-        """What a handle stands for now.
+        """The current referent of a handle.
 
         Raises:
-            ScheduleError: MS211, it was consumed; MS203, it is another schedule's.
+            ScheduleError: MS211, it was consumed; MS203, it belongs to another schedule.
         """
         if not isinstance(handle, Handle):
             raise ScheduleError(problem("MS203", f"{handle!r} is not a handle", help="`schedule.get(name)` gives one"))
@@ -91,7 +91,7 @@ class HandleTable:
         raise ScheduleError(self._obituary(handle, state))
 
     def _obituary(self, handle: Handle, death: Death) -> Diagnostic:
-        """What became of a dead handle: who consumed it and what came in its place, and so on to what lives."""
+        """The history of a dead handle: what consumed it and what replaced it, down to live handles."""
         story = [f"it was consumed by {_told(death.site)}"]
         sites = [death.site]
         living: dict[str, None] = {}
@@ -114,15 +114,15 @@ class HandleTable:
         )
 
     def alive(self, handle: Handle) -> bool:
-        """Whether a handle still stands for something."""
+        """Whether a handle still has a referent."""
         return not isinstance(self._state[handle.number], Death)
 
     def live(self) -> Iterator[tuple[Handle, Ref]]:
-        """Every handle that still stands for something."""
+        """Every handle that still has a referent."""
         return ((h, r) for r, h in self._of.items())
 
     def follow(self, forward: Forward, site: Site, program: Program) -> None:
-        """Carry every handle through a rewrite; one whose thing is not in `program` any more is dead."""
+        """Update every handle after a rewrite; a handle whose referent is no longer in `program` is dead."""
         inside = [contents(s) for s in program.body]
         there = {
             LoopRef: frozenset[str]().union(*(c.loops for c in inside)),
@@ -148,12 +148,12 @@ class HandleTable:
 
 
 def _told(site: Site) -> str:
-    """A statement as a message names it, with its place where that is a line of Python."""
+    """A statement as messages name it, with its location if that is a line of Python."""
     return f"`{site.text}`" + (f" at {site.path}:{site.line}" if site.line is not None else "")
 
 
 def kind_of(ref: Ref) -> str:
-    """What a reference is of, in a word."""
+    """The kind of a reference's target, in one word."""
     match ref:
         case LoopRef():
             return "loop"
@@ -164,13 +164,13 @@ def kind_of(ref: Ref) -> str:
 
 
 def moved(forward: Forward, ref: Ref) -> Ref:
-    """Where a renaming moved a reference."""
+    """A reference after a renaming."""
     to = forward.get(ref, ref)
     return ref if isinstance(to, Gone) else to
 
 
 def composed(first: Forward, renaming: Forward) -> Forward:
-    """Where handles go by a rewrite and a renaming after it."""
+    """The composition of a rewrite's mapping of handles and a subsequent renaming."""
     both = {
         old: Gone(to.by, tuple(moved(renaming, r) for r in to.into)) if isinstance(to, Gone) else moved(renaming, to)
         for old, to in first.items()

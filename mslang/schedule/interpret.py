@@ -1,4 +1,4 @@
-"""The interpreter of schedule items: what `schedule`, `rule`, `fn` and `space` do to a session."""
+"""The interpreter of schedule items: runs `schedule`, `rule`, `fn` and `space` on a session."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from mslang.transform.outcome import BlockRef, LoopRef
 from mslang.transform.registries import REGISTRY, Registry
 
 Judge = Callable[["Interpreter", tree.Check | tree.Snapshot, Frame], None]
-"""What `check` and `snapshot` do."""
+"""The handler of `check` and `snapshot`."""
 
 Method = Callable[["Interpreter", object, str, tree.Call, Frame], object]
-"""A call on a value that is none of schedules: gets the receiver, the method's name, and the call."""
+"""A method call on a value that is not a schedule value: takes the receiver, the method's name, and the call."""
 
 Native = Callable[["Interpreter", Sequence[object], Mapping[str, object]], object]
-"""A native function or rule: gets the interpreter and its arguments."""
+"""A native function or rule: takes the interpreter and its arguments."""
 
 Natives = Mapping[str, Native]
 """Native functions and rules by dotted name (`std.testing.equiv`)."""
@@ -49,7 +49,7 @@ NO_NATIVES: Natives = MappingProxyType({})
 
 
 Builtin = Callable[["Interpreter", Sequence[object], Mapping[str, object], tree.Call, Frame], object]
-"""A function of the language itself: gets the interpreter, its arguments, the call and where it stands."""
+"""A function of the language itself: takes the interpreter, its arguments, the call and its frame."""
 
 
 def _no_tests(it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> None:
@@ -57,11 +57,11 @@ def _no_tests(it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> N
 
 
 class World(msgspec.Struct, frozen=True):
-    """What items may use beside the session: the machine, native names (before the library's), the program's sizes.
+    """The environment of items beside the session: machine, native names (before the library's), the program's sizes.
 
-    `functions` come before the language's own, `method` serves calls on values of `receivers`, `judge` does `check`
-    and `snapshot`; tests give them. `on_step` is called after every statement, for editors. `registry` says which
-    primitives there are.
+    `functions` take precedence over the language's own, `method` serves calls on values of `receivers`, `judge` runs
+    `check` and `snapshot`; tests provide them. `on_step` is called after every statement, for editors. `registry`
+    holds the available primitives.
     """
 
     machine: Target = GENERIC
@@ -89,15 +89,15 @@ class Interpreter:
 
     @property
     def machine(self) -> Target:
-        """What `machine` says."""
+        """The value of `machine`."""
         return self.world.machine
 
     # ------------------------------------------------------------------ limits
     def spend(self, steps: int, at: tree.Node) -> None:
-        """Take steps of what running this item may take.
+        """Count steps against this item's limit.
 
         Raises:
-            MsError: MS140, there are no more.
+            MsError: MS140, the limit is exceeded.
         """
         over = self._meter.spend(steps)
         if over is not None:
@@ -105,10 +105,10 @@ class Interpreter:
 
     @contextmanager
     def deeper(self, name: str) -> Iterator[None]:
-        """A call of an fn, a rule or a space.
+        """Enter a call of an fn, a rule or a space.
 
         Raises:
-            ScheduleError: MS265, the calls are too deep.
+            ScheduleError: MS265, the calls are nested too deeply.
         """
         endless = problem("MS265", f"`{name}` calls itself endlessly", why=f"the calls are {DEPTH} deep")
         if self._depth >= DEPTH:
@@ -123,7 +123,7 @@ class Interpreter:
 
     # ------------------------------------------------------------------ names
     def program_name(self, name: str) -> object | None:
-        """The block, buffer or size of the program that a name stands for."""
+        """The block, buffer or size of the program that has a name."""
         found = self.session.thing(name)
         if found is None and name in self.world.sizes:
             size = self.world.sizes[name]
@@ -134,12 +134,12 @@ class Interpreter:
         return found
 
     def block_names(self) -> tuple[str, ...]:
-        """The names of blocks and buffers, to suggest one."""
+        """The names of blocks and buffers, for suggestions."""
         program = self.session.program
         return (*(b.name for b in blocks_of(program.body)), *all_buffers(program))
 
     def target(self, module: Module, name: str) -> Target:
-        """The machine that a name of a module stands for."""
+        """The machine that a name of a module denotes."""
         return describe_target(module, name)
 
     def truth(self, e: tree.Expr, frame: Frame) -> bool:
@@ -147,12 +147,12 @@ class Interpreter:
         return statements.truth(self, e, frame)
 
     def stepped(self, step: Step) -> None:
-        """Note that a statement ran."""
+        """Report that a statement ran."""
         if self.world.on_step is not None:
             self.world.on_step(step)
 
     def judge(self, s: tree.Check | tree.Snapshot, frame: Frame) -> None:
-        """Do a `check` or `snapshot`."""
+        """Run a `check` or `snapshot`."""
         self.world.judge(self, s, frame)
 
     # ------------------------------------------------------------------ items
@@ -171,7 +171,7 @@ class Interpreter:
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """Run a schedule whose body is at hand."""
+        """Run a schedule given its body."""
         assert item.body is not None
         frame = Frame(place)
         frame.names.update(self._parameters(item.params, item.name.text, args, kwargs, frame))
@@ -187,7 +187,7 @@ class Interpreter:
         kwargs: Mapping[str, object],
         address: Address,
     ) -> object:
-        """Run an fn; gives what it returns."""
+        """Run an fn and return its result."""
         item = found.item
         assert isinstance(item, tree.Fn)
         frame = Frame(place_of(found), address=address)
@@ -206,7 +206,7 @@ class Interpreter:
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] = MappingProxyType({}),
     ) -> bool:
-        """Run a rule on one block, if its `when` holds; gives whether it did."""
+        """Run a rule on one block if its `when` holds; returns whether it ran."""
         item = found.item
         assert isinstance(item, tree.Rule)
         prefix = f"{item.name.text}:{self.session.handles.resolve(block).name}/"
@@ -222,10 +222,10 @@ class Interpreter:
         return True
 
     def apply_rule(self, rule: object) -> None:
-        """Apply a rule to each block of the program, in the order that it asks for.
+        """Apply a rule to each block of the program, in the order that the rule declares.
 
         Raises:
-            ScheduleError: MS203, it is no rule.
+            ScheduleError: MS203, the value is not a rule.
         """
         match rule:
             case ItemValue(found=found, item=tree.Rule(attributes=attributes)):
@@ -280,7 +280,7 @@ class Interpreter:
         names: Names,
         site: Site,
     ) -> object:
-        """Apply a primitive, or ask a getter."""
+        """Apply a primitive, or evaluate a getter."""
         signature = self.session.registry.signature(name)
         if signature.group is Group.PRIMITIVE:
             self._admit(name, (*args, *kwargs.values()), site)
@@ -293,7 +293,7 @@ class Interpreter:
         return None if not result else result[0] if len(result) == 1 else result
 
     def _admit(self, name: str, args: Sequence[object], site: Site) -> None:
-        """Refuse a primitive whose arguments ask for more than a program may have."""
+        """Reject a primitive whose arguments exceed the limits on programs."""
         over = self._meter.spend(STEPS_OF_PRIMITIVE)
         if over is None and any(isinstance(a, tuple) and len(a) > LOOPS for a in args):
             over = too_much(f"`{name}` of more than {LOOPS} loops")
@@ -306,22 +306,22 @@ class Interpreter:
             raise ScheduleError(over)
 
     def builtin(self, name: str) -> Builtin | None:
-        """A function of the language itself."""
+        """The function of the language itself with this name, if any."""
         return self.world.functions.get(name) or BUILTINS.get(name)
 
     def has_methods(self, value: object) -> bool:
-        """Whether calls on a value are none of schedules."""
+        """Whether method calls on a value are served by `World.method`."""
         return isinstance(value, self.world.receivers)
 
     def method(self, value: object, name: str, e: tree.Call, frame: Frame) -> object:
-        """Call a method of such a value."""
+        """Call a method of such a value through `World.method`."""
         assert self.world.method is not None
         return self.world.method(self, value, name, e, frame)
 
     def call_value(
         self, value: object, args: Sequence[object], kwargs: Mapping[str, object], e: tree.Call, frame: Frame
     ) -> object:
-        """Call what a name stands for: an fn runs, a rule runs on its block, a schedule takes its arguments."""
+        """Call the value of a name: an fn runs, a rule runs on its block, a schedule takes its arguments."""
         match value:
             case ItemValue(found=found, item=tree.Fn()):
                 return self.run_fn(found, args, kwargs, frame.address.called())
@@ -348,7 +348,7 @@ class Interpreter:
 
 
 def place_of(found: Found) -> Place:
-    """Where the statements of an item stand."""
+    """The place of an item's statements."""
     return Place(found.module, found.module.path, found.placed.start, found.placed.parsed.text)
 
 

@@ -1,4 +1,4 @@
-"""What names of a module stand for in schedules: programs, schedules, rules, fns, spaces, and native functions."""
+"""Values of a module's names in schedules: programs, schedules, rules, fns, spaces, and native functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What primitives gave, kept: the same call on the same program has the same outcome.
+"""A memo of primitives' results: the same call on the same program has the same outcome.
 
-Replaying a sketch with other decisions, or a schedule of which the end was edited, repeats calls on programs that are
-there already. Programs are told apart by identity, and numbers by type: `1`, `true` and `1.0` are equal, as are `0.0`
-and `-0.0`, and are not the same.
+Replaying a sketch with other decisions, or a schedule of which the end was edited, repeats calls on existing
+programs. Programs are compared by identity, and numbers by type as well: `1`, `true` and `1.0` are equal, as are `0.0`
+and `-0.0`, yet they are not the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mslang.ir.visit import blocks_of, contents
 from mslang.transform.outcome import Outcome
 
 KEPT = 1 << 11
-"""How many outcomes are kept; programs share what did not change."""
+"""The number of outcomes kept; programs share unchanged parts."""
 
 
 class _Call:
@@ -54,10 +54,10 @@ def _exact(value: object) -> object:
 
 
 def outcome(primitive: Callable[..., Outcome], program: Program, arguments: Mapping[str, object]) -> Outcome:
-    """What a primitive gives for a program and its arguments by name, from memory if it is there.
+    """The result of a primitive on a program with arguments by name, from the memo if present.
 
     Raises:
-        ScheduleError: the primitive refuses, or MS398, a block of blocks would not declare what is touched in it;
+        ScheduleError: the primitive refuses, or MS398, an enclosing block would not declare an access inside it;
             refusals are not kept.
     """
     return _outcome(_Call(primitive, program, arguments))
@@ -76,7 +76,7 @@ def _holds_blocks(block: Block) -> bool:
 
 
 def _require_well_formed(program: Program) -> None:
-    """Blocks of blocks declare what all inside of them touch, which a change inside may exceed (MS398)."""
+    """Require that enclosing blocks still declare all accesses inside them, which a rewrite may extend (MS398)."""
     faults = verify(program)
     if faults:
         raise ScheduleError(
@@ -90,5 +90,5 @@ def _require_well_formed(program: Program) -> None:
 
 
 def forget() -> None:
-    """Keep nothing: for measuring."""
+    """Empty the memo, for measurements."""
     _outcome.cache_clear()

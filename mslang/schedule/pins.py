@@ -1,4 +1,4 @@
-"""Reading pins: the values of decisions as text says them."""
+"""Reading pins: the values of decisions in text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mslang.syntax.parse import parse_expression
 
 
 def pin_value(e: tree.Expr, loop: Callable[[str], str] = str) -> Value:
-    """The value that a pin gives: a number, a list of numbers, a case, a place, a text.
+    """The value of a pin: a number, a list of numbers, a case, a location, or a string.
 
     Args:
         e: the expression after `=`.
-        loop: gives the name of a loop in the program for the name in `at(name)`.
+        loop: maps the name in `at(name)` to the name of a loop in the program.
 
     Raises:
-        MsError: MS203, it is no such value.
+        MsError: MS203, the expression is no such value.
     """
     match e:
         case tree.Number(value=v) | tree.Bool(value=v) | tree.String(value=v):
@@ -52,7 +52,7 @@ def pin_values(pins: Sequence[tree.Pin]) -> dict[str, Value]:
     """The pins of a `with { … }` by address.
 
     Raises:
-        MsError: MS209, one address stands twice; MS203, a value is none.
+        MsError: MS209, an address occurs twice; MS203, an expression is not a pin's value.
     """
     found: dict[str, Value] = {}
     for pin in pins:
@@ -63,10 +63,10 @@ def pin_values(pins: Sequence[tree.Pin]) -> dict[str, Value]:
 
 
 def parse_pin(text: str) -> tuple[str, Value]:
-    """`address = value` as a command line gives it.
+    """A pin `address = value` from the command line.
 
     Raises:
-        MsError: it is no such pin.
+        MsError: the text is no such pin.
     """
     address, _, value = text.partition("=")
     return address.strip().strip('"'), pin_value(parse_expression(value))

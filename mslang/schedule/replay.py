@@ -1,4 +1,4 @@
-"""Replaying traces: always symbolic; a pinned trace is that, and its values put in."""
+"""Replaying traces: always symbolically; for a pinned trace the values are substituted afterwards."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from mslang.syntax.parse import parse_item
 
 
 def replay(program: Program, trace: Trace, *, strict: bool = False, seed: int = 0) -> Candidate:
-    """The candidate that a trace stands for, on the program that it was made for or on a changed one.
+    """The candidate of a trace, on the program that it was recorded on or on a changed one.
 
     Args:
         program: the program.
         trace: the trace; decisions without a value are drawn from `seed`.
         strict: a stale value is an error, not repaired with a warning.
-        seed: what to draw the decisions from that have no value.
+        seed: the seed for decisions without a value.
 
     Raises:
         ScheduleError: an instruction does not apply to this program; MS254, a value does not fit.
@@ -52,7 +52,7 @@ def replay(program: Program, trace: Trace, *, strict: bool = False, seed: int = 
 
 
 def run_trace(program: Program, trace: Trace, decider: Decider) -> Session:
-    """Run a trace's instructions on a program, decisions as symbols.
+    """Run a trace's instructions on a program, with decisions as symbols.
 
     Raises:
         ScheduleError: an instruction does not apply; the diagnostic's note says which.
@@ -96,10 +96,10 @@ def step(session: Session, instruction: Instruction, values: Mapping[str, Value]
 
 
 def bound_of(session: Session, instruction: Instruction) -> Bound:
-    """What an instruction is given, by parameter: handles of this session, sizes in the symbols that it drew.
+    """The arguments of an instruction by parameter: handles of this session, sizes over this session's symbols.
 
     Raises:
-        ScheduleError: MS263, there is no such operation, or it takes something else.
+        ScheduleError: MS263, the operation is unknown, or takes other arguments.
     """
     signature = session.registry.find(instruction.op)
     if signature is None:
@@ -123,7 +123,7 @@ def bound_of(session: Session, instruction: Instruction) -> Bound:
 
 
 def _current(session: Session, argument: Argument) -> Argument:
-    """An argument in which each symbol is the one that this replay drew: its domain may have changed."""
+    """An argument over the symbols of this replay, whose domains may have changed."""
     match argument:
         case Expr():
             return _current_size(session, argument)
@@ -149,7 +149,7 @@ def space_of_text(text: str, program: Program, world: World = PLAIN, module: Mod
         module: where the text's other names are looked up.
 
     Raises:
-        MsError: the text is no such item.
+        MsError: the text is not such an item.
     """
     parsed = parse_item(text)
     if parsed.diagnostics:

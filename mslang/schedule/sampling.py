@@ -1,6 +1,6 @@
-"""What samplers draw from: the domain of a numeric decision, the alternatives of a structural one.
+"""The domains of samplers: the domain of a numeric decision, the alternatives of a structural one.
 
-Both are told from the program and the arguments alone, never from values drawn before.
+Both are derived from the program and the arguments alone, never from previously drawn values.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from mslang.transform.analysis.compute_locations import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
 
 PARTS = 16
-"""A tile has at most so many parts."""
+"""The maximal number of factors of a tile."""
 
 
 def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain | None:
-    """The domain of a numeric decision; None if the decision is structure.
+    """The domain of a numeric decision; None if the decision is structural.
 
     Args:
         op: the sampler.
@@ -42,7 +42,7 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
         program: the program so far.
 
     Raises:
-        ScheduleError: MS203, an argument makes no sense.
+        ScheduleError: MS203, an argument is invalid.
     """
     match op:
         case "perfect_tile" | "tile" | "partitioned_tile":
@@ -64,7 +64,7 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
 
 
 def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
-    """Where a block may be computed: "inline", "root", "at(loop)" (see `transform.analysis.compute_locations`)."""
+    """The legal locations of a block: "inline", "root", "at(loop)" (see `transform.analysis.compute_locations`)."""
     return tuple(x.value if isinstance(x, Place) else f"at({x.name})" for x in legal_locations(program, block))
 
 
@@ -116,10 +116,10 @@ def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
 
 
 def listed(value: object, op: str) -> tuple[object, ...]:
-    """What a sampler chooses from.
+    """The list that a sampler draws from.
 
     Raises:
-        ScheduleError: MS203, it is not a list, or an empty one.
+        ScheduleError: MS203, the argument is not a list, or is empty.
     """
     if not isinstance(value, tuple) or not value:
         raise ScheduleError(problem("MS203", f"`{op}` takes a list with something in it"))
@@ -127,10 +127,10 @@ def listed(value: object, op: str) -> tuple[object, ...]:
 
 
 def weights_of(value: object, n: int) -> tuple[float, ...] | None:
-    """The weights of `n` values, if there are any.
+    """The weights of `n` values, if given.
 
     Raises:
-        ScheduleError: MS203, they are not `n` numbers of which one is above 0.
+        ScheduleError: MS203, they are not `n` numbers with at least one above 0.
     """
     if value is None:
         return None

@@ -31,14 +31,14 @@ from mslang.transform.registries import REGISTRY, Registry
 
 
 class Schedule(Methods):
-    """A program being scheduled. Primitives change it; sampling draws decisions; all is recorded in a trace.
+    """A program being scheduled. Primitives transform it, sampling draws decisions, and a trace records both.
 
     Args:
         program: what to schedule.
         target: the target or its name, which pinned schedules write after `on`.
-        seed: decisions are drawn from it and from their addresses.
-        pins: decisions that are given, by address.
-        registry: which primitives there are.
+        seed: each decision depends on it and on its address.
+        pins: fixed decisions, by address.
+        registry: the available primitives.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Schedule(Methods):
     # ------------------------------------------------------------------ state
     @property
     def parametric(self) -> Program:
-        """The program so far, decisions as symbols."""
+        """The program so far, with decisions as symbols."""
         return self.session.program
 
     @property
     def program(self) -> Program:
-        """The program so far with the decisions drawn."""
+        """The program so far, with the drawn values."""
         return instantiate(self.session.program, self.session.draws.numbers)
 
     @property
@@ -79,16 +79,16 @@ class Schedule(Methods):
 
     @property
     def sketch(self) -> Sketch:
-        """The sketch that the schedule so far stands for."""
+        """The sketch of the schedule so far."""
         return sketch_of(self.session, target=self.target)
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was said about pins that had to be repaired."""
+        """The warnings about repaired pins."""
         return tuple(self._drawing.warnings.values())
 
     def violation(self) -> str | None:
-        """The reason of the first requirement that the decisions drawn do not satisfy; None if they satisfy all."""
+        """The reason of the first requirement that the drawn decisions violate; None if they satisfy all."""
         return self.sketch.violation(self.session.draws.numbers)
 
     # ------------------------------------------------------------------ access
@@ -96,7 +96,7 @@ class Schedule(Methods):
         """The block, buffer or bound result called `name`.
 
         Raises:
-            ScheduleError: MS201, there is none.
+            ScheduleError: MS201, the name is unknown.
         """
         found = self.session.named(name) if isinstance(name, str) else None
         if isinstance(found, Handle):
@@ -107,11 +107,11 @@ class Schedule(Methods):
         raise ScheduleError(problem("MS201", f"there is no block or buffer `{name}`", why=listed, help=help))
 
     def axis(self, block: Handle | str, axis: str) -> Handle:
-        """The one loop of a block's axis: `mm.i` is `axis("mm", "i")`."""
+        """The loop of a block's axis: `mm.i` is `axis("mm", "i")`."""
         return self.session.axis(self.get(block) if isinstance(block, str) else block, axis)
 
     def ask(self, getter: str, of: Handle) -> object:
-        """The answer of any getter of the language."""
+        """The result of any getter of the language."""
         return wrap(self.session.call(getter, (of,), {}))
 
     # ------------------------------------------------------------------ sampling
@@ -147,7 +147,7 @@ class Schedule(Methods):
         address: str | None = None,
         decision: Sequence[int | None] | None = None,
     ) -> Tile:
-        """Draw `n` sizes that cover a loop's extent, divisors or not; the outermost is what the others leave.
+        """Draw `n` sizes that cover a loop's extent, divisors or not; the outermost is derived from the others.
 
         Args:
             loop: the loop to be tiled.
@@ -196,7 +196,7 @@ class Schedule(Methods):
 
         Args:
             values: what to choose from.
-            weights: how likely each is (default: all alike).
+            weights: relative probabilities (default: uniform).
             name: what the result is called: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
@@ -215,8 +215,8 @@ class Schedule(Methods):
         """Draw an integer, `lo <= value < hi`.
 
         Args:
-            lo: the least.
-            hi: what it stays below.
+            lo: the lower bound.
+            hi: the exclusive upper bound.
             name: what the result is called: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
@@ -228,10 +228,10 @@ class Schedule(Methods):
     def permute(
         self, values: Sequence[Handle], *, name: str, address: str | None = None, decision: Sequence[int] | None = None
     ) -> tuple[Handle, ...]:
-        """Draw an order of some things; the order is structure.
+        """Draw a permutation of some values; the order is structure.
 
         Args:
-            values: what to put in order: loops, for `reorder`.
+            values: the values to order: loops, for `reorder`.
             name: what the result is called: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
@@ -248,10 +248,10 @@ class Schedule(Methods):
         address: str | None = None,
         decision: str | None = None,
     ) -> Location:
-        """Draw where a block is computed: `inline`, `root` or `at(loop)`, of those that are legal. It is structure.
+        """Draw where a block is computed: `inline`, `root` or `at(loop)`, among the legal locations. It is structure.
 
         Args:
-            block: the block; `compute_at` and `reverse_compute_at` take the place that is drawn.
+            block: the block; `compute_at` and `reverse_compute_at` take the drawn location.
             name: what the result is called: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
@@ -263,7 +263,7 @@ class Schedule(Methods):
     def sample(
         self, op: str, *args: object, name: str, address: str | None = None, decision: object = None, **kwargs: object
     ) -> object:
-        """Draw by any distribution of the language; `name` is the binder, its address unless one is given."""
+        """Draw from any distribution of the language; `name` is the binder and the default of the address."""
         name, address = _name(name), _name(address or name)
         bound = bind(
             self.session.registry.signature(op), [unwrap(a) for a in args], {k: unwrap(v) for k, v in kwargs.items()}
@@ -277,7 +277,7 @@ class Schedule(Methods):
         return found
 
     def fork(self, name: str, cases: Iterable[str], decision: str | None = None) -> str:
-        """Draw which of some structures to build."""
+        """Draw one of several cases; the outcome is structure."""
         self.session.draws.claim(_name(name))
         found = self.session.draws.choose(name, Alternatives(tuple(cases)), decision)
         assert isinstance(found, str)
@@ -288,7 +288,7 @@ class Schedule(Methods):
         return self.session.draws.branch(condition.expr) if isinstance(condition, Size) else condition
 
     def require(self, condition: Size | bool, why: str | None = None) -> None:
-        """Reject draws for which a condition does not hold."""
+        """Reject draws that violate a condition."""
         self.session.require(unwrap(condition), why)
 
     def enter_postproc(self) -> None:
@@ -299,7 +299,7 @@ class Schedule(Methods):
         """The size `name` of the program, known only at the call.
 
         Raises:
-            ScheduleError: MS201, the program has no such size.
+            ScheduleError: MS201, the program has no size of that name.
         """
         found = next((x for x in self.session.origin.dynamic if isinstance(x, Symbol) and x.name == name), None)
         if found is None:
@@ -320,19 +320,19 @@ class Schedule(Methods):
         return values.index_map(params, [unwrap(x) for x in f(*(Size(Var(p)) for p in params))])
 
     def tensorize_mapping(self, block: Handle, intrin: str | Intrin) -> Handle:
-        """Split off, and bring inside, the loops of a block that an intrinsic can take, padding what does not divide.
+        """Split off the loops of a block that match an intrinsic's, and move them innermost; pad where needed.
 
-        The trace holds the primitives that this takes.
+        The trace holds the primitives applied.
 
         Args:
             block: the block.
             intrin: the intrinsic, its name in the library (`std.cpu.dot.u8s8_vnni`), or the text of its item.
 
         Returns:
-            The outermost of the tile's loops, to tensorize.
+            The outermost loop of the tile, to tensorize.
 
         Raises:
-            ScheduleError: MS382, no loops of the block can be taken.
+            ScheduleError: MS382, no loops of the block match.
         """
         from mslang.schedule.rules.mapping import map_loops
 
@@ -345,11 +345,11 @@ class Schedule(Methods):
         Args:
             op: the primitive.
             args: its arguments in order: handles, sizes, words.
-            names: what to call the results.
+            names: names for the results.
             kwargs: its arguments by name.
 
         Raises:
-            ScheduleError: the primitive refuses; the program is as it was.
+            ScheduleError: the primitive refuses; the program is unchanged.
         """
         signature = self.session.registry.signature(op)
         if signature.group is not Group.PRIMITIVE:
@@ -363,7 +363,7 @@ class Schedule(Methods):
 
 
 def _name(name: object) -> str:
-    """A name that the text form of a trace can say, between backquotes if need be."""
+    """A name that the text form of a trace can express, in backticks if needed."""
     if isinstance(name, str) and name and "`" not in name and name.isprintable():
         return name
     raise ScheduleError(problem("MS203", f"{name!r} is not a name", why="a name is one line without backquotes"))
@@ -373,7 +373,7 @@ _OWN = frozenset({__file__, methods.__file__})
 
 
 def _site(op: str) -> Site:
-    """The statement of the caller, outside of this package's methods."""
+    """The caller's statement, outside of this package."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename in _OWN and frame.f_back is not None:
         frame = frame.f_back

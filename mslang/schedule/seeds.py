@@ -1,4 +1,4 @@
-"""Random numbers by address: a decision's draw depends on the seed and its own address only."""
+"""Random numbers by address: a draw depends only on the seed and on its decision's address."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def derive(seed: int, *path: str | int) -> int:
 
 
 def generator(seed: int, *path: str | int) -> Random:
-    """A generator of its own for one address: no other decision's draw changes it."""
+    """The generator of one address, independent of all other draws."""
     return Random(derive(seed, *path))

@@ -1,6 +1,6 @@
-"""A schedule while it runs: the program so far, its handles, and the trace.
+"""A running schedule: the program so far, its handles, and the trace.
 
-Decisions are symbols here, always; the numbers that are drawn for them (`Draws`) change nothing in the program.
+Decisions are always symbols here; the numbers drawn for them (`Draws`) do not affect the program.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.rename import rename
 
 Names = Sequence[str | None] | Callable[[int], Sequence[str | None]]
-"""What to call results: their binders, or a function from how many there are to that."""
+"""Names of results: their binders, or a function from the number of results to their names."""
 
 
 class Session:
-    """The state of a running schedule. Every method either succeeds or leaves the state as it was."""
+    """The state of a running schedule. Every method either succeeds or leaves the state unchanged."""
 
     def __init__(self, program: Program, decider: Decider, registry: Registry = REGISTRY) -> None:
         self.registry = registry
@@ -58,11 +58,11 @@ class Session:
         self.handles.bind(handle, name)
 
     def named(self, name: str) -> object | None:
-        """What a name of the trace stands for: a bound result, or else a block or buffer of the current program."""
+        """The value of a name of the trace: a bound result, otherwise a block or buffer of the current program."""
         return self._names[name] if name in self._names else self.thing(name)
 
     def thing(self, name: str) -> Handle | None:
-        """The block or buffer that a name stands for: one that the program had at first, or has now."""
+        """The block or buffer with a name: an original one of the program, or a current one."""
         first = self._things.get(name)
         if first is not None:
             return first
@@ -71,7 +71,7 @@ class Session:
         return self.handles.handle(BufferRef(name)) if name in all_buffers(self.program) else None
 
     def blocks(self) -> tuple[tuple[str, str], ...]:
-        """The blocks that the program had at first and still has: what they were called, and what they are now."""
+        """The original blocks that still exist: original and current name of each."""
         return tuple(
             (n, self.handles.resolve(h).name)
             for n, h in self._things.items()
@@ -88,7 +88,7 @@ class Session:
         return self.handles.handle(axis_loop(self.program, ref, axis))
 
     def operand(self, handle: Handle) -> Operand:
-        """How a trace refers to a live handle."""
+        """The form in which a trace refers to a live handle."""
         ref = self.handles.resolve(handle)
         bound = self.handles.bound(handle)
         if bound is not None and self._names.get(bound) == handle:
@@ -101,7 +101,7 @@ class Session:
         return Operand(ref.name)
 
     def _buffer_operand(self, buffer: BufferRef) -> Operand:
-        """A buffer that the program had not at first: text has no name for it but by a block that writes it."""
+        """A buffer created by the schedule: text can name it only through a block that writes it."""
         for block in (BlockRef(b.name) for b in blocks_of(self.program.body)):
             base = self.operand(self.handles.handle(block)).base
             written = GETTERS["writes"](self.program, block)
@@ -122,10 +122,10 @@ class Session:
         return Operand(base, index=[s.var for s in loops_of(down)].index(loop.name))
 
     def operand_value(self, operand: Operand) -> object:
-        """What an operand of a trace stands for now.
+        """The current value of an operand of a trace.
 
         Raises:
-            ScheduleError: MS201, nothing has that name.
+            ScheduleError: MS201, the name is unknown.
         """
         base = self.named(operand.base)
         if base is None:
@@ -154,7 +154,7 @@ class Session:
         names: Names = (),
         site: Site | None = None,
     ) -> object:
-        """Apply a primitive or ask a getter by name, arguments as written."""
+        """Apply a primitive or evaluate a getter by name, with arguments as written."""
         signature = self.registry.signature(op)
         bound = bind(signature, args, kwargs)
         if signature.group is Group.GETTER:
@@ -162,7 +162,7 @@ class Session:
         return self.apply(op, bound, names=names, site=site)
 
     def get(self, op: str, bound: Bound) -> object:
-        """The answer of a getter, references as handles."""
+        """The result of a getter, with references converted to handles."""
         signature = self.registry.signature(op)
         receiver = lowered(op, signature.params[0], bound[signature.params[0].name], self.handles.resolve)
         assert isinstance(receiver, LoopRef | BlockRef | BufferRef)
@@ -182,17 +182,17 @@ class Session:
         names: Names = (),
         site: Site | None = None,
     ) -> tuple[Handle, ...]:
-        """Apply a primitive: the program, the handles and the trace move on.
+        """Apply a primitive and update the program, the handles and the trace.
 
         Args:
             op: the primitive's name.
             bound: arguments by parameter (`arguments.bind`).
-            names: what to call the results, as far as given, or a function from their number to that; the loop or
-                block in the program gets that name, too, made unique.
-            site: the statement, for messages about what it consumes.
+            names: names for the results, or a function from their number to names; the loops or blocks in the program
+                get these names, too, made unique.
+            site: the statement, for messages about handles that it consumes.
 
         Raises:
-            ScheduleError: the primitive refuses, or an argument is not what it takes.
+            ScheduleError: the primitive refuses, or an argument is invalid.
         """
         signature = self.registry.signature(op)
         bound = resolved(signature, bound)
@@ -230,13 +230,13 @@ class Session:
         except ScheduleError as error:
             raise advised(op, apply, self.program, args, error) from error
         except MsError as error:
-            # What a block touches has no bounds, say: the analysis does not know which primitive asked.
+            # For example, a footprint is unbounded: the analysis does not know which primitive called it.
             found = error.diagnostic
             raise ScheduleError(msgspec.structs.replace(found, message=f"{op}: {found.message}")) from error
         return outcome
 
     def _renamed(self, outcome: Outcome, names: Names) -> Outcome:
-        """Give results the names of their binders, and no result a name that the trace has used before."""
+        """Give results the names of their binders, and never a name that the trace has already used."""
         if callable(names):
             names = names(len(outcome.handles))
         drawn = self.draws.numbers.keys()
@@ -257,14 +257,14 @@ class Session:
 
     # ------------------------------------------------------------------ sampling
     def sample(self, op: str, bound: Bound, *, address: str, name: str, given: Value | None = None) -> object:
-        """Draw a decision and give its value: symbols for a number, the thing itself for structure.
+        """Draw a decision and return its value: symbols for a number, the outcome itself for structure.
 
         Args:
             op: the sampler.
             bound: its arguments by parameter.
             address: the decision's address.
-            name: what the trace calls the result; made unique.
-            given: the value that the text pins it to.
+            name: the result's name in the trace; made unique.
+            given: the value that the text pins it to, if any.
         """
         signature = self.registry.signature(op)
         args = {
@@ -294,7 +294,7 @@ class Session:
         return value
 
     def _require_own_name(self, address: str) -> None:
-        """A number's symbol stands in the program under its address, so nothing else there may have that name."""
+        """A number's symbol is named by its address in the program, so the address must be no other name there."""
         if address not in taken_names(self.program):
             return
         raise ScheduleError(
@@ -332,10 +332,10 @@ class Session:
 
     # ------------------------------------------------------------------ the trace
     def require(self, condition: object, why: str | None) -> None:
-        """Reject decisions for which a condition does not hold.
+        """Reject decisions that violate a condition.
 
         Raises:
-            RequireFailed: MS260, it holds for no value of the decisions.
+            RequireFailed: MS260, the condition holds for no value of the decisions.
         """
         if not isinstance(condition, bool | Expr):
             raise ScheduleError(problem("MS203", "`require` takes a condition"))
@@ -355,7 +355,7 @@ class Session:
 
 
 def _called(program: Program, names: Collection[str]) -> list[Ref]:
-    """What a primitive has given one of some names that were free before: those of decisions."""
+    """The loops, blocks and buffers of the program that have one of these names."""
     if not names or used_names(program).isdisjoint(names):
         return []
     found: list[Ref] = [BlockRef(b.name) for b in blocks_of(program.body) if b.name in names]

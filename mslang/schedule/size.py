@@ -13,7 +13,7 @@ from mslang.schedule import values
 class Size(msgspec.Struct, frozen=True):
     """A size, or a condition on sizes, that depends on decisions: arithmetic and comparisons give sizes again.
 
-    `&`, `|` and `~` stand for the language's `and`, `or` and `not`.
+    `&`, `|` and `~` are the language's `and`, `or` and `not`.
     """
 
     expr: Expr
@@ -96,7 +96,7 @@ Tile = tuple[Size | int | None, ...]
 
 
 def wrap(value: object) -> object:
-    """A value as Python code holds it: expressions as sizes."""
+    """A value in Python's form: expressions as `Size`."""
     match value:
         case Expr():
             return Size(value)
@@ -106,7 +106,7 @@ def wrap(value: object) -> object:
 
 
 def unwrap(value: object) -> object:
-    """A value as the language holds it."""
+    """A value in the language's form: `Size` as expressions."""
     match value:
         case Size(expr=e):
             return e

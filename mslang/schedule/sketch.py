@@ -1,7 +1,7 @@
 """Sketches: one structure of a space, replayed once with symbolic decisions.
 
-A sketch's program is parametric. The program of a candidate is that program with the decisions' values put
-in for the symbols, and nothing else: the one way in which mslang makes a concrete program.
+A sketch's program is parametric. A candidate's program is that program with the decisions' values substituted
+for the symbols, and nothing else. This is the only way in which mslang makes a concrete program.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from mslang.schedule.trace import Label, Trace, Value
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """A condition on decisions, and the answer that the sketch's structure stands for."""
+    """A condition on decisions, and its answer in this sketch's structure."""
 
     question: Question
     answer: bool
 
 
 class Sketch(msgspec.Struct, frozen=True):
-    """One structure: its parametric program, its trace, and what its numeric decisions may be.
+    """One structure: its parametric program, its trace, and the domains of its numeric decisions.
 
-    `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` the
-    numeric ones in the order they are made; a candidate must satisfy `constraints` and `guards`. The `trace`
-    holds no values yet; `addresses` are those of all decisions in order, `implied` those that the trace's source says.
-    `blocks` says what the blocks of the program that was scheduled are called now, those that still exist.
+    `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` are the
+    numeric ones in order; a candidate must satisfy `constraints` and `guards`. The `trace`
+    holds no values yet; `addresses` are those of all decisions in order, `implied` those that follow from the
+    trace's source.
+    `blocks` maps the original blocks that still exist to their current names.
     """
 
     program: Program
@@ -54,11 +55,11 @@ class Sketch(msgspec.Struct, frozen=True):
         return f"<sketch of {self.program.name}: {', '.join(self.addresses) or 'no decisions'}>"
 
     def instantiate(self, values: Values) -> Program:
-        """The program of a candidate: the parametric program with its decisions' values put in."""
+        """The program of a candidate: the parametric program with the decisions' values substituted."""
         return instantiate(self.program, values)
 
     def decided(self, values: Values) -> dict[str, Value]:
-        """All decisions of a candidate, structure too, in the order they are made."""
+        """All decisions of a candidate, structural ones included, in order."""
         known: dict[str, Value] = {**dict(self.structure), **values}
         return {a: known[a] for a in self.addresses}
 
@@ -68,7 +69,7 @@ class Sketch(msgspec.Struct, frozen=True):
         return replace(self.trace, values=tuple((a, v) for a, v in known.items() if a not in self.implied))
 
     def violation(self, values: Values) -> str | None:
-        """The first reason why values are none of this sketch's candidates; None if they are one."""
+        """The first reason why values are not a candidate of this sketch; None if they are."""
         for decision in self.decisions:
             objection = distribution.objection(decision.domain, values[decision.address], values)
             if objection is not None:
@@ -78,7 +79,7 @@ class Sketch(msgspec.Struct, frozen=True):
         return next((c.why for c in self.constraints if not holds(c.condition, values)), None)
 
     def count(self, limit: int = 1_000_000) -> int:
-        """How many decision vectors there are, constraints and guards apart, counting up to `limit`."""
+        """The number of decision vectors, ignoring constraints and guards, counted up to `limit`."""
         if not any(_depends(d) for d in self.decisions):
             total = 1
             for d in self.decisions:
@@ -124,7 +125,7 @@ def _depends(decision: Decision) -> bool:
 
 
 def sketch_of(session: Session, *, target: str | None = None, source: str | None = None) -> Sketch:
-    """The sketch that a finished replay stands for."""
+    """The sketch of a finished replay."""
     events = session.draws.events
     structure = tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen))
     decisions = tuple(e for e in events if isinstance(e, Decision))
@@ -146,7 +147,7 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
 
 
 def instantiate(program: Program, values: Values) -> Program:
-    """A program with the values of decisions put in for their symbols; nothing else is simplified."""
+    """A program with the values of decisions substituted for their symbols, without further simplification."""
     plain = distribution.plain(values)
     memo: dict[Expr, Expr] = {}
 
@@ -173,7 +174,7 @@ def _annotation(value: AttrValue, put_in: object) -> AttrValue:
 
 
 def skeleton(program: Program) -> tuple[object, ...]:
-    """The shape of a program: its loops' variables and kinds and its blocks, nested as they are, without extents."""
+    """The shape of a program: its blocks and its loops' variables and kinds, with their nesting, without extents."""
     from mslang.ir.program import Block, For
     from mslang.ir.visit import bodies
 

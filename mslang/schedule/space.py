@@ -1,8 +1,8 @@
-"""Spaces: all that a schedule, or a union or sequence of them, may become.
+"""Spaces: all candidates of a schedule, or of a union or sequence of schedules.
 
-A space remembers the structures it has met as a tree: numbers to draw and constraints to check on the way,
-a structural decision or a question at each fork, a sketch (or the reason why there is none) at each leaf. A
-draw walks the tree; only a structure met for the first time is replayed.
+A space stores known structures as a tree: numbers to draw and constraints to check along the edges, a
+structural decision or a condition at each fork, a sketch (or the reason why there is none) at each leaf. A
+draw walks the tree; only a new structure is replayed.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from mslang.schedule.trace import Label, Trace, Value
 from mslang.transform.registries import REGISTRY, Registry
 
 Recipe = Callable[[Session], str | None]
-"""What to do to a program: runs statements on a session, and gives the text that refers to what ran (a schedule
-with its arguments), or None if that is the space itself."""
+"""A recipe runs statements on a session, and returns the text that refers to what ran (a schedule with its
+arguments), or None if that is the space itself."""
 
 DRAWS = 64
-"""How often one sample is drawn again before it fails."""
+"""The maximal number of draws for one sample."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A point of a space: a concrete program, how it came about, and the sketch it is of."""
+    """A point of a space: a concrete program, its trace, and its sketch."""
 
     program: Program
     trace: Trace
@@ -58,8 +58,8 @@ class Candidate(msgspec.Struct, frozen=True):
         return f"<candidate of {self.program.name}: {values or 'no decisions'}>"
 
     def objection(self, address: str, value: Value) -> str | None:
-        """Why a decision of this candidate cannot have a value, the decisions before it being as they are; None: it
-        can, or there is no such decision."""
+        """Why a decision of this candidate cannot have a value, given the decisions before it; None if it can, or
+        if there is no such decision."""
         taken = self.decisions.get(address)
         numbers = {d.address: d for d in self.sketch.decisions}
         if address in numbers:
@@ -83,7 +83,7 @@ class Illegal(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A draw that is no candidate: why, and whether its structure (the answers at forks) is refused for all values."""
+    """A rejected draw: why, and whether its structure (the answers at forks) is refused for all values."""
 
     reason: str
     illegal: bool = False
@@ -106,7 +106,7 @@ class _Leaf(NamedTuple):
 
 
 class _Node:
-    """A stretch of events without choice, then a fork (`fork` asks, `children` by answer) or a leaf."""
+    """A sequence of events without alternatives, then a fork (`fork`, and `children` by answer) or a leaf."""
 
     __slots__ = ("children", "events", "fork", "leaf")
 
@@ -118,7 +118,7 @@ class _Node:
 
 
 class Space:
-    """The candidates of one program: `name` is what a pinned call refers to, `recipe` what is run.
+    """The candidates of one program: a pinned call refers to `name`; `recipe` makes the candidates.
 
     Without an `item` of that name candidates have no pinned call; they print flat.
     """
@@ -153,8 +153,8 @@ class Space:
         """Draw a candidate; the same seed and pins give the same one in every process.
 
         Args:
-            seed: each decision is drawn from it and from its own address.
-            pins: decisions that are given, by address. A stale one is repaired, with a warning.
+            seed: each decision depends on it and on its own address.
+            pins: fixed decisions, by address. A stale one is repaired, with a warning.
             strict: a stale pin is an error.
 
         Raises:
@@ -182,7 +182,7 @@ class Space:
         *,
         strict: bool = False,
     ) -> Candidate | Rejection:
-        """One draw of the sequence that `seed` gives; `sample(seed)` is the first that is a candidate.
+        """One draw of the sequence of a seed; `sample(seed)` is the first valid one.
 
         Raises:
             ScheduleError: MS254, a pin does not fit.
@@ -193,8 +193,8 @@ class Space:
         """The candidate with exactly these decisions.
 
         Raises:
-            ScheduleError: MS254, one does not fit or is missing; MS251, no decision has that address; or what
-                refuses them.
+            ScheduleError: MS254, one does not fit or is missing; MS251, no decision has that address; or the
+                error that rejects them.
         """
         drawn = self._draw(Drawing(0, pins=decisions, strict=strict))
         if isinstance(drawn, Rejection):
@@ -223,7 +223,7 @@ class Space:
             if child is not None:
                 node = child
                 continue
-            # A structure met for the first time: replay it, with the very decisions drawn here.
+            # A new structure: replay it with exactly the decisions drawn here.
             again = Drawing(drawing.seed, attempt=drawing.attempt, pins=drawing.pins, strict=drawing.strict)
             try:
                 self._grow(again)
@@ -297,9 +297,9 @@ class Space:
             answers = forced.following()
 
     def never_legal(self, most: int = 256) -> dict[tuple[str, Label], Diagnostic]:
-        """The outcomes of structural decisions with which every structure is refused, and what refuses the first.
+        """The outcomes of structural decisions with which every structure is refused, and the first refusal of each.
 
-        Empty if no structure is legal, or there are more than `most` to try.
+        Empty if no structure is legal, or if there are more than `most` structures.
         """
         legal: set[tuple[str, Label]] = set()
         refused: dict[tuple[str, Label], Diagnostic] = {}
@@ -318,7 +318,7 @@ class Space:
         return (s for s in self.structures(pins) if isinstance(s, Sketch))
 
     def _grow(self, decider: Decider) -> _Leaf:
-        """Replay once and graft what was met onto the tree."""
+        """Replay once and add its events to the tree."""
         session = Session(self.program, decider, self._registry)
         self.replays += 1
         failure: MsError | None = None

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A statement that ran: where, the programs before and after it, and how many instructions the trace has then.
+    """An executed statement: its place, the programs before and after it, and the length of the trace after it.
 
-    `names` are the item's names after it; handles among them are what they stand for then.
+    `names` are the item's names after it, with handles replaced by their referents.
     """
 
     site: Site
@@ -52,7 +52,7 @@ def run_body(it: Interpreter, body: tree.Body, frame: Frame) -> None:
     """Run statements in order.
 
     Raises:
-        ScheduleError: one fails; its diagnostic points at it.
+        ScheduleError: a statement fails; the diagnostic points at it.
     """
     for statement in body.statements:
         before = it.session.program
@@ -112,7 +112,7 @@ def _let(it: Interpreter, s: tree.Let, frame: Frame) -> None:
     single = len(binders) == 1 and not binders[0].star
 
     def named(count: int) -> Sequence[str | None]:
-        """The binders of so many results; a list under one name stays as it is."""
+        """The binders of a number of results; a list bound to one name stays a list."""
         if single:
             return names if count == 1 else ()
         star = next((k for k, b in enumerate(binders) if b.star), None)
@@ -144,7 +144,7 @@ def _sample(it: Interpreter, s: tree.Sample, frame: Frame) -> None:
 
 
 def _loop_name(it: Interpreter, name: str, frame: Frame) -> str:
-    """What the loop that a local name stands for is called in the program."""
+    """The name in the program of the loop that a local name denotes."""
     value = frame.names.get(name)
     return it.session.handles.resolve(value).name if isinstance(value, Handle) else name
 

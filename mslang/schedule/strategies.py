@@ -1,4 +1,4 @@
-"""Spaces from text: what schedules, rules, fns, `a | b`, `a >> b` and pinned calls do to a session."""
+"""Spaces from text: run schedules, rules, fns, `a | b`, `a >> b` and pinned calls on a session."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def space_of(
     Args:
         module: the module.
         name: the schedule, space or rule.
-        program: what to schedule (None: what the item is `for`, with `sizes`).
-        world: the machine at hand, native names; `machine` is what the item is `on`, the machine at hand only where
-            that is not told (None: a machine of which nothing is known).
-        sizes: sizes of the program, the rest take their defaults.
+        program: the program to schedule (None: the item's `for`, with `sizes`).
+        world: the machine at hand, native names; `machine` is the item's `on`, and the world's machine
+            only where the item has none (None: nothing is known of the machine).
+        sizes: sizes of the program; the others take their defaults.
 
     Raises:
-        MsError: there is no such item, or its program or target is faulty.
+        MsError: the item is unknown, or its program or target has errors.
     """
     found = module.find(name)
     if not isinstance(found, Found) or not isinstance(found.item, tree.Schedule | tree.Space | tree.Rule):
@@ -79,13 +79,13 @@ def run_item(session: Session, value: ItemValue, world: World) -> str | None:
         The text of the schedule that ran, if it is one schedule and nothing else.
 
     Raises:
-        MsError: a statement fails; the session is as it was before that statement.
+        MsError: a statement fails; the session keeps its state before that statement.
     """
     return _Runner(Interpreter(session, world)).run(value, top=True)
 
 
 def sizes_of(found: Found, program: Program) -> dict[str, Expr]:
-    """The sizes of the program that an item is for, by name, as far as parameters' shapes tell them."""
+    """The sizes of the program that an item is for, by name, as far as parameters' shapes determine them."""
     path = found.item.program if isinstance(found.item, tree.Schedule | tree.Space) else None
     thing = None if path is None else found.module.find(".".join(n.text for n in path))
     if not isinstance(thing, Found) or not isinstance(thing.item, tree.Program):
@@ -104,10 +104,10 @@ def machine_of(found: Found, at_hand: Target | None = None) -> Target:
 
     Args:
         found: a schedule, space or rule.
-        at_hand: the machine of an item that is `on` none, or `on` any CPU or the host.
+        at_hand: the machine of an item without `on`, or `on` any CPU or the host.
 
     Raises:
-        MsError: the target is faulty.
+        MsError: the target has errors.
     """
     name = _target_text(found)
     if name is None:
@@ -122,7 +122,7 @@ def program_of(found: Found, sizes: Mapping[str, int] = NO_SIZES) -> Program:
     """The program that an item is `for`.
 
     Raises:
-        MsError: it does not say, or the program is faulty.
+        MsError: the item has no `for`, or the program has errors.
     """
     item = found.item
     path = item.program if isinstance(item, tree.Schedule | tree.Space) else None
@@ -146,7 +146,7 @@ def _target_text(found: Found) -> str | None:
 
 
 class _Runner:
-    """Runs strategies; each union takes an address of its own."""
+    """Runs strategies; each union has an address of its own."""
 
     def __init__(self, it: Interpreter) -> None:
         self.it = it
@@ -224,7 +224,7 @@ class _Runner:
 
 
 class _Unions:
-    """The addresses of a space's unions: its name, then with a number."""
+    """The addresses of a space's unions: its name, numbered from the second on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -237,7 +237,7 @@ class _Unions:
 
 
 def _labels(parts: Sequence[tree.Strategy], text: str) -> tuple[str, ...]:
-    """What the alternatives of a union are called: by their text, numbered where it is the same."""
+    """The labels of a union's alternatives: their text, numbered where equal."""
     labels: list[str] = []
     for p in parts:
         label = " ".join(text[p.span.start : p.span.end].split())

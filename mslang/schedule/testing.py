@@ -35,12 +35,12 @@ from mslang.syntax.literals import LONG_QUOTE, quote
 from mslang.transform.primitives.tensorize import as_instruction
 
 Equivalence = Callable[[Program, Program, float, float, int], str | None]
-"""Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed): what differs, or
-None if nothing does."""
+"""Runs a program and its scheduled form on the same inputs (relative and absolute tolerance, seed); returns the
+difference, or None if there is none."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A `snapshot` that ran: where its text stands in the file, what it says and what was found."""
+    """An executed `snapshot`: the place of its text in the file, the expected and the actual text."""
 
     span: Span
     expected: str
@@ -48,14 +48,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether they are the same, layout apart."""
+        """Whether expected and actual text are equal, except for layout."""
         return _plain(self.expected) == _plain(self.found)
 
 
 class TestResult(msgspec.Struct, frozen=True):
-    """How a test went. `diagnostics` say what failed, `checks` how many checks passed, `skipped` what could not run."""
+    """The result of a test. `diagnostics` are the failures, `checks` counts passed checks, `skipped` lists parts that
+    could not run."""
 
-    __test__: ClassVar[bool] = False  # the name is no test of pytest's
+    __test__: ClassVar[bool] = False  # not a test for pytest, despite its name
 
     title: str
     path: str
@@ -67,7 +68,7 @@ class TestResult(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """Whether the test passed."""
         return not self.diagnostics
 
 
@@ -82,8 +83,8 @@ def run_test(
     Args:
         module: the module.
         placed: the test.
-        equivalence: how `equiv` compares programs.
-        natives: what other native names do.
+        equivalence: the comparison that `equiv` uses.
+        natives: the implementations of other native names.
     """
     item = placed.item
     assert isinstance(item, tree.Test)
@@ -106,7 +107,7 @@ def run_test(
 
 
 def updated(text: str, results: Sequence[TestResult]) -> str:
-    """A file's text with the snapshots that failed rewritten to what was found."""
+    """A file's text with failed snapshots replaced by the actual text."""
     wrong = {s.span: s for r in results for s in r.snapshots if not s.passed}
     for span in sorted(wrong, reverse=True):
         line = text.rfind("\n", 0, span.start) + 1
@@ -137,7 +138,7 @@ class _Failed(msgspec.Struct, frozen=True):
 
 
 class _Runner:
-    """One test: its checks and snapshots pile up while it runs."""
+    """The run of one test; collects its checks and snapshots."""
 
     def __init__(self, equivalence: Equivalence, natives: Natives) -> None:
         self._equivalence = equivalence
@@ -161,7 +162,7 @@ class _Runner:
 
     @property
     def failed(self) -> tuple[_Failed, ...]:
-        """The snapshots that differ."""
+        """The failed snapshots."""
         return tuple(_Failed(s) for s in self.snapshots if not s.passed)
 
     def run(self, item: tree.Test, place: Place) -> None:
@@ -252,7 +253,7 @@ class _Runner:
         return Truth(difference is None, difference)
 
     def _implements(self, it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Whether each implementation of an intrinsic that can run here computes what its description says."""
+        """Whether each implementation of an intrinsic that can run here computes the intrinsic's description."""
         if len(args) != 1 or not isinstance(args[0], ItemValue) or not isinstance(args[0].item, tree.Intrin):
             raise ScheduleError(problem("MS205", "`implements` takes an intrinsic"))
         intrin = intrin_from(args[0].found, args[0].text)
@@ -277,7 +278,7 @@ def _tolerances(kwargs: Mapping[str, object]) -> tuple[float, float, int]:
 
 
 def implementations(intrin: Intrin) -> tuple[tuple[str, Program], ...]:
-    """The implementations of an intrinsic, each as a program that is nothing else, and what to call it."""
+    """The implementations of an intrinsic, each as a program of its own with a name."""
     own = () if intrin.program is None else (("the program", as_instruction(replace(intrin, texts=()))),)
     return (
         *own,

@@ -17,18 +17,18 @@ _LEVELS |= dict.fromkeys(COMPARISONS, _COMPARISON)
 
 @lru_cache(maxsize=4096)
 def name_text(name: str) -> str:
-    """A name as it is written: in backticks if it is a keyword or no identifier."""
+    """A name in text: in backticks if it is a keyword or no identifier."""
     tokens = tokenize(name)
     return name if len(tokens) == 1 and tokens[0].kind == "NAME" else f"`{name}`"
 
 
 def number_text(value: float) -> str:
-    """A number as it is written."""
+    """A number in text."""
     return repr(value)
 
 
 def size_text(e: Expr, symbol: Callable[[Symbol], str], level: int = 0) -> str:
-    """A size or condition as it is written; `symbol` names the symbols."""
+    """A size or condition in text; `symbol` names the symbols."""
     match e:
         case Const(value=bool() as v):
             return "true" if v else "false"
@@ -55,7 +55,7 @@ def size_text(e: Expr, symbol: Callable[[Symbol], str], level: int = 0) -> str:
 
 
 def value_text(value: Value | None, *, quoted: bool = False) -> str:
-    """A decision's value as a pin is written; `quoted` strings are literals, others names of cases and places."""
+    """A decision's value in a pin; `quoted` strings are literals, others names of cases and locations."""
     match value:
         case None:
             return "_"
@@ -74,6 +74,6 @@ def value_text(value: Value | None, *, quoted: bool = False) -> str:
 
 
 def address_text(address: str) -> str:
-    """An address as a pin is written: quoted unless it is a name."""
+    """An address in a pin: quoted unless it is a name."""
     bare = name_text(address)
     return bare if not bare.startswith("`") else quote(address)

@@ -1,7 +1,7 @@
-"""Traces: the instructions that ran, and the decisions by address.
+"""Traces: the executed instructions, and the decisions by address.
 
-A trace is data. Handles are named, decisions live apart from the instructions, and everything that was
-structure in the source (calls, loops, forks, branches) is resolved, so that the trace replays by itself.
+A trace is data. Handles have names, decisions are stored separately from the instructions, and the structure of
+the source (calls, loops, forks, branches) is resolved, so that a trace can be replayed without its source.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Instruction(msgspec.Struct, frozen=True):
     address: str | None = None
 
     def argument(self, name: str) -> Argument:
-        """The argument of a parameter; None if it is not given."""
+        """The argument of a parameter; None if it is absent."""
         return next((v for n, v in self.arguments if n == name), None)
 
     @property
@@ -61,10 +61,10 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """Instructions in order and the value of each decision by address, in the order they were made.
+    """Instructions in order and the value of each decision by address, in order.
 
-    `program` and `target` are the names of what it was made for; `source` is the schedule or space, as its text
-    refers to it, whose decisions these are (None: there is only the trace itself). `registry` knows its operations.
+    `program` and `target` are the names of its program and target; `source` is the text of a reference to the schedule
+    or space whose decisions these are (None: the trace has no source). `registry` holds its operations.
     """
 
     program: str
@@ -89,14 +89,14 @@ class Trace(msgspec.Struct, frozen=True):
         """A copy in which one decision has another value.
 
         Raises:
-            KeyError: there is no such decision.
+            KeyError: the trace has no decision at this address.
         """
         if address not in self.decisions:
             raise KeyError(address)
         return replace(self, values=tuple((a, value if a == address else v) for a, v in self.values))
 
     def with_decisions(self, values: Mapping[str, Value]) -> Trace:
-        """A copy in which the decisions named have other values; others stay."""
+        """A copy in which the given decisions have other values."""
         return replace(self, values=tuple((a, values.get(a, v)) for a, v in self.values))
 
     def without_postproc(self) -> Trace:
@@ -107,7 +107,7 @@ class Trace(msgspec.Struct, frozen=True):
         return self
 
     def simplified(self) -> Trace:
-        """The trace without instructions that have no effect: samplers whose results nothing uses."""
+        """The trace without instructions that have no effect: samplers with unused results."""
         kept: list[Instruction] = []
         used: set[str] = set()
         for instruction in reversed(self.instructions):

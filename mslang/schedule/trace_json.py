@@ -62,7 +62,7 @@ def from_json(text: str | bytes, registry: Registry = REGISTRY) -> Trace:
     """The trace that `to_json` wrote.
 
     Raises:
-        MsError: MS263, the text is no trace, or one of another format.
+        MsError: MS263, the text is not a trace, or has another format.
     """
     try:
         data = msgspec.json.decode(text)

@@ -1,4 +1,4 @@
-"""Traces as `.ms` text: flat, one operation a line with every `~` pinned; or the source with its decisions pinned."""
+"""Traces as `.ms` text: flat, with one operation per line and every `~` pinned; or the source with pinned decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pinned_call(trace: Trace, name: str) -> str:
     """`schedule name for program on target = source with { decisions }`.
 
     Raises:
-        ScheduleError: MS262, the trace was not made by a schedule.
+        ScheduleError: MS262, the trace does not come from a schedule.
     """
     if trace.source is None:
         raise ScheduleError(problem("MS262", "this trace has no source schedule to pin", help="print it flat"))
@@ -40,7 +40,7 @@ def pinned_call(trace: Trace, name: str) -> str:
 
 
 def flat(trace: Trace, name: str) -> str:
-    """The trace as a schedule of its own, which replays to the same program."""
+    """The trace as a self-contained schedule, which replays to the same program."""
     writer = _Writer(trace)
     lines = "".join(f"    {writer.statement(i)}\n" for i in trace.instructions)
     return format_text(f"{header(trace, name)} {{\n{lines}}}\n")
@@ -114,7 +114,7 @@ class _Writer:
     def _value(self, value: Argument, kind: Kind) -> str:
         match value:
             case Operand(base=base, axis=axis, index=index, written=written):
-                # A list under one name stays a list, of one thing too.
+                # A list bound to one name stays a list, even with one element.
                 head = name_text(base) + ("[0]" if base in self._lists else "")
                 if axis is not None:
                     return f"{head}.{name_text(axis)}"
@@ -140,7 +140,7 @@ class _Writer:
                 return self._tile(value) or "[" + ", ".join(self._value(x, kind) for x in value) + "]"
 
     def _tile(self, value: tuple[Argument, ...]) -> str | None:
-        """The name of a tile of which these are all the factors."""
+        """The name of the tile whose factors these are."""
         last = value[-1] if value else None
         if not isinstance(last, Symbol) or value != symbols(last.name, last.domain):
             return None

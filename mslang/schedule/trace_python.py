@@ -1,4 +1,4 @@
-"""Traces as Python: a function that does to a `Schedule` what the trace did."""
+"""Traces as Python: a function that replays the trace on a `Schedule`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.schedule.trace import Argument, Instruction, Operand, Trace
 
 
 def to_python(trace: Trace, name: str) -> str:
-    """The text of `def name(s): …`, one call a line."""
+    """The text of `def name(s): …`, one call per line."""
     writer = _Writer(trace)
     lines = [writer.statement(i) for i in trace.instructions] or ["pass"]
     head = f'def {name}(s):\n    """Do to a Schedule of `{trace.program}` what the trace did."""\n'
@@ -120,4 +120,4 @@ class _Writer:
 
 
 _OPERATORS = {"and": "&", "or": "|", "not": "~"}
-"""Python's operators that may be overloaded, where the language's may not."""
+"""Python operators for those of the language that Python cannot overload."""

@@ -31,15 +31,15 @@ HOLE = Hole()
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a fork chose: `label`, one of `cases`. It compares with the names of its cases."""
+    """The outcome of a fork: `label`, one of `cases`. It compares with the names of its cases."""
 
     label: str
     cases: tuple[str, ...]
 
 
 class Location(msgspec.Struct, frozen=True):
-    """What `compute_location` drew. `label` is "inline", "root" or "at(loop)"; `loop` is that loop's handle;
-    `name` is what the trace calls the draw (None for one written by hand)."""
+    """The outcome of `compute_location`. `label` is "inline", "root" or "at(loop)"; `loop` is that loop's handle;
+    `name` is the name of the draw in the trace (None for a hand-written location)."""
 
     label: str
     loop: Handle | None = None
@@ -70,7 +70,7 @@ _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
 
 
 def lift(value: object) -> Expr | None:
-    """A size as an expression; None if the value is no size."""
+    """A size as an expression; None if the value is not a size."""
     match value:
         case Expr():
             return value
@@ -82,7 +82,7 @@ def lift(value: object) -> Expr | None:
 
 
 def settle(e: Expr) -> Expr | int | bool:
-    """A size in canonical form, as a plain number where it is one."""
+    """A size in canonical form; a plain number if constant."""
     simple = simplify(e)
     match simple:
         case Const(value=bool() as v) | Const(value=int() as v):
@@ -91,7 +91,7 @@ def settle(e: Expr) -> Expr | int | bool:
 
 
 def condition(e: Expr) -> Expr | bool:
-    """A condition as it was written, sides apart, or its truth where the symbols settle it."""
+    """A condition with its sides as written, or its truth value where the symbols decide it."""
     simple = simplify(e)
     return bool(simple.value) if isinstance(simple, Const) else e
 
@@ -100,7 +100,7 @@ def index_map(params: Sequence[str], results: Sequence[object]) -> IndexMap:
     """An index map whose results are in canonical form.
 
     Raises:
-        ScheduleError: MS203, a parameter stands twice, or a result is no index.
+        ScheduleError: MS203, a parameter occurs twice, or a result is not an index.
     """
     twice = next((p for k, p in enumerate(params) if p in params[:k]), None)
     if twice is not None:
@@ -126,7 +126,7 @@ def combine(op: str, left: object, right: object) -> object:
     """`left op right` for numbers, strings, lists and sizes that may be symbolic.
 
     Raises:
-        ScheduleError: MS203, the operands do not go with the operator.
+        ScheduleError: MS203, the operator does not accept the operands.
     """
     if isinstance(left, Expr) or isinstance(right, Expr):
         return _symbolic(op, left, right)
@@ -192,7 +192,7 @@ def both(op: str, left: object, right: object) -> object:
 
 
 def mismatch(op: str, left: object, right: object, *, why: str | None = None, help: str | None = None) -> ScheduleError:
-    """The error of operands that do not go with an operator."""
+    """The error of operands that an operator does not accept."""
     return ScheduleError(
         problem(
             "MS203",
@@ -204,7 +204,7 @@ def mismatch(op: str, left: object, right: object, *, why: str | None = None, he
 
 
 def describe(value: object) -> str:
-    """A value as messages name it."""
+    """The description of a value in messages."""
     match value:
         case None:
             return "none"

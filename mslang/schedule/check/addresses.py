@@ -1,4 +1,4 @@
-"""Which addresses the decisions of an item have, as far as that can be told without running it."""
+"""The addresses of an item's decisions, as far as they can be derived without running it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mslang.sema.refer import dotted_name, nodes
 from mslang.syntax import tree
 
 DEPTH = 16
-"""How deep fns are followed."""
+"""The call depth to which fns are followed."""
 
 
 class _Unknown(Exception):
-    """An address depends on what only running tells: an element, a block that a rule meets."""
+    """An address depends on a value known only at run time: a list's element, or a block that a rule matches."""
 
 
 def addresses_of(module: Module, e: tree.Expr, depth: int = 0) -> frozenset[str] | None:
@@ -64,7 +64,7 @@ def _fn_called(module: Module, call: tree.Call) -> Found | None:
 
 
 def _samples(fn: Found) -> bool:
-    """Whether an fn, or one that it calls, draws a decision."""
+    """Whether an fn, or an fn that it calls, draws a decision."""
     queue, seen = [fn], {id(fn.item)}
     for each in queue:
         for node in nodes(each.item):
@@ -143,7 +143,7 @@ def _called(module: Module, node: tree.Node, depth: int) -> Iterator[str]:
             case Native(name=own) if own in BUILTINS and own != "apply":
                 continue
             case None:
-                # A user's own primitive, or a fault that is told elsewhere.
+                # A user's own primitive, or an error that is reported elsewhere.
                 continue
             case _:
                 raise _Unknown

@@ -1,4 +1,4 @@
-"""Calls in schedules: arguments beside the parameters that they are for, and what a call gives."""
+"""Calls in schedules: arguments bound to parameters, and the kinds of a call's results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mslang.transform.registries import REGISTRY, Registry
 
 
 class Argument(NamedTuple):
-    """An argument as it is written: its name (`*` for a splat, None for a positional one), expression and value."""
+    """An argument as written: its name (`*` for a splat, None for a positional one), expression and value."""
 
     name: str | None
     value: tree.Expr
     static: Static
     at: Span
-    """Where its name stands, or the argument itself if it has none."""
+    """The span of its name, or of the argument itself if it has no name."""
 
 
 Given = Sequence[Argument]
@@ -34,7 +34,7 @@ def check_parameters(
     given: Given,
     report: Callable[[Diagnostic], None],
 ) -> None:
-    """Arguments of a function of the module: how many, and by which names."""
+    """Check the number and the names of the arguments of a function of the module."""
     params = () if isinstance(item, tree.Space) else item.params
     strange = report_keywords(name.text, given, [p.name.text for p in params], report)
     if any(a.name == "*" for a in given) or (isinstance(item, tree.Rule) and not given):
@@ -55,8 +55,9 @@ def report_keywords(
     report: Callable[[Diagnostic], None],
     help: str | None = None,
 ) -> bool:
-    """Report the named arguments that a call does not take, or has twice; gives whether there are any of the first
-    kind, which may be what is missing by another name."""
+    """Report named arguments that a call does not take or has twice.
+
+    Returns whether any is unknown: it may be a missing argument under another name."""
     seen: set[str] = set()
     strange = False
     for a in given:
@@ -74,7 +75,7 @@ def report_keywords(
 def bind(
     signature: Signature, name: tree.Name, given: Given, report: Callable[[Diagnostic], None]
 ) -> list[tuple[Param, tree.Expr, Static]]:
-    """The arguments of an operation beside the parameters that they are for."""
+    """The arguments of an operation, each with its parameter."""
     positional = [p for p in signature.params if not p.keyword]
     bound: list[tuple[Param, tree.Expr, Static]] = []
     position, splat, strange = 0, False, False
@@ -112,7 +113,7 @@ def bind(
 
 
 def check_library(signature: Signature, name: tree.Name, given: Given, report: Callable[[Diagnostic], None]) -> None:
-    """Arguments of a function or rule of the library: keywords of all, the number of a plain function's."""
+    """Check the arguments of a function or rule of the library: named ones always, their number for plain functions."""
     if signature.name == "sample":
         return  # Further named arguments are pins.
     if signature.results in ((Kind.BOOL,), (Kind.LOOP,)):
@@ -123,7 +124,7 @@ def check_library(signature: Signature, name: tree.Name, given: Given, report: C
 
 
 def results_of(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Static]]) -> Static | tuple[Static, ...]:
-    """What an operation gives for these arguments."""
+    """The results of an operation for these arguments."""
     if not signature.results:
         return NOTHING
     if not signature.many:
@@ -143,7 +144,7 @@ def results_of(signature: Signature, bound: Sequence[tuple[Param, tree.Expr, Sta
 
 
 def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
-    """How many factors a tile has, where `n` is written as a number."""
+    """The number of factors of a tile, where `n` is written as a number."""
     for a in e.args:
         if a.name is not None and a.name.text == "n" and isinstance(a.value, tree.Number):
             return int(a.value.value)
@@ -157,7 +158,7 @@ def tile_length(e: tree.Call, signature: Signature | None) -> int | None:
 
 
 def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ...]:
-    """The operations that a value of a kind has."""
+    """The operations available on a value of a kind."""
     wanted = {kind, Kind.LOOP_OR_BLOCK} if kind in (Kind.LOOP, Kind.BLOCK) else {kind}
     return tuple(s for s in registry.operations.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
 
@@ -166,5 +167,5 @@ _NEW_AXES = frozenset({"rfactor", "transform_block_layout", "transform_layout"})
 
 
 def may_give_axes(signature: Signature) -> bool:
-    """Whether an operation may give blocks other axes: some do, and of users' own nothing is known."""
+    """Whether an operation may change the axes of blocks; users' own primitives are assumed to."""
     return signature.name in _NEW_AXES or signature.name not in OPERATIONS

@@ -1,7 +1,7 @@
-"""The static checker of schedule items: names, kinds, arguments, and handles that are used after they were consumed.
+"""The static checker of schedule items: names, kinds, arguments, and uses of consumed handles.
 
-Nothing is run. A value whose kind is not known is accepted everywhere, so that every report is a real fault; what
-only running can tell (is this primitive legal here?) is told by running.
+Nothing is run. A value of unknown kind is accepted everywhere, so that every report is a real error. Facts that
+only execution reveals (is this primitive legal here?) are reported by execution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mslang.transform.registries import REGISTRY, Registry
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A name in the text, what it stands for there, and where in the item it was bound (None: not in it)."""
+    """A name in the text, its value there, and where in the item it was bound (None: outside of it)."""
 
     span: Span
     name: str
@@ -45,9 +45,9 @@ class Mention(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What checking an item found. Spans count from the item's start.
+    """The findings of an item's check. Spans are relative to the item's start.
 
-    `places` are the environments after each statement, by the offset where it ends, in text order.
+    `places` are the environments after each statement, by the statement's end offset, in text order.
     """
 
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -65,7 +65,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 def check_item(module: Module, item: tree.AnyItem, registry: Registry = REGISTRY) -> Checked:
-    """Check a schedule, rule, fn, space or test; other items give nothing."""
+    """Check a schedule, rule, fn, space or test; the result is empty for other items."""
     checker = _Checker(module, registry)
     if isinstance(item, tree.Rule | tree.Fn) and item.name.text in OPERATIONS:
         checker.diagnostics.append(
@@ -91,7 +91,7 @@ def check_item(module: Module, item: tree.AnyItem, registry: Registry = REGISTRY
             names = checker.start((), item, program, target)
             checker.strategy(strategy, names)
         case tree.Test(body=body):
-            # A test may ask about the blocks of any program of the module: `s.loops(mm)`.
+            # A test may query the blocks of any program of the module: `s.loops(mm)`.
             names = builtin_names()
             for each in module.programs.values():
                 names |= program_names(each)
@@ -102,7 +102,7 @@ def check_item(module: Module, item: tree.AnyItem, registry: Registry = REGISTRY
 
 
 class _Checker:
-    """One item's check: diagnostics, mentions and places pile up while the environment is threaded through."""
+    """One item's check: collects diagnostics, mentions and places while it threads the environment through."""
 
     def __init__(self, module: Module, registry: Registry) -> None:
         self.module = module
@@ -113,7 +113,7 @@ class _Checker:
         self.expressions = Expressions(module, self.diagnostics.append, self._mention, registry)
 
     def result(self) -> Checked:
-        """What was found, each diagnostic once."""
+        """The findings, each diagnostic once."""
         places = tuple(sorted(self.places, key=lambda p: p[0]))
         return Checked(tuple(dict.fromkeys(self.diagnostics)), tuple(self.mentions), places)
 
@@ -128,7 +128,7 @@ class _Checker:
         program: tuple[tree.Name, ...] | None = None,
         target: tree.Expr | None = None,
     ) -> dict[str, Binding]:
-        """The names that an item's body starts with."""
+        """The names in scope at the start of an item's body."""
         names = builtin_names()
         names["machine"] = Binding(self.expressions.target(target))
         if program is not None:
@@ -136,7 +136,7 @@ class _Checker:
             if found is not None:
                 names |= program_names(found)
             else:
-                # What its blocks are called is not known: that nothing is known of a name says nothing.
+                # The names of its blocks are not known, so an unknown name is no error.
                 self.expressions.any_name = True
         for p in params:
             if p.default is not None:
@@ -153,7 +153,7 @@ class _Checker:
             return thing.item
         if isinstance(thing, Found):
             self.diagnostics.append(fault("MS201", path[-1], f"`{name}` is a {thing.role}, not a program"))
-        # A name that is not there at all is reported by the module.
+        # An unknown name is reported by the module.
         return None
 
     def schedule(self, item: tree.Schedule) -> None:
@@ -166,7 +166,7 @@ class _Checker:
             self.body(item.body, names, "schedule")
 
     def strategy(self, part: tree.Strategy, names: Environment) -> None:
-        """A space's strategy: its atoms must be schedules, rules, fns or spaces."""
+        """Check a space's strategy: its operands must be schedules, rules, fns or spaces."""
         match part:
             case tree.Union(parts=parts) | tree.Sequence(parts=parts):
                 for p in parts:
@@ -274,7 +274,7 @@ class _Checker:
         return self._evaluate(condition, names)[1]
 
     def _evaluate(self, e: tree.Expr, names: Environment) -> tuple[Static | tuple[Static, ...], Environment]:
-        """The value of an expression, and the environment in which what it consumed is dead."""
+        """The value of an expression, and the environment with the handles that it consumed marked dead."""
         value = self.expressions.results(e, names)
         return value, self._bury(names, self.expressions.take_consumed(), ())
 
@@ -307,7 +307,7 @@ class _Checker:
     def _sample(self, s: tree.Sample, names: Environment) -> Environment:
         value = self.expressions.distribution(s.distribution, names)
         if s.value is not None and not isinstance(s.value, tree.Ref):
-            # A pinned location is written `at(loop)`, which is a value of its own, not a call.
+            # A pinned location is written `at(loop)`, which is a value, not a call.
             located = value.kind in (Kind.LOCATION, Kind.ANY)
             pinned = self.expressions.value(s.value, names, quiet=located)
             if value.length is not None and pinned.length is not None and pinned.length != value.length:
@@ -351,7 +351,7 @@ class _Checker:
         before = dict(self.addresses)
         ends = []
         for case in cases:
-            # The cases exclude each other, so they may use one address.
+            # The cases are mutually exclusive, so they may share an address.
             self.addresses = dict(before)
             ends.append(self.body(case.body, names, where))
         return join(names, ends) if ends else names

@@ -1,4 +1,4 @@
-"""What is said of a name that a primitive has consumed."""
+"""Messages on names that a primitive has consumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mslang.syntax import tree
 
 
 def dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
-    """The use of a name that something consumed: by what, and what stands in its place."""
+    """The error of using a consumed name: the consumer, and the replacements."""
     living, story, notes = _traced(death, names)
     into = ", ".join(f"`{n}`" for n in living)
     fixes = (Fix(f"use `{living[0]}`", name.span, living[0]),) if living else ()
@@ -26,7 +26,7 @@ def dead(name: tree.Name, death: Death, names: Environment) -> Diagnostic:
 
 
 def _traced(death: Death, names: Environment) -> tuple[list[str], str, list[Span]]:
-    """What lives in the place of a dead name, what became of what does not, and where they were consumed."""
+    """The live replacements of a dead name, the fate of the dead ones, and where they were consumed."""
     living: list[str] = []
     story = ""
     spans = [death.span]

@@ -1,4 +1,4 @@
-"""Kinds of expressions in schedules: names, axis look-ups, calls with their arguments, and what calls consume."""
+"""Kinds of expressions in schedules: names, axis look-ups, calls with their arguments, and consumed handles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or"})
 
 
 class Expressions:
-    """The expression part of one item's check. What calls consume is collected for the statement to bury."""
+    """The expression part of one item's check. It collects the names that calls consume."""
 
     def __init__(
         self, module: Module, report: Callable[[Diagnostic], None], mention: Mentioned, registry: Registry = REGISTRY
@@ -69,7 +69,7 @@ class Expressions:
         self._new_axes = False
         self._changed = False
         self.any_name = False
-        """Whether names may stand for blocks and buffers of a program that is not known."""
+        """Whether names may denote blocks and buffers of an unknown program."""
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._quiet:
@@ -81,12 +81,12 @@ class Expressions:
         return consumed
 
     def take_new_axes(self) -> bool:
-        """Whether something since the last call may have given blocks other axes."""
+        """Whether an operation since the last call may have changed the axes of blocks."""
         found, self._new_axes = self._new_axes, False
         return found
 
     def target(self, e: tree.Expr | None) -> Static:
-        """What `machine` is: the target named after `on`."""
+        """The value of `machine`: the target named after `on`."""
         if e is not None and isinstance(e, tree.Ref | tree.Member):
             name = dotted_name(e)
             thing = self._module.find(name) if name is not None else None
@@ -95,7 +95,7 @@ class Expressions:
         return Static(Kind.ANY)
 
     def value(self, e: tree.Expr, names: Environment, quiet: bool = False) -> Static:
-        """The value of an expression that stands for one value."""
+        """The value of an expression with a single value."""
         self._quiet += quiet
         found = self.results(e, names)
         self._quiet -= quiet
@@ -104,7 +104,7 @@ class Expressions:
         return found
 
     def results(self, e: tree.Expr, names: Environment) -> Static | tuple[Static, ...]:
-        """The value of an expression; a tuple for a call that gives several."""
+        """The value of an expression; a tuple for a call with several results."""
         match e:
             case tree.Number(value=v):
                 return FLOAT if isinstance(v, float) else SIZE
@@ -249,7 +249,7 @@ class Expressions:
         return SIZE if SIZE.kind in (left.kind, right.kind) else ANY
 
     def _fork_compared(self, a: tree.Expr, b: tree.Expr, names: Environment) -> bool:
-        """Check a comparison of what a fork chose with one of its cases; False if this is none."""
+        """Check a comparison of a fork's outcome with one of its cases; False if `e` is no such comparison."""
         for side, other in ((a, b), (b, a)):
             bound = names.get(side.name.text) if isinstance(side, tree.Ref) else None
             cases = bound.value.cases if bound is not None else None
@@ -274,7 +274,7 @@ class Expressions:
 
     # ------------------------------------------------------------------ calls
     def distribution(self, e: tree.Expr, names: Environment) -> Static:
-        """The value that sampling from `e` gives."""
+        """The value drawn from the distribution `e`."""
         if isinstance(e, tree.Call):
             name = e.callee.name if isinstance(e.callee, tree.Ref | tree.Member) else None
             signature = OPERATIONS.get(name.text) if name is not None else None
@@ -327,7 +327,7 @@ class Expressions:
         return ANY
 
     def _operation_named(self, name: str, names: Environment) -> Signature | None:
-        """An operation of a name; what the text itself calls so comes before a user's own primitive."""
+        """The operation with a name; an item of the text hides a user's own primitive of that name."""
         if name in OPERATIONS:
             return OPERATIONS[name]
         return None if name in names or self._module.find(name) is not None else self._registry.find(name)
@@ -339,7 +339,7 @@ class Expressions:
         own = [Argument(None, *receiver, receiver[0].span)] if receiver else []
         given = own + self._arguments(e, names)
         if receiver is not None and receiver[1].kind in (Kind.PROGRAM, Kind.SPACE, Kind.ANY):
-            # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); of ANY nothing can be said.
+            # Scheduled programs have methods of their own (`s.loops(mm)`, `p.blocks()`); nothing is known of ANY.
             return ANY if signature is None or receiver[1].kind is not Kind.ANY else results_of(signature, ())
         if signature is not None:
             return self._operation(signature, name, given, receiver is not None, names)
@@ -421,7 +421,7 @@ class Expressions:
 
 
 def _callable(names: Environment, module: Module) -> Iterator[str]:
-    """The names that a call may mean."""
+    """The names that can be called."""
     yield from (n for n, b in names.items() if b.value.kind in (Kind.ANY, Kind.RULE, Kind.SPACE))
     for name in module.names:
         thing = module.find(name)

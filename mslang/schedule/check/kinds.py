@@ -1,4 +1,4 @@
-"""What the checker knows of a value without running anything: its kind, and of blocks and lists a little more."""
+"""Static knowledge of a value: its kind; for blocks and lists also axes, element and length."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mslang.syntax.tree import AnyItem
 
 
 class Static(msgspec.Struct, frozen=True):
-    """A value as far as it is known. `axes` are a block's (None: not known; it
-    may have others by now if `more_axes`), `element` and `length` a list's;
-    `item` is the program, rule, schedule, … that a name stands for; `fields` are a target's, `cases` a fork's."""
+    """What is known of a value. `axes` are a block's (None: not known; if `more_axes`, it may have gained
+    others), `element` and `length` a list's; `item` is the program, rule, schedule, … that a name denotes;
+    `fields` are a target's, `cases` a fork's."""
 
     kind: Kind
     axes: tuple[str, ...] | None = None
@@ -47,12 +47,12 @@ HOLE = Static(Kind.FACTORS)
 
 
 def list_of(element: Static, length: int | None = None) -> Static:
-    """A list of such elements."""
+    """A list of elements of this kind."""
     return Static(Kind.VALUES, element=element, length=length)
 
 
 def of_kind(kind: Kind) -> Static:
-    """The value of an operation that gives this kind."""
+    """The value of an operation whose result has this kind."""
     match kind:
         case Kind.LOOPS:
             return list_of(LOOP)
@@ -104,7 +104,7 @@ _ELEMENTS: Mapping[Kind, Kind] = MappingProxyType(
 
 
 def accepts(wanted: Kind, given: Static) -> bool:
-    """Whether a parameter of kind `wanted` takes the value, as far as is known of it."""
+    """Whether a parameter of kind `wanted` accepts the value, as far as the value is known."""
     if Kind.ANY in (wanted, given.kind) or wanted in (given.kind, Kind.VALUE):
         return given.kind is not Kind.NOTHING or wanted is Kind.ANY
     if given.kind not in _ACCEPTED.get(wanted, frozenset()):
@@ -126,8 +126,8 @@ def describe(value: Static) -> str:
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Why a handle may not be used: where it was consumed, by what, the names of what replaced it, and whether
-    that happened on every path."""
+    """Why a handle may not be used: where it was consumed, by what, the names of its replacements, and whether
+    it was consumed on every path."""
 
     span: Span
     by: str
@@ -148,13 +148,13 @@ EMPTY: Environment = MappingProxyType({})
 
 
 def may_be_made(name: str, names: Environment) -> bool:
-    """Whether a block or buffer that an operation has made may be called so: `A_pad`, `mm_tail`, `C_local_1`."""
+    """Whether a block or buffer created by an operation may have this name: `A_pad`, `mm_tail`, `C_local_1`."""
     things = (n for n, b in names.items() if b.value.kind in (Kind.BLOCK, Kind.BUFFER))
     return any(name.startswith(f"{n}_") for n in things)
 
 
 def with_more_axes(names: Environment) -> Environment:
-    """The names after something that may have given blocks other axes."""
+    """The names after an operation that may have changed the axes of blocks."""
     return {n: _with_more_axes(b) if b.value.axes is not None else b for n, b in names.items()}
 
 
@@ -163,8 +163,8 @@ def _with_more_axes(bound: Binding) -> Binding:
 
 
 def join(before: Environment, ends: Sequence[Environment]) -> Environment:
-    """What holds after branches: the names there were before, those bound on every path alike; consumed on some
-    paths only is uncertain."""
+    """The environment after branches: the names from before, and those bound to the same value on every path. A name
+    consumed on some paths only is marked as uncertain."""
     joined: dict[str, Binding] = {}
     for name in dict.fromkeys(n for e in ends for n in e):
         found = [e[name] for e in ends if name in e]

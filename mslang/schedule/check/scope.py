@@ -1,4 +1,4 @@
-"""Which names a schedule item starts with: blocks and buffers of its program, items of its module, built-in words."""
+"""The initial names of a schedule item: blocks and buffers of its program, items of its module, built-in words."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PARAM_KINDS = {
 
 
 def builtin_names() -> dict[str, Binding]:
-    """Words that mean something in every schedule: scopes, thread axes, tails."""
+    """Words with a meaning in every schedule: scopes, thread axes, tails."""
     names = {s: Binding(SCOPE) for s in SCOPES if "." not in s}
     # `wmma.a` and `threadIdx.x` are written with a dot: the first part is a name, the checker follows the rest.
     names |= {s.partition(".")[0]: Binding(SCOPE) for s in SCOPES if "." in s and s.partition(".")[0] not in names}
@@ -102,7 +102,7 @@ _ITEM_KINDS: tuple[tuple[type, Kind], ...] = (
 
 
 def item_value(item: tree.AnyItem) -> Static:
-    """What an item's name stands for in a schedule."""
+    """The value of an item's name in a schedule."""
     if isinstance(item, tree.Const):
         return ANY
     if isinstance(item, tree.Target):
@@ -117,7 +117,7 @@ def params_of(params: tuple[tree.Param, ...]) -> dict[str, Binding]:
 
 
 def native_value(thing: object) -> Static:
-    """What a name of a native library is."""
+    """The value of a name of a native library."""
     if isinstance(thing, Native):
         match thing.role:
             case "rule":

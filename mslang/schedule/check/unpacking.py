@@ -1,4 +1,4 @@
-"""Which value each name of a `let` takes, where several names take apart what the right side gives."""
+"""The value of each name of a `let` whose names unpack the right side."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Report = Callable[[Diagnostic], None]
 
 
 def unpacked(s: tree.Let, results: Static | tuple[Static, ...], report: Report) -> tuple[Static, ...]:
-    """The values of the binders of a `let`, one for each, in order; what does not fit is reported."""
+    """The values of the binders of a `let`, one for each, in order; mismatches are reported."""
     values = results if isinstance(results, tuple) else (results,)
     if len(s.binders) == 1 and not s.binders[0].star:
         return (values[0] if len(values) == 1 else list_of(values[0], len(values)),)
     if len(values) != 1:
         return _spread(s, values, report)
-    # One value for several binders is a list that is taken apart.
+    # One value for several binders is a list to unpack.
     whole = values[0]
     if whole.kind not in (Kind.VALUES, Kind.TILE, Kind.LOOPS, Kind.BLOCKS, Kind.ANY):
         report(

@@ -1,1 +1,1 @@
-"""Rules of the library that are written in Python: what makes schedules for programs that have none."""
+"""Rules of the library that are written in Python: they schedule programs without a schedule."""

@@ -1,4 +1,4 @@
-"""Cores, vectors and unrolling for whatever loops there are: the last rule of a space for CPUs."""
+"""Parallelization, vectorization and unrolling of any loops: the last rule of a space for CPUs."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 STEPS = (0, 16, 64, 512)
-"""How many copies unrolling may make."""
+"""The largest number of copies made by unrolling."""
 
 
 def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Share the outermost loops out over the cores, start reductions before their loops, vectorise the innermost loop
-    where elements lie next to each other, and unroll around it.
+    """Parallelize the outermost loops, decompose reductions, vectorize the innermost loop where accesses are
+    contiguous, and unroll the loops around it.
 
-    What a primitive refuses is left as it is. The one decision of a reduction block has the address
+    A step that a primitive refuses is skipped. The one decision of a reduction block has the address
     `auto_parallel:block/unroll`.
     """
     session = it.session
     named = [b for b in args if isinstance(b, Handle)]
     blocks = named or [block_handle(session, b.name) for b in leaf_blocks(session.program)]
-    # decisions are known by what blocks are called before this rule splits reductions
+    # addresses use the names of blocks before this rule decomposes reductions
     names = {b: session.handles.resolve(b).name for b in blocks}
     for root in roots(session.program):
         if set(names.values()) & {b.name for b in leaves(root)}:
@@ -57,8 +57,8 @@ def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, 
 
 
 def _share(session: Session, root: For) -> None:
-    """Fuse as many of the outermost loops as there are spatial axes, the innermost left alone, and run them on all
-    cores."""
+    """Fuse as many of the outermost loops as there are spatial axes, except the innermost, and make the result
+    parallel."""
     chain = chain_below(root)
     spatial = sum(a.kind == "spatial" for a in block_under(root).axes)
     for n in range(min(spatial, max(1, len(chain) - 1)), 0, -1):
@@ -76,7 +76,7 @@ def _share(session: Session, root: For) -> None:
 
 
 def _started(session: Session, reduction: Handle) -> tuple[Handle, ...]:
-    """Make the start of a reduction a block of its own, before the outermost loop that reduces."""
+    """Make the init of a reduction a block of its own, before the outermost reduction loop."""
     block = block_of(session, reduction)
     reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)}
     loop = next((s for s in loops_around(session.program, block) if s.var in reduced), None)

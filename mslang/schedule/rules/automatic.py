@@ -1,4 +1,4 @@
-"""The space of a program that nobody has written a schedule for."""
+"""The default space of a program without a schedule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mslang.schedule.space import Space
 from mslang.target.description import Target
 
 NAME = "automatic"
-"""What the space is called in records and messages; no item of a file."""
+"""The space's name in records and messages; it is not an item of a file."""
 
 
 def automatic_space(program: Program, machine: Target) -> Space:
@@ -19,7 +19,7 @@ def automatic_space(program: Program, machine: Target) -> Space:
 
     Args:
         program: what to schedule.
-        machine: what `machine` is.
+        machine: the value of `machine`.
     """
     world = World(machine=machine)
 

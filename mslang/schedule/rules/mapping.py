@@ -1,4 +1,4 @@
-"""`std.tensor.tensorize_mapping`: a block's loops made those of an intrinsic, by the primitives that this takes."""
+"""`std.tensor.tensorize_mapping`: transforms a block's loops into those of an intrinsic."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def tensorize_mapping(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Split off, and bring inside, the loops of a block that an intrinsic can take; pads what does not divide.
+    """Split off the loops of a block that match an intrinsic's, and move them innermost; pad where needed.
 
-    Where no axis of the block alone has the place of one of the intrinsic's loops, as in a convolution with the
-    channels first, operands are copied so that the axes that occur in the same ones can be fused, and so are the axes
+    Where no single axis of the block corresponds to a loop of the intrinsic, as in a convolution with the channels
+    first, operands are copied so that axes that occur in the same operands can be fused, and the axes are fused
     (im2col).
 
-    Gives the outermost of the tile's loops, to tensorize. The trace holds the primitives that this takes.
+    Returns the outermost loop of the tile, to tensorize. The trace holds the primitives applied.
     """
     given = dict(zip(("block", "intrin"), args, strict=False)) | dict(kwargs)
     if set(given) != {"block", "intrin"} or len(args) > 2:
@@ -40,10 +40,10 @@ def tensorize_mapping(it: Interpreter, args: Sequence[object], kwargs: Mapping[s
 
 
 def map_loops(session: Session, block: object, intrin: object) -> Handle:
-    """What `std.tensor.tensorize_mapping` does, in a running schedule.
+    """The implementation of `std.tensor.tensorize_mapping` in a running schedule.
 
     Raises:
-        ScheduleError: MS203, the arguments are no block and intrinsic; MS382, no loops of the block can be taken.
+        ScheduleError: MS203, the arguments are not a block and an intrinsic; MS382, no loops of the block match.
     """
     wanted = resolved(OPERATIONS["tensorize"], {"target": block, "intrin": intrin})["intrin"]
     if not isinstance(block, Handle) or block.kind != "block" or not isinstance(wanted, Intrin):
@@ -57,7 +57,7 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
     if not all(t.divides for t in found):
         padding = padding_for(session.program, _ref(session, block), found)
         session.call("pad_einsum", (block, padding), {})
-        for copy in copies:  # What is padded is copied then; once is enough.
+        for copy in copies:  # Padded operands are copied by this step; a second copy is not needed.
             session.call("compute_inline", (copy,), {})
         found = search(session.program, _ref(session, block), wanted)
     inner: list[Handle] = []
@@ -80,7 +80,7 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
 
 
 def _fuse(session: Session, block: Handle, intrin: Intrin) -> list[Handle]:
-    """Give every operand a copy, and the block axes, in which those of one class are one; the copies that are read."""
+    """Copy every operand and fuse the axes of each class, in copies and block; returns the copies that are read."""
     ref = _ref(session, block)
     found = classes(session.program, ref, intrin)
     extents = {a.name: a.extent for a in block_at(block_path(session.program, ref, "tensorize_mapping")).axes}
@@ -109,13 +109,13 @@ def _fuse(session: Session, block: Handle, intrin: Intrin) -> list[Handle]:
 
 
 def _indices(block: Block, buffer: str) -> tuple[str, ...]:
-    """The axes at which a block touches a reindexed buffer."""
+    """The axes at which a block accesses a reindexed buffer."""
     touched = next(r for r in (*block.reads, *block.writes) if r.buffer == buffer)
     return tuple(d.start.name for d in touched.ranges if isinstance(d.start, Var))
 
 
 def _row_major(names: Sequence[str], extents: Mapping[str, Expr]) -> Expr:
-    """Several axes as one, the last the fastest."""
+    """Several axes fused into one, the last varying fastest."""
     total: Expr = Var(names[0])
     for name in names[1:]:
         total = arith.add(arith.mul(total, extents[name]), Var(name))

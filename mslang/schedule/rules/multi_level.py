@@ -1,7 +1,7 @@
-"""Multi-level tiling: each axis of a block with reuse is split into as many loops as the structure has letters for it.
+"""Multi-level tiling: each axis of a block with reuse is split into one loop per letter of its kind in the structure.
 
-`"SSRSRS"` is the CPU's: the outer spatial loops are work for cores, the next tiles for a cache, then a piece of the
-reduction, a tile, the rest of the reduction, and the tile of registers.
+`"SSRSRS"` is for CPUs: the outer spatial loops are parallel, the next are tiles for a cache, then an outer part of
+the reduction, a tile, the inner part of the reduction, and the register tile.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 INNERMOST = 64
-"""The most iterations of an innermost tile."""
+"""The maximal number of iterations of an innermost tile."""
 
 
 def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Tile the blocks that need it: reductions that use what they read several times.
+    """Tile the blocks that profit from it: reductions that reuse the elements they read.
 
     Decisions have the addresses `multi_level:block/axis` (the tile of an axis) and `multi_level:block/results` (where
     results leave the tile: `apart`, or computed on by the next block or copied out at the first or second level).
 
     Raises:
-        ScheduleError: MS203, the structure is no word of `S` and `R`.
+        ScheduleError: MS203, the structure does not consist of the letters `S` and `R`.
     """
     *blocks, structure = (*args, *kwargs.values())
     if not isinstance(structure, str) or not structure or set(structure) - {"S", "R"} or structure[0] != "S":
@@ -57,7 +57,7 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
 
 
 def needs_tiling(program: Program, block: Block) -> bool:
-    """Is a block a reduction over constant loops of its own, some of whose reads other iterations use again?"""
+    """Whether a block is a reduction over constant loops of its own with reuse across iterations in some read."""
     kinds = {a.kind for a in block.axes}
     if block.init is None or kinds != {"spatial", "reduce"} or len(block.writes) != 1:
         return False
@@ -85,12 +85,12 @@ def _tile(session: Session, block: Block, structure: str) -> None:
     left = {k: iter(v) for k, v in levels.items()}
     order = [next(left[letter]) for letter in structure]
     do(session, "reorder", *(h for level in order for h in level))
-    whole = len(structure) - len(structure.lstrip("S"))  # results are whole only before a reduction is cut
+    whole = len(structure) - len(structure.lstrip("S"))  # results are complete only before a reduction is split
     _results(session, block, prefix, [level[-1] for level in levels["S"][:whole]])
 
 
 def _results(session: Session, block: Block, prefix: str, places: Sequence[Handle]) -> None:
-    """Let results leave the tile where a decision says: through the block that alone uses them, or a copy."""
+    """Place the tile's results as decided: in their only consumer block, or in a copy."""
     address = f"{prefix}/results"
     session.draws.claim(address)
     cases = ("apart", *(f"level_{k}" for k in range(1, len(places) + 1)))

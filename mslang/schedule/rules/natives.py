@@ -20,4 +20,4 @@ NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, obje
         "std.tiling.multi_level": multi_level,
     }
 )
-"""What runs under `std.…` names unless the world says otherwise."""
+"""The implementations of `std.…` names unless the world overrides them."""

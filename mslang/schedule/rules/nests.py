@@ -1,4 +1,4 @@
-"""What rules ask about a program while they schedule it, and how they name what they decide."""
+"""Queries on programs for rules, and steps with named decisions."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from mslang.transform.registry import IMPLEMENTATIONS
 
 
 def leaf_blocks(program: Program) -> tuple[Block, ...]:
-    """The blocks that hold no others, in program order."""
+    """The blocks without nested blocks, in program order."""
     return tuple(b for b in blocks_of(program.body) if not blocks_of(b.body))
 
 
 def loops_around(program: Program, block: Block) -> tuple[For, ...]:
-    """The loops around a block, outermost first."""
+    """The enclosing loops of a block, outermost first."""
     return loops_above(path_to_block(program, block.name) or ())
 
 
 def own_loop(program: Program, block: Block, axis: str) -> For | None:
-    """The one loop of constant extent that serves an axis and nothing else; None if it is not so."""
+    """The single loop of constant extent that an axis, and no other, is bound to; None if there is none."""
     loops = axis_loops(path_to_block(program, block.name) or (), axis)
     return loops[0] if len(loops) == 1 and isinstance(loops[0].extent, Const) else None
 
 
 def chain_below(loop: For) -> tuple[For, ...]:
-    """A loop and those in it, one directly in the other."""
+    """A loop and the perfectly nested loops in it."""
     chain = [loop]
     while len(chain[-1].body) == 1 and isinstance(inner := chain[-1].body[0], For):
         chain.append(inner)
@@ -54,7 +54,7 @@ def block_under(loop: For) -> Block:
 
 
 def attempt(program: Program, op: str, *args: object, **named: object) -> Outcome | None:
-    """What a primitive would do; None if it refuses. Refusals never depend on values drawn."""
+    """The outcome of a primitive; None if it refuses. Refusals never depend on drawn values."""
     try:
         return IMPLEMENTATIONS[op](program, *args, **named)
     except MsError:
@@ -89,5 +89,5 @@ def draw(session: Session, op: str, *args: object, address: str, **named: object
 
 
 def block_of(session: Session, block: Handle) -> Block:
-    """The block that a handle stands for, as it is now."""
+    """The current block of a handle."""
     return block_at(path_to_block(session.program, session.handles.resolve(block).name) or ())
