@@ -1,4 +1,4 @@
-"""Other formats in and out. Each is a module of its own, imported when it is first used."""
+"""Import and export of other formats. Each has a module of its own, imported on first use."""
 
 from importlib import import_module
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Annotations of TVM's whose values are buffers; here they are the names of these."""
+"""TVM's annotations whose values are buffers; here the values are names of buffers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ BUFFERS = "layout_free_placeholders"
 
 
 def buffers_of(names: AttrValue, known: Mapping[str, T]) -> list[T]:
-    """What is known for each name that such an annotation holds; buffers that are gone are left out."""
+    """The known value for each name in such an annotation; buffers that no longer exist are omitted."""
     listed = names if isinstance(names, tuple) else ()
     return [known[n] for n in listed if isinstance(n, str) and n in known]

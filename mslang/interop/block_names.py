@@ -1,7 +1,7 @@
-"""What TVM calls the blocks of a program, where they are called otherwise here.
+"""TVM's names of a program's blocks where they differ from ours.
 
 Names are unique here, across blocks, buffers and loops; in TVM a block and a buffer may share one. A reader renames the
-block and says so with `with_names`; whatever looks for TVM's name of a block, or writes for TVM, asks here.
+block and records this with `with_names`; readers and writers of TVM's formats look names up here.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ATTRIBUTE = "mslang.blocks"
 
 
 def other_name(name: str) -> str:
-    """The name to try for a block whose own name is taken."""
+    """The first alternative name for a block whose own name is taken."""
     return f"{name}_block"
 
 
 def guess(name: str, blocks: Iterable[str], buffers: Iterable[str]) -> str | None:
-    """The block that TVM calls `name`, as far as the names alone tell; None if there is none, or more than one.
+    """The block that TVM calls `name`, inferred from names alone; None if there is none or more than one.
 
-    It is asked where a program notes no name, as one written by hand, or imported before names were noted.
+    It is used for programs without recorded names: written by hand, or imported before names were recorded.
 
     >>> guess("C", ["C_block", "D"], ["A", "C"])
     'C_block'
@@ -43,7 +43,7 @@ def guess(name: str, blocks: Iterable[str], buffers: Iterable[str]) -> str | Non
 
 
 def with_names(program: Program, here: Mapping[str, str]) -> Program:
-    """The program, noting the names that TVM has for its blocks where they are called otherwise.
+    """The program with TVM's names of its blocks recorded where they differ.
 
     Args:
         program: the program.

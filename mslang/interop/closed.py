@@ -1,7 +1,7 @@
-"""Blocks that see nothing but their own axes.
+"""Blocks whose bodies use no outer variables except their own axes.
 
-In TensorIR a block's body may name the loops, axes and `let`s around it; here it names its own axes only. What it uses
-of the rest becomes an axis of its own, bound to that.
+In TensorIR a block's body may use the enclosing loops, axes and `let`s; here it uses its own axes only. Each outer
+variable that it uses becomes an axis of its own, bound to that variable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mslang.ir.visit import free_vars, map_stmt_exprs, substitute, walk, walk_ex
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """A loop variable or an axis as the blocks inside see it."""
+    """A loop variable or an axis, as visible in nested blocks."""
 
     start: Expr
     extent: Expr
@@ -29,7 +29,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Let(msgspec.Struct, frozen=True):
-    """A `let` as the blocks inside see it."""
+    """A `let`, as visible in nested blocks."""
 
     value: Expr
 
@@ -38,15 +38,15 @@ Outer = Loop | Let
 
 
 def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str]) -> Block:
-    """The block with an axis for each variable of `outer` that its inside names.
+    """The block with an axis for each variable of `outer` used inside.
 
     Args:
-        block: the block; bindings and predicate may name what is around, and stay as they are.
-        outer: what is around it, by the variable's name.
+        block: the block; its bindings and predicate may use outer variables, and are kept.
+        outer: the enclosing variables by name.
         fresh: makes the name of an axis.
 
     Raises:
-        MsError: MS731, it uses what was read from a buffer outside of it, or a loop without a bound.
+        MsError: MS731, it uses a value read from a buffer outside of it, or a loop without a bound.
     """
     lets = {n: x.value for n, x in outer.items() if isinstance(x, Let)}
     inside = block
@@ -77,7 +77,7 @@ def closed(block: Block, outer: Mapping[str, Outer], fresh: Callable[[str], str]
 
 
 def size_bound(extent: Expr, ranges: Mapping[str, Range]) -> Expr:
-    """An extent over sizes alone: itself, or the most that it can be.
+    """An extent over sizes alone: itself, or its upper bound.
 
     Raises:
         MsError: MS731, it has no bound.
@@ -91,13 +91,13 @@ def size_bound(extent: Expr, ranges: Mapping[str, Range]) -> Expr:
 
 
 def _put(block: Block, values: Mapping[str, Expr]) -> Block:
-    """The inside of a block with values put in; its own bindings and predicate stay."""
+    """The inside of a block after substitution; its own bindings and predicate are kept."""
     made = map_stmt_exprs(block, lambda e: substitute(e, values))
     assert isinstance(made, Block)
     return replace(made, axes=block.axes, predicate=block.predicate)
 
 
 def _named(block: Block) -> set[str]:
-    """The variables that the inside of a block names."""
+    """The variables used inside a block."""
     bare = replace(block, axes=(), predicate=Const(True, "bool"))
     return {n for s in walk((bare,)) for e in all_exprs(s) for n in free_vars(e)} - {a.name for a in block.axes}

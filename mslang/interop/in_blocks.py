@@ -1,4 +1,4 @@
-"""Programs whose assignments stand outside of blocks, as TVM may have them: each gets one, as a `.ms` file wants."""
+"""Programs with assignments outside of blocks, which TVM allows: each gets a block, which a `.ms` file requires."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _REDUCING = frozenset({"+", "*", "min", "max"})
 
 
 def in_blocks(program: Program) -> Program:
-    """The program with a block around each assignment, `let`, `while` and call that stands in none.
+    """The program with a block around each assignment, `let`, `while` and call outside of blocks.
 
-    A block gets an axis for each loop that it names: spatial, where the loop says which element is written; reducing,
-    where the element is updated; else opaque.
+    A block gets an axis for each loop that it uses: spatial, if the loop selects the written element; reduction,
+    if the element is updated; otherwise opaque.
 
     Raises:
-        MsError: MS731, such a loop runs to a bound that depends on another.
+        MsError: MS731, the bound of such a loop depends on another loop.
     """
     return replace(program, body=_Wrapping(program).body(program.body, {}))
 
@@ -98,7 +98,7 @@ def _kind(var: str, s: Stmt) -> str:
 
 
 def _updates(s: Store) -> bool:
-    """Is what is stored the old value combined with something else, in any order?"""
+    """Whether the stored value is the old value combined with another, in either order."""
     match s.value:
         case Binary(op=op, left=Load(buffer=s.buffer, indices=s.indices), right=right) if op in _REDUCING:
             return all(x.buffer != s.buffer for x in loads_of(right))

@@ -3,4 +3,4 @@
 from mslang.ir.expr import DynamicRange
 
 ANY_SIZE = DynamicRange(1, 2**31 - 1)
-"""What is known of a size of which a program of TVM's says nothing."""
+"""The assumed range of a size without a declaration in TVM's program."""

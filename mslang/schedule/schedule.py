@@ -129,9 +129,9 @@ class Schedule(Methods):
 
         Args:
             loop: the loop to be tiled.
-            n: how many factors.
-            max_inner: the most that the innermost may be (None: anything).
-            name: what the result is called: the binder of a `let`.
+            n: the number of factors.
+            max_inner: the maximum of the innermost (None: unbounded).
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -151,9 +151,9 @@ class Schedule(Methods):
 
         Args:
             loop: the loop to be tiled.
-            n: how many sizes.
-            max_inner: the most that the innermost may be (None: anything).
-            name: what the result is called: the binder of a `let`.
+            n: the number of sizes.
+            max_inner: the maximum of the innermost (None: unbounded).
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -174,10 +174,10 @@ class Schedule(Methods):
 
         Args:
             loop: the loop to be tiled.
-            n: how many factors.
+            n: the number of factors.
             at: the first of the inner factors, counted from 0.
-            factor: what the product of the inner factors is a multiple of.
-            name: what the result is called: the binder of a `let`.
+            factor: a divisor of the product of the inner factors.
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -195,9 +195,9 @@ class Schedule(Methods):
         """Draw one of some values: integers give a size, anything else is structure.
 
         Args:
-            values: what to choose from.
+            values: the values to draw from.
             weights: relative probabilities (default: uniform).
-            name: what the result is called: the binder of a `let`.
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -217,7 +217,7 @@ class Schedule(Methods):
         Args:
             lo: the lower bound.
             hi: the exclusive upper bound.
-            name: what the result is called: the binder of a `let`.
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -232,7 +232,7 @@ class Schedule(Methods):
 
         Args:
             values: the values to order: loops, for `reorder`.
-            name: what the result is called: the binder of a `let`.
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """
@@ -252,7 +252,7 @@ class Schedule(Methods):
 
         Args:
             block: the block; `compute_at` and `reverse_compute_at` take the drawn location.
-            name: what the result is called: the binder of a `let`.
+            name: the name of the result: the binder of a `let`.
             address: the decision's address (default: the name).
             decision: the value that it is pinned to (default: drawn from the seed).
         """

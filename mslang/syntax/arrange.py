@@ -27,13 +27,13 @@ from mslang.syntax.tree import Item
 
 _OPENERS = frozenset({"LPAR", "LSQB", "LBRACE"})
 _CLOSERS = frozenset({"RPAR", "RSQB", "RBRACE"})
-# A long expression breaks before one of these.
+# Operators before which a long expression may break.
 _BREAKS = frozenset({"AND", "OR", "CMP", "SUM", "STAR", "MUL", "VBAR", "THEN"})
 _COMMENT_GAP = "  "
 
 
 class Entry(NamedTuple):
-    """What stands on lines of its own; `blank` says that an empty line goes before it."""
+    """A document on lines of its own; `blank`: an empty line precedes it."""
 
     doc: Doc
     blank: bool
@@ -48,7 +48,7 @@ class Comment(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What stands between a token and the one before it."""
+    """The trivia between a token and the token before it."""
 
     comments: tuple[Comment, ...]
     newline: bool
@@ -81,11 +81,11 @@ class Arranger:
         return self._entries(self._heads, len(self._tokens))
 
     def header(self) -> list[Entry]:
-        """The item without the empty block at its end."""
+        """The header: the item without the empty block at its end."""
         return self._entries(self._heads, len(self._tokens) - 2)
 
     def contents(self) -> list[Entry]:
-        """What stands in the block at the end of the item, or behind its brace."""
+        """The contents of the block at the end of the item, or the text after its brace."""
         return self._entries(self._units_in(self._closing_opener()), len(self._tokens) - 1)
 
     def _closing_opener(self) -> int:
@@ -94,7 +94,7 @@ class Arranger:
 
     # -------------------------------------------------------------- lines
     def _entries(self, starts: Sequence[int], end: int) -> list[Entry]:
-        """The units that start at some tokens, and the comments between them, up to the token `end`."""
+        """The units that start at the given tokens, and the comments between them, up to the token `end`."""
         entries: list[Entry] = []
         bounds = [*starts, end]
         for start, stop in zip(bounds, [*bounds[1:], end], strict=True):
@@ -110,7 +110,7 @@ class Arranger:
         return entries
 
     def _block_entries(self, opener: int) -> tuple[Doc, list[Entry]]:
-        """What follows a block's `{` on its line, and what stands on the lines inside."""
+        """The text after a block's `{` on the same line, and the lines inside the block."""
         entries = self._entries(self._units_in(opener), self._closing[opener])
         first = self._gaps[opener + 1].comments[:1]
         if first and first[0].trailing:
@@ -122,7 +122,7 @@ class Arranger:
         return [k for k in inside if self._tokens[k].start in self._marks.units]
 
     def _block(self, opener: int) -> Doc:
-        """`{ units }`: on one line if it was so and holds one unit at most, else a line for each."""
+        """`{ units }`: on one line if it was on one line and holds at most one unit, otherwise one line per unit."""
         close = self._closing[opener]
         suffix, entries = self._block_entries(opener)
         if not entries and suffix == EMPTY:
@@ -137,7 +137,7 @@ class Arranger:
 
     # -------------------------------------------------------------- within a line
     def _run(self, start: int, end: int) -> Doc:
-        """Tokens in a row: headers, which may break, and the blocks after them."""
+        """A token sequence: headers, which may break, and the blocks after them."""
         parts: list[Doc] = []
         k = start
         while k < end:
@@ -155,7 +155,7 @@ class Arranger:
         return concat(*parts)
 
     def _steps(self, start: int, end: int) -> list[int]:
-        """The indices of tokens, brackets taken as one."""
+        """The indices of tokens, with a bracketed group counted as one."""
         found: list[int] = []
         k = start
         while k < end:
@@ -170,7 +170,7 @@ class Arranger:
         return [k for k in self._steps(start, end) if self._tokens[k].start in self._marks.clauses]
 
     def _breaks_brace(self, start: int, end: int) -> bool:
-        """Does the header hold clauses, so that the brace has its own line if they have?"""
+        """Whether the header has clauses, so that the brace is on its own line if they are."""
         return bool(self._clauses(start, end)) and not self._gaps[end].comments
 
     def _header(self, start: int, end: int, followed: bool) -> Doc:
@@ -186,7 +186,7 @@ class Arranger:
         return group(self._phrase(start, clauses[0]), nest(*lines), brace)
 
     def _phrase(self, start: int, end: int) -> Doc:
-        """Tokens in a row, which break before operators and after commas if they are too long."""
+        """A token sequence, which breaks before operators and after commas if it is too long."""
         steps = self._steps(start, end)
         breaks = [k for last, k in pairwise(steps) if self._breaks_at(last, k)]
         segments = [self._segment(k, stop) for k, stop in zip([start, *breaks], [*breaks, end], strict=True)]
@@ -215,7 +215,7 @@ class Arranger:
         return concat(*parts)
 
     def _separator(self, k: int, line: Doc | None = None) -> Doc:
-        """What stands before a token: its comments, or `line`, or a space, or nothing."""
+        """The separator before a token: its comments, `line`, a space, or nothing."""
         comments = self._gaps[k].comments
         if comments:
             return concat(_comment_lines(comments), HARDLINE)
@@ -227,7 +227,7 @@ class Arranger:
 
     # -------------------------------------------------------------- brackets
     def _brackets(self, opener: int) -> Doc:
-        """A bracketed list: on one line, or filled; broken if it was broken right after the opening bracket."""
+        """A bracketed list: on one line, or filled; broken if the source has a newline after the opening bracket."""
         close = self._closing[opener]
         first, last = self._gaps[opener + 1], self._gaps[close]
         open_text, close_text = self._tokens[opener].text, self._tokens[close].text
@@ -263,7 +263,7 @@ class Arranger:
 
 
 def _comment_lines(comments: Sequence[Comment]) -> Doc:
-    """Comments, each ended by what follows: a newline, always."""
+    """Comments, each followed by a mandatory newline."""
     parts: list[Doc] = []
     for comment in comments:
         if comment.trailing:

@@ -1,4 +1,4 @@
-"""The layout of a broken item: its sound statements are laid out, those at fault stay as they were written."""
+"""The layout of a broken item: its valid statements are formatted, the erroneous ones stay as written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Compound = tree.Program | tree.Schedule | tree.Rule | tree.Fn | tree.Test
 
 
 def arrange_broken(parsed: ParsedItem) -> list[Entry] | None:
-    """The entries of an item with faults; None if its outline itself is at fault."""
+    """The entries of an item with syntax errors; None if its outline is broken, too."""
     item = parsed.item
     if not isinstance(item, _Compound) or item.body is None or not item.body.closed:
         return None
@@ -31,7 +31,7 @@ def arrange_broken(parsed: ParsedItem) -> list[Entry] | None:
 
 
 def _statements(text: str, body: tree.Body) -> list[Entry]:
-    """What stands in a body: each statement goes as far as the next one starts."""
+    """The statements of a body; each extends to the start of the next."""
     starts = [statement.span.start for statement in body.statements]
     entries = _comments(text[body.span.start + 1 : starts[0]])
     for start, end in zip(starts, [*starts[1:], body.span.end - 1], strict=True):
@@ -40,7 +40,7 @@ def _statements(text: str, body: tree.Body) -> list[Entry]:
         region = text[start:end]
         sound = _sound(f"{_WRAPPER}{region}\n}}")
         found = Arranger(sound.item, tokenize(sound.text)).contents() if sound else []
-        # Of a region that holds no sound statement, the text stays as it is.
+        # A region without a valid statement keeps its text.
         first, *rest = found or [Entry(Text(region.strip(BLANKS)), False)]
         entries += [first._replace(blank=blank), *rest]
     return entries
@@ -53,7 +53,7 @@ def _comments(text: str) -> list[Entry]:
 
 
 def _sound(text: str) -> ParsedItem | None:
-    """The item that a text is, if it has no fault."""
+    """The item of a text without syntax errors."""
     pieces = parse_piece(text)
     if len(pieces) != 1 or pieces[0][1].diagnostics:
         return None

@@ -1,4 +1,4 @@
-"""What becomes of a piece of a file that does not parse: items with `Bad` parts, and `BadItem`s."""
+"""Recovery of a piece of a file that does not parse: items with `Bad` parts, and `BadItem`s."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def recover_items(text: str) -> Pieces:
 
 
 def _first_item(text: str) -> ParsedItem:
-    """The item that a broken text begins with, and how much of the text is its."""
+    """The item at the start of a broken text, and the length of its text."""
     tokens = tokenize(text)
     visible = significant(tokens)
     if visible[0].kind not in ITEM_HEADS:
@@ -45,7 +45,7 @@ def _first_item(text: str) -> ParsedItem:
 
 
 def _stray(token: Token) -> Diagnostic:
-    """Text that begins no item."""
+    """Text that does not start an item."""
     if token.kind == ERROR:
         return messages.bad_text(token)
     return messages.closes_nothing(token) if token.kind in CLOSERS else messages.outside(token)
@@ -54,7 +54,7 @@ def _stray(token: Token) -> Diagnostic:
 def _bad_item(
     text: str, tokens: Sequence[Token], visible: Sequence[Token], fault: int, diagnostics: tuple[Diagnostic, ...]
 ) -> ParsedItem:
-    """A piece up to where the next item seems to begin, which is at the token of index `fault` or later."""
+    """A piece up to the likely start of the next item, at the token of index `fault` or later."""
     layout = Layout(text, visible)
     stop = next(
         (

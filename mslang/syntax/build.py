@@ -35,7 +35,7 @@ TERMINALS: Mapping[str, Callable[[Span, str], tree.Node]] = {
 
 
 def _as_name(value: tree.Name | Token) -> tree.Name:
-    """A name, also where a keyword stands for one."""
+    """A name, possibly spelled as a keyword."""
     if isinstance(value, Token):
         return tree.Name(Span(value.start, value.end), value.text)
     return value
@@ -47,7 +47,7 @@ def _tuple(span: Span, *values: Any) -> tuple[Any, ...]:
 
 # ------------------------------------------------------------------ expressions
 def _chain(span: Span, first: tree.Expr, *rest: Any) -> tree.Expr:
-    """`a op b op c`, from the left; operator tokens stand between the operands."""
+    """`a op b op c`, left-associative; operator tokens are between the operands."""
     result = first
     for operator, operand in zip(rest[::2], rest[1::2], strict=True):
         result = tree.Binary(result.span.to(operand.span), operator.text, result, operand)
@@ -228,7 +228,7 @@ def _intrin(
 
 
 def _declaration(node: Callable[..., tree.Item]) -> Builder:
-    """A builder for an item whose fields stand in grammar order."""
+    """A builder for an item whose fields are in grammar order."""
     return lambda span, *fields: node(span, (), "", *fields)
 
 
@@ -357,7 +357,7 @@ def _reducer(action: str, template: tuple[int | None, ...]) -> Reducer:
 
 
 def _append(last: int | None) -> Reducer:
-    """A left-recursive list grows in place: nothing else holds it."""
+    """A left-recursive list grows in place: nothing else refers to it."""
 
     def reduce(children: list[Any], start: int, end: int) -> list[Any]:
         values: list[Any] = children[0]

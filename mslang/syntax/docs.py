@@ -1,4 +1,4 @@
-"""Doc comments: they are trivia to the parser, and belong to the item that they stand right above."""
+"""Doc comments: trivia to the parser; they belong to the item directly below."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnItem = TypeVar("AnItem", bound=Item)
 
 
 def doc_above(tokens: Sequence[Token]) -> str:
-    """The text of the `##` lines right above the first token that is no trivia."""
+    """The text of the `##` lines right above the first token that is not trivia."""
     lines: list[str] = []
     for token in tokens:
         if token.kind == DOC:
@@ -27,6 +27,6 @@ def doc_above(tokens: Sequence[Token]) -> str:
 
 
 def with_doc(item: AnItem, tokens: Sequence[Token]) -> AnItem:
-    """The item with the doc comment that its tokens begin with."""
+    """The item with the doc comment at the start of its tokens."""
     doc = doc_above(tokens)
     return msgspec.structs.replace(item, doc=doc) if doc else item

@@ -1,6 +1,6 @@
-"""The one layout of `.ms` text: lines of 100 characters, 4 spaces, comments kept, meaning untouched.
+"""The standard layout of `.ms` text: lines of 100 characters, 4 spaces; comments and meaning are preserved.
 
-Formatting formatted text changes nothing. What cannot be understood is left as it is.
+Formatting is idempotent. Text that cannot be parsed is left unchanged.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mslang.syntax.tree import File, ParsedItem
 
 
 class Edit(NamedTuple):
-    """Put `text` in the place of `span`."""
+    """Replace `span` by `text`."""
 
     span: Span
     text: str
 
 
 def format_text(text: str) -> str:
-    """The text in the one layout."""
+    """The text in the standard layout."""
     return format_file(parse_file("", text))
 
 
 def format_file(file: File) -> str:
-    """The text of a parsed file in the one layout.
+    """The text of a parsed file in the standard layout.
 
-    Recovery may understand broken text in another way once it is laid out, so it is laid out until nothing changes;
-    text for which that has no end stays as it is.
+    Recovery may parse broken text differently once it is formatted, so formatting is repeated until nothing changes;
+    text that does not converge stays unchanged.
     """
     before = file
     for _ in range(_PASSES):
@@ -61,7 +61,7 @@ def _laid_out(file: File) -> str:
 
 
 def format_range(text: str, span: Span) -> tuple[Edit, ...]:
-    """The edits that bring the items that a range touches into the one layout."""
+    """The edits that bring the items that overlap a range into the standard layout."""
     file = parse_file("", text)
     edits: list[Edit] = []
     for placed in file.items:
@@ -74,7 +74,7 @@ def format_range(text: str, span: Span) -> tuple[Edit, ...]:
 
 
 def _blank_between(file: File, placed: tree.PlacedItem, last: ParsedItem | None) -> bool:
-    """Does an empty line go before an item? Between those that stand in groups only if one was there."""
+    """Whether an empty line precedes an item; between items that form groups, only if the source has one."""
     item = placed.item
     before = file.text[: placed.start]
     was_blank = before[len(before.rstrip(BLANKS)) :].count("\n") > 1
@@ -85,7 +85,7 @@ def _blank_between(file: File, placed: tree.PlacedItem, last: ParsedItem | None)
 
 
 def _format_trivia(text: str) -> str:
-    """Comments alone."""
+    """Comments without an item."""
     entries: list[Entry] = []
     blank = False
     for token in tokenize(text):
@@ -99,7 +99,7 @@ def _format_trivia(text: str) -> str:
 
 @cached(budget=1 << 20, weight=lambda formatted, parsed: 100 + len(parsed.text))
 def format_item(parsed: ParsedItem) -> str:
-    """The text of one item, with the comments that belong to it, in the one layout."""
+    """The text of one item with its comments, in the standard layout."""
     written = parsed.text.rstrip(BLANKS)
     if not parsed.diagnostics:
         formatted = render(stack(Arranger(parsed.item, tokenize(parsed.text)).item()))
@@ -112,7 +112,7 @@ def format_item(parsed: ParsedItem) -> str:
 
 
 def _is_settled(text: str) -> bool:
-    """Would formatting change a formatted broken item again? Then recovery has understood it in another way."""
+    """Whether formatting leaves a formatted broken item unchanged; if not, recovery parsed it differently."""
     items = parse_piece(text)
     if len(items) != 1:
         return False
@@ -121,7 +121,7 @@ def _is_settled(text: str) -> bool:
 
 
 def _same_tokens(before: str, after: str) -> bool:
-    """Do two texts have the same tokens and comments? Layout must not change more than white space."""
+    """Whether two texts have the same tokens and comments: layout must change only white space."""
     return list(_essence(before)) == list(_essence(after))
 
 

@@ -44,7 +44,7 @@ def make_tables(grammar: str) -> Tables:
 
 
 def _state_order(table: Any) -> list[int]:
-    """The states in the order in which they are met, so that equal grammars get equal tables."""
+    """The states in order of discovery, so that equal grammars have equal tables."""
     order = [table.start_states[name] for name in STARTS]
     met = set(order)
     for state in order:
@@ -56,7 +56,7 @@ def _state_order(table: Any) -> list[int]:
 
 
 def _rule(rule: Any) -> Rule:
-    """Lark's way of choosing children, as data: filtered tokens, spliced helper rules, placeholders."""
+    """Lark's construction of children, as data: filtered tokens, spliced helper rules, placeholders."""
     assert rule.expansion, f"{rule.origin} may be empty, so it would have no span"
     empty = rule.options.empty_indices
     before = [len(run) for run in "".join(str(int(b)) for b in empty).split("0")] if empty else []
@@ -80,7 +80,7 @@ def _rule(rule: Any) -> Rule:
 
 
 def _lexer(lark: Any) -> LexerTable:
-    """The terminals in Lark's own order, those that are words kept apart from the name they look like."""
+    """The terminals in Lark's own order, with keywords separated from names."""
     terminals = sorted(lark.terminals, key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name))
     name = next(t for t in terminals if t.name == "NAME")
     literals = {t.name: t.pattern.value for t in terminals if t.pattern.type == "str"}
@@ -90,7 +90,7 @@ def _lexer(lark: Any) -> LexerTable:
 
 
 def encode(tables: Tables) -> bytes:
-    """The tables as they lie in the file; the same grammar gives the same bytes."""
+    """The contents of the tables' file; the same grammar gives the same bytes."""
     return msgspec.json.encode(tables, order="deterministic") + b"\n"
 
 

@@ -1,7 +1,7 @@
-"""Text in the manner of other languages: what is written here instead.
+"""Syntax of other languages: what to write instead.
 
-Only text that does not parse is looked at: on the line of a syntax error a known habit takes the error's place, and all
-further errors of that line with it.
+Only text that does not parse is examined: on the line of a syntax error, the message for a known habit replaces all
+errors of that line.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from mslang.diagnostics import Diagnostic, Fix, Span, problem
 from mslang.syntax.lexer import Token
 
 Line = Sequence[Token]
-"""The tokens of one line, comments and spaces left out."""
+"""The tokens of one line without comments and spaces."""
 
 
 def in_words_of_this_language(
     text: str, tokens: Sequence[Token], diagnostics: Sequence[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
-    """The syntax errors of an item, those that come from a known habit replaced by what to write instead."""
+    """The syntax errors of an item; an error from a known habit is replaced by what to write instead."""
     found: list[Diagnostic] = []
     known: set[int] = set()
     for d in diagnostics:
@@ -44,7 +44,7 @@ def _said(message: str, first: Token, last: Token, help: str, fix: str | None = 
 
 
 def _pair(line: Line, text: str) -> tuple[Token, Token] | None:
-    """The token or the two neighbouring ones that read `text`."""
+    """The token, or two adjacent tokens, with the text `text`."""
     for k, token in enumerate(line):
         if token.text == text:
             return token, token

@@ -1,4 +1,4 @@
-"""What lines and columns say about broken text: they are a hint to recovery, never part of the language."""
+"""Lines and columns of broken text: a hint to recovery, never part of the language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BALANCE = {"LBRACE": 1, "RBRACE": -1}
 
 
 class Layout:
-    """Lines and columns of the tokens of one item, and how its braces balance."""
+    """Lines and columns of the tokens of one item, and the balance of its braces."""
 
     def __init__(self, text: str, tokens: Sequence[Token]) -> None:
         self._text = text
@@ -20,7 +20,7 @@ class Layout:
         self._balances.reverse()
 
     def balance_from(self, index: int) -> int:
-        """The number of `{` less that of `}` from a token on."""
+        """The number of `{` minus the number of `}` from a token on."""
         return self._balances[min(index, len(self._balances) - 1)]
 
     def column(self, token: Token) -> int:
@@ -28,7 +28,7 @@ class Layout:
         return token.start - self.line(token)
 
     def first_on_line(self, token: Token) -> bool:
-        """Does only white space stand before the token?"""
+        """Whether only white space precedes the token on its line."""
         return not self._text[self.line(token) : token.start].strip(BLANKS)
 
     def indentation(self, token: Token) -> int:
@@ -37,16 +37,16 @@ class Layout:
         return len(line) - len(line.lstrip(BLANKS)) if line.strip(BLANKS) else len(line)
 
     def same_line(self, first: Token, second: Token) -> bool:
-        """Do two tokens begin on one line?"""
+        """Whether two tokens start on the same line."""
         return self.line(first) == self.line(second)
 
     def line(self, token: Token) -> int:
-        """Where the token's line begins."""
+        """The offset of the start of the token's line."""
         return self._text.rfind("\n", 0, token.start) + 1
 
 
 def mend_errors(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with an unclosed string taken to the end of its line, and neighbouring bad characters made one."""
+    """The tokens with an unclosed string extended to the end of its line, and adjacent bad characters merged."""
     found: list[Token] = []
     for token in tokens:
         if found and found[-1].kind == ERROR:
@@ -64,7 +64,7 @@ def mend_errors(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 
 def _unclosed_string(text: str, quote: Token, before: list[Token]) -> Token:
-    """A quote and what it takes with it: the rest of the line, or of the item if `\"\"\"` opens it."""
+    """An unclosed string: a quote and the remainder of the line, or of the item if `\"\"\"` opens it."""
     start = quote.start
     if before and before[-1].text == '""' and before[-1].end == start:
         start = before.pop().start

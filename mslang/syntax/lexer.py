@@ -1,4 +1,4 @@
-"""The lexer: one regular expression made from the grammar's terminals. It never fails and loses no character."""
+"""The lexer: one regular expression made from the grammar's terminals. It never fails; its tokens cover the text."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mslang.syntax.tables import load_tables
 
 WHITESPACE = "WS"
 BLANKS = " \t\f\r\n"
-"""The characters of white space; what else Python calls so is text without a meaning, and is kept."""
+"""The white-space characters. Others that Python counts as white space are bad text, which is kept."""
 COMMENT = "COMMENT"
 DOC = "DOC"
 TRIVIA = frozenset({WHITESPACE, COMMENT, DOC})
 COMMENTS = frozenset({COMMENT, DOC})
 ERROR = "ERROR"
 
-# A token that breaks a layout rule gets one of these kinds, which the grammar does not know.
+# The kinds of tokens that violate a layout rule; they do not occur in the grammar.
 DANGLING_DOT = "DANGLING_DOT"
 STRAY_OPENER = "STRAY_OPENER"
 
 
 class Token(NamedTuple):
-    """A piece of text: `kind` is a terminal of the grammar, the offsets are half open."""
+    """A piece of text: `kind` is a terminal of the grammar, the offsets form a half-open range."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ def scan(text: str, start: int = 0) -> Iterator[Token]:
 
 @cached(budget=1 << 17, weight=lambda tokens, text: len(text))
 def tokenize(text: str) -> tuple[Token, ...]:
-    """All tokens of `text`, trivia included; their texts joined give `text` again."""
+    """All tokens of `text`, trivia included; their concatenation is `text`."""
     return tuple(scan(text))
 
 
@@ -59,8 +59,8 @@ _CALLEE_ENDS = frozenset({"NAME", "RPAR", "RSQB"})
 def significant(tokens: Sequence[Token]) -> list[Token]:
     """The tokens that the parser sees: no trivia, and the two layout rules enforced.
 
-    The name after `.` is on the same line, and `(` or `[` is on the line of what it calls or indexes: otherwise a
-    half-typed line would swallow the next one. A token that breaks a rule is changed in kind, so that it cannot fit.
+    The name after `.` must be on the same line, and `(` or `[` on the line of its callee or base: otherwise a
+    half-typed line would absorb the next one. A token that violates a rule gets a kind that the grammar never accepts.
     """
     found: list[Token] = []
     newline = False

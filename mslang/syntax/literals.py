@@ -9,7 +9,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _ESCAPE = re.compile(r"\\(.)")
 _MOST_DIGITS = 1000
 _TOO_GREAT = 10**_MOST_DIGITS
-"""What a number with more digits counts as: greater than any that means something, and still quick to print."""
+"""The value of a number with too many digits: greater than any meaningful one, and cheap to print."""
 
 LONG_QUOTE = '"""'
 
@@ -25,7 +25,7 @@ def number_value(text: str) -> int | float:
 
 
 def size_value(text: str) -> int:
-    """The bytes of `164KiB`."""
+    """The number of bytes of `164KiB`."""
     digits = text[:-3]
     return int(digits) * _UNITS[text[-3:]] if len(digits) <= _MOST_DIGITS else _TOO_GREAT
 
@@ -38,7 +38,7 @@ def string_value(text: str) -> str:
 
 
 def quote(value: str) -> str:
-    """A short string literal with that value."""
+    """A short string literal with this value."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     for letter, character in _ESCAPES.items():
         escaped = escaped.replace(character, "\\" + letter)

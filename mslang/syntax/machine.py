@@ -1,4 +1,4 @@
-"""The LALR(1) machine: a stack of states driven by the tables, with the values that the builders make."""
+"""The LALR(1) machine: a stack of states driven by the tables, with the values made by the builders."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Machine:
         self._ends: list[int] = []
 
     def feed(self, token: Token) -> bool:
-        """Take one token; False if it cannot stand here."""
+        """Consume one token; False if it is not accepted here."""
         if not self.prepare(token.kind):
             return False
         self.shift(token)
         return True
 
     def shift(self, token: Token) -> None:
-        """Take a token that the machine is prepared for."""
+        """Shift a token after `prepare` accepted it."""
         kind, text, start, end = token
         self.states.append(self._actions[self.states[-1]][kind] - 1)
         make = TERMINALS.get(kind)
@@ -45,7 +45,7 @@ class Machine:
         self._ends.append(end)
 
     def prepare(self, kind: str) -> bool:
-        """Do all reductions that a token of this kind asks for; False if it cannot stand here."""
+        """Do all reductions before a token of this kind; False if it is not accepted here."""
         states, values, starts, ends = self.states, self._values, self._starts, self._ends
         actions = self._actions
         while True:
@@ -65,22 +65,22 @@ class Machine:
             states.append(self._settled[states[-1], rule.origin, kind])
 
     def finish(self) -> Any:
-        """The value of a whole text, or None if it is not complete."""
+        """The value of the whole text, or None if it is incomplete."""
         return self._values[-1] if self.prepare(END) else None
 
     # -------------------------------------------------------------- looking ahead, without values
     def accepts(self, kind: str) -> bool:
-        """Could a token of this kind stand here?"""
+        """Whether a token of this kind is accepted here."""
         return self.advance([kind]) == 1
 
     def expected(self) -> frozenset[str]:
-        """The kinds of token that could stand here; `END` among them if the text could end."""
+        """The kinds of token accepted here, including `END` if the text may end."""
         row = self._actions[self.states[-1]]
         kinds = {kind for kind in row if kind != END and self.accepts(kind)}
         return frozenset(kinds | {END}) if self.accepts(END) else frozenset(kinds)
 
     def advance(self, kinds: Iterable[str], depth: int | None = None) -> int:
-        """How many of these tokens could follow here, or at an earlier height of the stack."""
+        """The number of these tokens that are accepted from here, or from an earlier height of the stack."""
         states = self.states[:depth]
         count = 0
         for kind in kinds:
@@ -99,7 +99,7 @@ class Machine:
 
     # -------------------------------------------------------------- going back
     def stands_before(self, symbol: str) -> bool:
-        """Is the machine where such a part could begin or has just ended (a statement, say)?"""
+        """Whether a part of this kind (for example a statement) may start or has just ended here."""
         return symbol in load_tables().gotos[self.states[-1]]
 
     @property
@@ -108,5 +108,5 @@ class Machine:
         return len(self.states)
 
     def restore(self, depth: int) -> None:
-        """Forget everything above a height."""
+        """Cut the stack back to a height."""
         del self.states[depth:], self._values[depth - 1 :], self._starts[depth - 1 :], self._ends[depth - 1 :]

@@ -1,4 +1,4 @@
-"""What the formatter must know of the tree, as offsets: where units start, which signs stand tight, where to break."""
+"""The formatter's view of the tree, as offsets: starts of units, operators without spaces, places to break."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SIMPLE = (tree.Number, tree.Ref, tree.Member, tree.Call, tree.Index, tree.Group
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """Offsets of tokens that the layout depends on.
+    """Offsets of tokens on which the layout depends.
 
-    `units` are the first tokens of statements, cases and fields; `blocks` the `{` that hold units; `tight` the signs
-    without spaces around them; `clauses` begin a line of their own if a header is too long.
+    `units` are the first tokens of statements, cases and fields; `blocks` the `{` that hold units; `tight` the
+    operators without surrounding spaces; `clauses` start lines of their own if a header is too long.
     """
 
     units: frozenset[int]
@@ -34,7 +34,7 @@ def find_marks(item: tree.Item, tokens: Sequence[Token]) -> Marks:
 
 
 class _Finder:
-    """Collects the marks while it walks over the tree."""
+    """Collects the marks in a traversal of the tree."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
@@ -45,7 +45,7 @@ class _Finder:
         self.clauses: set[int] = set()
 
     def visit(self, value: object) -> None:
-        """Collect the marks of a node and of all below it."""
+        """Collect the marks of a node and its descendants."""
         if isinstance(value, tuple):
             for part in value:
                 self.visit(part)
@@ -62,7 +62,7 @@ class _Finder:
             case tree.Attribute():
                 self.tight.add(node.span.start)
             case tree.Body(statements=statements):
-                # The body of an `else if` is the `if` alone: no brace starts it.
+                # The body of an `else if` is the `if` alone, without a brace.
                 if self._tokens[bisect_left(self._starts, node.span.start)].kind == "LBRACE":
                     self.blocks.add(node.span.start)
                     self._add_units(statements)
@@ -87,11 +87,11 @@ class _Finder:
         self.units.update(part.span.start for part in parts)
 
     def _after(self, offset: int, kind: str) -> int:
-        """The first token of that kind at or after an offset."""
+        """The first token of a kind at or after an offset."""
         first = bisect_left(self._starts, offset)
         return next(token.start for token in self._tokens[first:] if token.kind == kind)
 
     def _before(self, offset: int, kind: str) -> int:
-        """The last token of that kind before an offset."""
+        """The last token of a kind before an offset."""
         last = bisect_left(self._starts, offset)
         return next(self._tokens[k].start for k in range(last - 1, -1, -1) if self._tokens[k].kind == kind)

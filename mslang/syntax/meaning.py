@@ -1,4 +1,4 @@
-"""What a text means, layout apart: to compare a text with what a tool is about to write in its place."""
+"""The meaning of a text, independent of layout: to compare a text with its replacement before a tool writes it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _REMARKS = ("COMMENT", "DOC")
 
 
 def meaning(text: str, *, without: Collection[str] = (), snapshots: bool = True) -> tuple[Any, ...]:
-    """The items of a text as plain data, without places; equal for texts that differ in layout only.
+    """The items of a text as plain data without spans; equal for texts that differ only in layout.
 
     Args:
         text: the text.
-        without: names of items to leave out.
+        without: names of items to omit.
         snapshots: whether the texts of snapshots count.
     """
     items = (p.item for p in parse_file("", text).items)
@@ -26,12 +26,12 @@ def meaning(text: str, *, without: Collection[str] = (), snapshots: bool = True)
 
 
 def remarks(text: str) -> list[str]:
-    """The comments of a text, in no order."""
+    """The comments of a text, unordered."""
     return sorted(" ".join(t.text.split()) for t in tokenize(text) if t.kind in _REMARKS)
 
 
 def faults(text: str) -> int:
-    """How many syntax errors a text has."""
+    """The number of syntax errors of a text."""
     return len(parse_file("", text).diagnostics)
 
 

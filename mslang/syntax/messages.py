@@ -1,4 +1,4 @@
-"""What is said about broken text: stable codes, friendly words."""
+"""The messages of syntax errors, with stable codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.syntax.tables import END, load_tables
 CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 CLOSERS = frozenset(CLOSER.values())
 
-# Each stands for many kinds of token: if the first is among those expected, the rest need no mention.
+# Groups of kinds of token: if the first is expected, the others are not listed.
 _WORDS = {"NAME": "a name", "STRING": "a string", "NUMBER": "a number", END: "the end"}
 _EXPRESSION = frozenset(
     {"NUMBER", "STRING", "SIZE", "TRUE", "FALSE", "HOLE", "LSQB", "LPAR", "NOT", "SUM", "FN", "NAME", ERROR}
@@ -30,13 +30,13 @@ def span_of(token: Token) -> Span:
 
 
 def kind_text(kind: str) -> str:
-    """How a kind of token is called in a message."""
+    """The name of a kind of token in messages."""
     literal = load_tables().lexer.literals.get(kind)
     return f"`{literal}`" if literal else _WORDS.get(kind, kind.lower())
 
 
 def found_text(token: Token) -> str:
-    """How a token that was met is called."""
+    """The description of an unexpected token."""
     if token.kind == END:
         return "end of the item"
     if len(token.text) > 40 or "\n" in token.text:
@@ -45,7 +45,7 @@ def found_text(token: Token) -> str:
 
 
 def expected_text(kinds: frozenset[str]) -> str | None:
-    """ "a, b or c" for what could stand somewhere; None if that is too much to tell."""
+    """ "a, b or c" for the expected kinds of token; None if there are too many."""
     rest = set(kinds)
     words: list[str] = []
     if "LET" in rest:
@@ -67,7 +67,7 @@ def expected_text(kinds: frozenset[str]) -> str | None:
 
 
 def unexpected(token: Token, expected: frozenset[str], before: Token | None) -> Diagnostic:
-    """A token that cannot stand where it does."""
+    """An unexpected token."""
     wanted = expected_text(expected)
     if token.kind == END:
         more = "" if wanted is None else f"; expected {wanted}"
@@ -85,12 +85,12 @@ def incomplete(tokens: Sequence[Token]) -> Diagnostic:
 
 
 def _place(token: Token, before: Token | None) -> Span:
-    """Where to point: at the token, or at what stands before the end."""
+    """The span of a token, or at the end that of the text before it."""
     return span_of(before) if token.kind == END and before is not None else span_of(token)
 
 
 def never_closed(openers: Sequence[Token], at: Token, fix_at: int) -> Diagnostic:
-    """Brackets without their closing ones, the innermost first, noticed at a token."""
+    """Unclosed brackets, innermost first, detected at a token."""
     inner, *outer = openers
     closers = "".join(load_tables().lexer.literals[CLOSER[o.kind]] for o in openers)
     notes = [Note(f"neither is this `{o.text}`", span_of(o)) for o in outer[:2]]
@@ -106,7 +106,7 @@ def never_closed(openers: Sequence[Token], at: Token, fix_at: int) -> Diagnostic
 
 
 def closes_nothing(token: Token) -> Diagnostic:
-    """A closing bracket too many."""
+    """An unmatched closing bracket."""
     return problem(
         "MS003",
         f"`{token.text}` closes nothing",
@@ -127,7 +127,7 @@ def closes_another(token: Token, opener: Token, right: str) -> Diagnostic:
 
 
 def missing(text: str, token: Token, before: Token | None) -> Diagnostic:
-    """A sign or word that is missing before a token."""
+    """A missing token before a token."""
     end = before.end if before is not None else token.start
     return problem(
         "MS004",
@@ -138,14 +138,14 @@ def missing(text: str, token: Token, before: Token | None) -> Diagnostic:
 
 
 def missing_expression(token: Token, before: Token | None, same_line: bool) -> Diagnostic:
-    """No expression where one must stand."""
+    """A missing expression."""
     if before is None or (same_line and token.kind != END):
         return problem("MS005", f"expected an expression, found {found_text(token)}", span=span_of(token))
     return problem("MS005", f"expected an expression after {found_text(before)}", span=span_of(before))
 
 
 def keyword_as_name(token: Token) -> Diagnostic:
-    """A keyword where a name must stand."""
+    """A keyword in the place of a name."""
     return problem(
         "MS008",
         f"`{token.text}` is a keyword and cannot be a name",
@@ -156,7 +156,7 @@ def keyword_as_name(token: Token) -> Diagnostic:
 
 
 def instead(text: str, token: Token) -> Diagnostic:
-    """One sign or word that should be another."""
+    """A token that should be another one."""
     return problem(
         "MS001",
         f"expected `{text}`, found {found_text(token)}",
@@ -166,7 +166,7 @@ def instead(text: str, token: Token) -> Diagnostic:
 
 
 def bad_text(token: Token) -> Diagnostic:
-    """Characters that are no token."""
+    """Characters that form no token."""
     if token.text[0].isdigit():
         return problem(
             "MS006",
@@ -181,7 +181,7 @@ def bad_text(token: Token) -> Diagnostic:
 
 
 def bad_layout(token: Token) -> Diagnostic:
-    """A token that breaks one of the two layout rules."""
+    """A token that violates one of the two layout rules."""
     if token.kind == DANGLING_DOT:
         return problem("MS007", "expected a name after `.` on the same line", span=span_of(token))
     return problem(
@@ -193,7 +193,7 @@ def bad_layout(token: Token) -> Diagnostic:
 
 
 def outside(token: Token) -> Diagnostic:
-    """Text that is in no item."""
+    """Text outside of items."""
     meant = nearest(token.text, _ITEMS)
     *others, last = (f"`{word}`" for word in _ITEMS)
     return problem(

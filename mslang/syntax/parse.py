@@ -1,4 +1,4 @@
-"""Reading `.ms` text: a file is split into items, each parsed alone and remembered by its text; parsing never fails."""
+"""Reading `.ms` text: a file is split into items, each parsed alone and cached by its text; parsing never fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mslang.syntax.tree import Expr, File, ParsedItem, PlacedItem
 
 
 def parse_file(path: str, text: str) -> File:
-    """The tree of a whole file. Items whose text was seen before are not parsed again."""
+    """The tree of a whole file. Items with a known text are not parsed again."""
     starts = find_pieces(text)
     ends = [*starts[1:], len(text)]
     items = tuple(
@@ -27,14 +27,14 @@ def parse_file(path: str, text: str) -> File:
 
 
 def reparse(old: File, text: str) -> File:
-    """The tree of the changed text of a file: that of `parse_file`, and only what changed is read."""
+    """The tree of a file's changed text: the same as `parse_file`, but only the changed part is read."""
     return old if old.text == text else parse_file(old.path, text)
 
 
 def parse_item(text: str) -> ParsedItem:
-    """The one item that `text` holds, with its diagnostics.
+    """The only item of `text`, with its diagnostics.
 
-    Raises `SyntaxProblem` if it holds none or several.
+    Raises `SyntaxProblem` if there is none or several.
     """
     file = parse_file("", text)
     if len(file.items) == 1:
@@ -44,7 +44,7 @@ def parse_item(text: str) -> ParsedItem:
 
 
 def parse_expression(text: str) -> Expr:
-    """The expression that `text` is.
+    """The expression in `text`.
 
     Raises `SyntaxProblem` if it is not one.
     """
@@ -62,12 +62,12 @@ def parse_expression(text: str) -> Expr:
 
 @cached(budget=1 << 20, weight=lambda items, text: 100 + len(text))
 def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
-    """The items in a piece of a file that the splitter left whole, each with its offset; one, unless it is broken."""
+    """The items in a piece of a file as made by the splitter, each with its offset; exactly one unless it is broken."""
     tokens = tokenize(text)
     visible = significant(tokens)
     item = _parse(visible, "item")
     if item is None:
-        # Loaded for broken text only: a start with sound files is faster without.
+        # Imported only for broken text: this makes the start faster for valid files.
         from mslang.syntax.broken import recover_items
 
         return recover_items(text)
@@ -75,7 +75,7 @@ def parse_piece(text: str) -> tuple[tuple[int, ParsedItem], ...]:
 
 
 def _parse(visible: Sequence[Token], start: str) -> Any:
-    """The value of faultless tokens, or None."""
+    """The value of tokens without syntax errors, or None."""
     machine = Machine(start)
     for token in visible:
         if token.kind == ERROR or not machine.feed(token):

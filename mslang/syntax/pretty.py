@@ -1,4 +1,4 @@
-"""A Wadler-style pretty-printer: documents say where lines may break, `render` breaks as few as the width allows."""
+"""A Wadler-style pretty-printer: documents declare possible breaks; `render` uses as few as the width allows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ INDENT = 4
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Text that is printed as it is. It may hold newlines (a long string): what follows then goes on at its end."""
+    """Text that is printed verbatim. It may contain newlines (a long string); further text continues at its end."""
 
     text: str
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A newline, or `flat` where the group around it fits on the line. A `hard` one makes its groups break."""
+    """A newline, or `flat` where the enclosing group fits on the line. A `hard` one makes its groups break."""
 
     flat: str = " "
     hard: bool = False
@@ -25,26 +25,26 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Suffix(msgspec.Struct, frozen=True):
-    """Text at the end of a line that takes no part in the width: a comment."""
+    """Text at the end of a line that does not count for the width: a comment."""
 
     text: str
 
 
 class Nest(msgspec.Struct, frozen=True):
-    """The lines inside are indented further."""
+    """A document whose lines are indented further."""
 
     by: int
     doc: Doc
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Printed on one line if that fits; else its own lines (not those of groups inside) are newlines."""
+    """A document on one line if it fits; otherwise its own lines (not those of nested groups) become newlines."""
 
     doc: Doc
 
 
 class Concat(msgspec.Struct, frozen=True):
-    """One after the other."""
+    """A concatenation."""
 
     parts: tuple[Doc, ...]
 
@@ -59,12 +59,12 @@ EMPTY = Concat(())
 
 
 def text(value: str) -> Doc:
-    """That text."""
+    """A document of this text."""
     return Text(value)
 
 
 def concat(*parts: Doc | str) -> Doc:
-    """The parts one after the other."""
+    """The concatenation of the parts."""
     return Concat(tuple(Text(p) if isinstance(p, str) else p for p in parts))
 
 
@@ -87,14 +87,14 @@ def join(separator: Doc | str, docs: Iterable[Doc | str]) -> Doc:
 
 
 def fill(docs: Sequence[Doc | str], separator: str = ",") -> Doc:
-    """As many of the documents on each line as fit, the separator after each but the last."""
+    """As many documents per line as fit, with the separator after each but the last."""
     if not docs:
         return EMPTY
     return concat(docs[0], *(concat(separator, group(LINE, doc)) for doc in docs[1:]))
 
 
 def enclosed(opener: str, docs: Sequence[Doc | str], closer: str) -> Doc:
-    """A bracketed list: on one line, or its contents filled on lines of their own."""
+    """A bracketed list: on one line, or with its contents filled on lines of their own."""
     if not docs:
         return text(opener + closer)
     return group(opener, nest(SOFTLINE, fill(docs)), SOFTLINE, closer)
@@ -107,14 +107,14 @@ def block(opener: str, docs: Sequence[Doc | str], closer: str = "}") -> Doc:
     return concat(opener, nest(HARDLINE, join(HARDLINE, docs)), HARDLINE, closer)
 
 
-# A piece of work: the indentation, whether lines are flat, what to print.
+# A work item: the indentation, whether lines are flat, the document to print.
 _Work = tuple[int, bool, Doc]
 
 
 def render(doc: Doc, width: int = WIDTH, column: int = 0) -> str:
     """The document as text, with lines of at most `width` characters where that is possible.
 
-    `column` is where the text will stand on its first line. No line ends in white space.
+    `column` is the start column on the first line. No line ends in white space.
     """
     printed: list[str] = []
     stack: list[_Work] = [(0, False, doc)]
@@ -147,7 +147,7 @@ def render(doc: Doc, width: int = WIDTH, column: int = 0) -> str:
 
 
 def _strip_end(printed: list[str]) -> None:
-    """Take spaces off the end of the line."""
+    """Strip spaces at the end of the line."""
     while printed and (not printed[-1] or (not printed[-1].strip(" \t"))):
         printed.pop()
     if printed:
@@ -155,7 +155,7 @@ def _strip_end(printed: list[str]) -> None:
 
 
 def _fits(room: int, first: _Work, rest: Sequence[_Work]) -> bool:
-    """Do the first piece, flat, and what follows it up to the next newline fit in the room that is left?"""
+    """Whether the first document, flat, and the text after it up to the next newline fit in the remaining width."""
     stack = [first]
     below = len(rest)
     while room >= 0:

@@ -1,4 +1,4 @@
-"""Questions that an editor asks of a parsed file: what is at an offset, and what could stand there."""
+"""Queries of an editor on a parsed file: what is at an offset, and which tokens are accepted there."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mslang.syntax.tree import File, Node, PlacedItem
 
 
 class LineIndex(msgspec.Struct, frozen=True):
-    """Turns offsets of a text into lines and columns, both from 0, and back."""
+    """Converts between offsets of a text and lines and columns, both from 0."""
 
     starts: tuple[int, ...]
     length: int
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The line and column of an offset; one outside the text counts as its nearest end."""
+        """The line and column of an offset; one outside the text is clamped."""
         inside = min(max(offset, 0), self.length)
         line = bisect_right(self.starts, inside) - 1
         return line, inside - self.starts[line]
 
     def offset(self, line: int, column: int) -> int:
-        """The offset of a position; one outside the text counts as the nearest place in it."""
+        """The offset of a position; one outside the text is clamped."""
         if line < 0:
             return 0
         if line >= len(self.starts):
@@ -50,15 +50,15 @@ def line_index(text: str) -> LineIndex:
 
 
 def item_at(file: File, offset: int) -> PlacedItem | None:
-    """The item whose text holds an offset; the last one also at the end of the file."""
+    """The item whose text contains an offset; at the end of the file the last one."""
     k = bisect_right(file.items, offset, key=lambda placed: placed.start) - 1
     return file.items[k] if k >= 0 else None
 
 
 def node_path(file: File, offset: int) -> tuple[Node, ...]:
-    """The nodes that hold an offset, from the item inwards; empty outside of items. Their spans count from the item.
+    """The nodes that contain an offset, from the item inwards; empty outside of items. Spans are relative to the item.
 
-    A node also holds the offset right at its end, but one that starts there is preferred.
+    A node also contains the offset right at its end, but a node that starts there is preferred.
     """
     placed = item_at(file, offset)
     if placed is None or not _holds(placed.item.span, offset - placed.start):
@@ -70,7 +70,7 @@ def node_path(file: File, offset: int) -> tuple[Node, ...]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below a node, in the order of the text."""
+    """The child nodes of a node, in text order."""
     found: list[Node] = []
     for name in node.__struct_fields__:
         value = getattr(node, name)
@@ -79,9 +79,9 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def token_at(file: File, offset: int) -> Token | None:
-    """The token that holds an offset, its own offsets counting in the file.
+    """The token that contains an offset; its own offsets are relative to the file.
 
-    Between two tokens it is the one that is no trivia, and of two such the one that is a word.
+    Between two tokens, the one that is not trivia is preferred, then the one that is a word.
     """
     found: Token | None = None
     for token in _tokens(file, offset):
@@ -91,15 +91,15 @@ def token_at(file: File, offset: int) -> Token | None:
 
 
 def token_before(file: File, offset: int) -> Token | None:
-    """The last token, comments and white space apart, that ends at or before an offset."""
+    """The last token other than trivia that ends at or before an offset."""
     before = [token for token in _tokens(file, offset) if token.kind not in TRIVIA and token.end <= offset]
     return before[-1] if before else None
 
 
 def expected_at(file: File, offset: int) -> frozenset[str]:
-    """The terminals of the grammar that could stand at an offset, a word that ends there taken as being typed.
+    """The terminals of the grammar accepted at an offset; a word that ends there counts as being typed.
 
-    Faults before the offset are mended; what follows it is not looked at.
+    Syntax errors before the offset are repaired; the text after it is ignored.
     """
     placed = item_at(file, offset)
     if placed is None:
@@ -117,7 +117,7 @@ def expected_at(file: File, offset: int) -> frozenset[str]:
 
 
 def keywords_at(file: File, offset: int) -> tuple[str, ...]:
-    """The keywords that could stand at an offset, in the order of the alphabet."""
+    """The keywords accepted at an offset, in alphabetical order."""
     keywords = load_tables().lexer.keywords
     expected = expected_at(file, offset)
     return tuple(sorted(word for word, kind in keywords.items() if kind in expected))
@@ -137,7 +137,7 @@ def _weight(token: Token) -> int:
 
 
 def _tokens(file: File, offset: int) -> list[Token]:
-    """The tokens of the item at an offset, or of what stands before all items."""
+    """The tokens of the item at an offset, or of the text before all items."""
     placed = item_at(file, offset)
     start, text = (placed.start, placed.parsed.text) if placed else (0, file.leading)
     return [Token(t.kind, t.text, t.start + start, t.end + start) for t in tokenize(text)]

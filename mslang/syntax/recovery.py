@@ -1,6 +1,6 @@
-"""Making the best of a broken item: small repairs first, else the statement at fault becomes a `Bad` one.
+"""Recovery of a broken item: small repairs first, otherwise the erroneous statement becomes a `Bad` one.
 
-Only an item that does not parse comes here. Indentation is a hint, used where braces do not balance.
+It is used only for items that do not parse. Indentation is a hint where braces do not balance.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Snapshot(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What recovery made of a text: `value` is None if even its header could not be read.
+    """The result of recovery: `value` is None if not even the header could be read.
 
-    `read` is the number of `tokens` (mended ones) that were read: all, if it came to the end.
+    `read` is the number of (repaired) `tokens` that were read: all, if recovery reached the end.
     """
 
     value: Any
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 class Recovery:
-    """One run over the tokens of an item, with repairs."""
+    """One pass over the tokens of an item, with repairs."""
 
     def __init__(self, text: str, tokens: Sequence[Token], start: str) -> None:
         self._text = text
@@ -78,14 +78,14 @@ class Recovery:
         self._index = 0
         self._quiet = 0
         self._fault_line = -1
-        # What keeps recovery from going round in circles: a line is ended early once, a token is tried so many times.
+        # These bounds make recovery terminate: a line is ended early once, the attempts per token are limited.
         self._floor = 0
         self._tried = self._tries = 0
         self._openers: list[Token] = []
         self._levels: list[Snapshot | None] = [None]
 
     def run(self) -> Outcome:
-        """Read to the end, to text that is no part of the item any more, or to a header that cannot be read."""
+        """Read to the end, to text that is not part of the item, or to a header that cannot be read."""
         while True:
             token = self._token(self._index)
             if self._at_end(token):
@@ -94,19 +94,19 @@ class Recovery:
                 return self._outcome(None)
 
     def expected(self) -> frozenset[str]:
-        """What could stand after the tokens; nothing if they cannot be read so far."""
+        """The kinds of token accepted after the tokens; empty if the tokens cannot be read."""
         while (token := self._token(self._index)).kind != END:
             if not self._step(token):
                 return frozenset()
         return self._machine.expected()
 
     def _at_end(self, token: Token) -> bool:
-        """Is the text whole here, and what follows, if anything, no part of it?"""
+        """Whether the item is complete here and the text after it, if any, is not part of it."""
         follows = token.kind not in (END, ERROR) and self._machine.accepts(token.kind)
         return not follows and self._machine.accepts(END)
 
     def _step(self, token: Token) -> bool:
-        """Read on, or make it so that the text can be read on; False if there is no way."""
+        """Read on, after a repair if necessary; False if that is impossible."""
         self._tries = self._tries + 1 if self._index == self._tried else 0
         self._tried = self._index
         if self._tries > _PATIENCE:
@@ -125,7 +125,7 @@ class Recovery:
         return self._tokens[self._index - 1] if self._index else None
 
     def _report(self, diagnostic: Diagnostic, quiet: int = _QUIET) -> None:
-        """Note a fault, unless it is on the line of the last one or `quiet` tokens near: then it is likely the same."""
+        """Report an error, except on the line of the last one or within `quiet` tokens: there it is likely the same."""
         line = self._layout.line(self._token(self._index))
         if not self._quiet and line != self._fault_line:
             self._diagnostics.append(diagnostic)
@@ -134,14 +134,14 @@ class Recovery:
 
     # -------------------------------------------------------------- reading
     def _take(self, token: Token) -> bool:
-        """Read the token at hand; False if it cannot stand here."""
+        """Read the current token; False if it is not accepted here."""
         if not self._feed(token):
             return False
         self._index += 1
         return True
 
     def _feed(self, token: Token) -> bool:
-        """Hand a token to the machine, keeping account of brackets and of where statements start."""
+        """Pass a token to the machine, and keep track of brackets and of starts of statements."""
         if not self._machine.accepts(token.kind):
             return False
         self._machine.prepare(token.kind)
@@ -159,19 +159,19 @@ class Recovery:
         return True
 
     def _insert(self, kind: str) -> None:
-        """Read a token that is not there."""
+        """Read an inserted token."""
         before = self._before()
         place = before.end if before is not None else 0
         self._feed(Token(kind, "", place, place))
 
     def _mark_statement(self) -> None:
-        """Remember the place if a statement, case or field can start here."""
+        """Record the place if a statement, case or field can start here."""
         if any(self._machine.stands_before(part) for part in _PARTS):
             self._levels[-1] = Snapshot(self._machine.depth, self._index, len(self._openers))
 
     # -------------------------------------------------------------- indentation as a hint
     def _follow_layout(self, token: Token) -> bool:
-        """Where braces do not balance, a line's column tells which one is missing or too many."""
+        """Where braces do not balance, derive the missing or superfluous one from a line's column."""
         if not self._openers or self._openers[-1].kind != "LBRACE":
             return False
         opener = self._openers[-1]
@@ -205,7 +205,7 @@ class Recovery:
 
     # -------------------------------------------------------------- small repairs
     def _mend(self, token: Token) -> bool:
-        """Mend the text around a token that cannot stand here; False, the fault told, if that is not possible."""
+        """Repair the text around an unexpected token; if that is impossible, report the error and return False."""
         if token.kind == ERROR:
             is_string = token.text.startswith('"')
             self._report(messages.bad_text(token), _QUIET_AFTER_STRING if is_string else _QUIET)
@@ -229,15 +229,15 @@ class Recovery:
         return True
 
     def _balance(self) -> int:
-        """The number of `{` less that of `}`, as far as read and from here on."""
+        """The number of `{` minus the number of `}`, in the text read and in the text from here on."""
         return sum(o.kind == "LBRACE" for o in self._openers) + self._layout.balance_from(self._index)
 
     def _bare_reference(self) -> bool:
-        """Is a name, with what hangs on it, all that there is of the statement?"""
+        """Whether the statement consists only of a name with its members and indices."""
         return self._machine.accepts("ASSIGN")
 
     def _try_kinds(self, token: Token, kinds: Sequence[str | None]) -> bool:
-        """Take a token for the kind (None: leave it out) that lets the text read on farthest, if one does."""
+        """Replace a token's kind (None: drop the token) by the one with which reading gets farthest, if any."""
         rest = [self._token(k).kind for k in range(self._index + 1, self._index + FAR)]
         reach = [self._machine.advance([kind, *rest]) - 1 if kind else self._machine.advance(rest) for kind in kinds]
         best = max(reach)
@@ -292,11 +292,11 @@ class Recovery:
             return messages.instead(literal or "==", token)
         return messages.unexpected(token, self._machine.expected(), self._before())
 
-    # -------------------------------------------------------------- giving a statement up
+    # -------------------------------------------------------------- abandoning a statement
     def _end_line(self, reach: int) -> bool:
-        """End the statement at an earlier line, if the text then reads on for at least `reach` tokens from here.
+        """End the statement at an earlier line, if at least `reach` tokens from here can then be read.
 
-        An expression that is missing there is put in, else the statement becomes a `Bad` one.
+        An expression missing there is inserted; otherwise the statement becomes a `Bad` one.
         """
         snapshot = self._levels[-1]
         if snapshot is None:
@@ -329,7 +329,7 @@ class Recovery:
         return True
 
     def _skip_statement(self, token: Token) -> bool:
-        """Make the innermost statement that was begun a `Bad` one; False if there is none."""
+        """Make the innermost open statement a `Bad` one; False if there is none."""
         self._machine.prepare(token.kind)
         self._mark_statement()
         while self._levels:
@@ -342,7 +342,7 @@ class Recovery:
         return False
 
     def _give_up(self, snapshot: Snapshot, stop: int) -> bool:
-        """Put a `Bad` part in the place of the tokens from a statement's start to `stop`."""
+        """Replace the tokens from a statement's start to `stop` by a `Bad` part."""
         self._machine.restore(snapshot.depth)
         del self._openers[snapshot.brackets :]
         self._index = stop
@@ -350,7 +350,7 @@ class Recovery:
         return self._feed(Token(ERROR, self._text[start:end], start, end))
 
     def _resume_at(self, first: int) -> int:
-        """The index of the token at which reading can go on after the statement that starts at `first`."""
+        """The index of the token at which reading can resume after the statement that starts at `first`."""
         column = self._layout.column(self._token(first))
         braces = brackets = 0
         index = min(max(self._index, first + 1), len(self._tokens))

@@ -1,4 +1,4 @@
-"""Small repairs: a token inserted, left out or taken for another, chosen by how far the text then reads on."""
+"""Small repairs: insert, drop or replace a token; the repair with which reading gets farthest is chosen."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TAKEN_FOR = ("EQUAL", "CMP", "COLON", "TILDE", "COMMA", "IN", ERROR)
 
 
 class Repair(NamedTuple):
-    """Put tokens of the kinds `insert` before the token at fault, or drop it, or take it for the kind `instead`.
+    """Insert tokens of the kinds `insert` before the erroneous token, or drop it, or replace its kind by `instead`.
 
-    `reach` is the number of tokens, from the one at fault on, that can then be read.
+    `reach` is the number of tokens, from the erroneous one on, that can then be read.
     """
 
     insert: tuple[str, ...] = ()
@@ -31,9 +31,9 @@ class Repair(NamedTuple):
 def find_repair(
     machine: Machine, rest: Sequence[Token], openers: Sequence[Token], missing_brace: bool
 ) -> Repair | None:
-    """The best repair before or of `rest[0]`, if one lets the text read on; `openers` are the brackets open there.
+    """The best repair before or of `rest[0]`, if one allows reading on; `openers` are the brackets open there.
 
-    `missing_brace` says that the item has more `}` than `{`.
+    `missing_brace` is true if the item has more `}` than `{`.
     """
     kinds = [token.kind for token in rest[: FAR + 1]]
     best = Repair()
@@ -48,13 +48,13 @@ def find_repair(
 
 
 def measure(machine: Machine, head: Sequence[str], rest: Sequence[str], depth: int | None = None) -> int:
-    """How many tokens of `rest` can be read after `head`: `FAR` at most, and if that is all of the text."""
+    """The number of tokens of `rest` that can be read after `head`, at most `FAR`; `FAR` also for the whole text."""
     read = machine.advance([*head, *rest], depth) - len(head)
     return FAR if read == len(rest) and rest[-1] == END else min(read, FAR)
 
 
 def _candidates(token: Token, openers: Sequence[Token], missing_brace: bool) -> Iterator[Repair]:
-    """The repairs to try, the likelier ones first."""
+    """The repairs to try, likelier ones first."""
     literals = load_tables().lexer.literals
     if token.kind in CLOSERS and openers and CLOSER[openers[-1].kind] != token.kind:
         yield Repair(instead=CLOSER[openers[-1].kind])
@@ -75,7 +75,7 @@ def _candidates(token: Token, openers: Sequence[Token], missing_brace: bool) -> 
 
 
 def _closers(openers: Sequence[Token], all_levels: bool) -> Iterator[str]:
-    """What would close the open brackets, the innermost first; a brace is closed only at the end."""
+    """The closing brackets of the open ones, innermost first; a brace is closed only at the end."""
     for opener in reversed(openers):
         if opener.kind == "LBRACE" and not all_levels:
             return

@@ -1,4 +1,4 @@
-"""Which tokens stand apart: the horizontal half of the layout."""
+"""Spaces between tokens: the horizontal half of the layout."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _TIGHT_AFTER = frozenset({"LPAR", "LSQB", "DOT"})
 _TIGHT_BEFORE = frozenset({"RPAR", "RSQB", "COMMA", "DOT", "COLON"})
 _CALLEE_ENDS = frozenset({"NAME", "RPAR", "RSQB"})
 _TYPE_WORDS = frozenset({"BLOCK", "INTRIN"})
-# After one of these an operator has no left operand, so `-` is a sign and `*` takes a list apart.
+# After one of these an operator has no left operand, so `-` is a sign and `*` unpacks a list.
 _OPERAND_ENDS = frozenset({"NAME", "NUMBER", "STRING", "SIZE", "TRUE", "FALSE", "HOLE", "RPAR", "RSQB", "ERROR"})
 
 
 def needs_space(before: Token | None, token: Token, after: Token, tight: frozenset[int]) -> bool:
-    """Does a space stand between `token` and `after`? `before` comes before both.
+    """Whether a space separates `token` and `after`; `before` precedes both.
 
-    `tight` holds the offsets of the `..` and `@` that stand without spaces.
+    `tight` holds the offsets of the `..` and `@` without spaces.
     """
     if token.kind in _TIGHT_AFTER or after.kind in _TIGHT_BEFORE:
         return False
@@ -27,7 +27,7 @@ def needs_space(before: Token | None, token: Token, after: Token, tight: frozens
 
 
 def is_prefix(before: Token | None) -> bool:
-    """Is an operator that stands after `before` one without a left operand?"""
+    """Whether an operator after `before` has no left operand."""
     return before is None or before.kind not in _OPERAND_ENDS
 
 

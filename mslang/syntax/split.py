@@ -1,4 +1,4 @@
-"""Where items begin: at an item keyword, or the first `@` of its attributes, in column 1."""
+"""Starts of items: an item keyword, or the first `@` of its attributes, in column 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = "(?:(?:" + "|".join(sorted(keyword.lower() for keyword in ITEM_KEYWORDS)
 
 @lru_cache(maxsize=1)
 def _landmarks() -> re.Pattern[str]:
-    """Heads, and all in which a head would be none, as the lexer sees them."""
+    """Item heads, and the tokens (strings, comments) inside which a head does not count, as in the lexer."""
     return re.compile(
         rf'(?P<head>^{_HEAD})|(?P<long>"""(?:.|\n)*?""")|"(?:[^"\\\n]|\\.)*"|`[^`\n]+`|#[^\n]*', re.MULTILINE
     )
@@ -32,7 +32,7 @@ _COMMENT_LINE = re.compile(r"[ \t]*#")
 
 
 def find_pieces(text: str) -> list[int]:
-    """Where the pieces of a text start, each with the comment lines right above it: one item each, if all is well."""
+    """The starts of the pieces of a text, including the comment lines right above; a valid piece is one item."""
     starts: list[int] = []
     first = _skip_trivia(text, 0)
     if first == len(text):
@@ -45,7 +45,7 @@ def find_pieces(text: str) -> list[int]:
             if match["long"] is not None:
                 head = _head_in_string().search(match["long"]) if odd_quotes else None
                 if head is not None:
-                    # A long string that is likely unclosed does not swallow the items after it.
+                    # A long string that is likely unclosed does not absorb the items after it.
                     position = string_end = match.start() + head.end()
                     break
                 string_end = match.end()
@@ -78,7 +78,7 @@ def _with_comments(text: str, start: int, limit: int) -> int:
 
 
 def _after_attribute(text: str, start: int) -> int:
-    """Where a whole attribute's item, or its next attribute, would go on; 0 if the attribute is not whole."""
+    """The offset after a complete attribute, of its item or the next attribute; 0 if the attribute is incomplete."""
     depth = count = 0
     for token in scan(text, start):
         if token.kind in TRIVIA:

@@ -17,7 +17,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
     """One production: `origin` is replaced for `length` symbols.
 
     `action` names the builder; it is empty for a helper rule, whose value is a list that its user splices in, and
-    "pass" for a rule that hands its only child on. `template` lists the builder's arguments: `k` stands for child k,
+    "pass" for a rule that returns its only child. `template` lists the builder's arguments: `k` stands for child k,
     `None` for an optional part that is absent, `-1 - k` for the members of the helper list at child k.
     """
 
@@ -28,7 +28,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LexerTable(msgspec.Struct, frozen=True):
-    """One regular expression with a named group for each kind of token, and what it cannot say."""
+    """One regular expression with a named group for each kind of token, and the rules that it cannot express."""
 
     pattern: str
     keywords: dict[str, str]
@@ -46,7 +46,7 @@ class Tables(msgspec.Struct, frozen=True):
     starts: dict[str, tuple[int, int]]
 
     def settle(self, state: int, symbol: str, lookahead: str) -> int:
-        """The state after `symbol` was reduced above `state`, once all rules that only pass it on are done."""
+        """The state after `symbol` was reduced above `state` and all pass-through rules were applied."""
         while True:
             target = self.gotos[state][symbol]
             code = self.actions[target].get(lookahead, 0)
@@ -66,7 +66,7 @@ def load_tables() -> Tables:
 
 @lru_cache(maxsize=1)
 def settled() -> Mapping[tuple[int, str, str], int]:
-    """A memo of `Tables.settle`: it fills itself, and is bounded by the size of the tables."""
+    """A memo of `Tables.settle`, bounded by the size of the tables."""
     return _Settled(load_tables())
 
 

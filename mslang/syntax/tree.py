@@ -1,8 +1,7 @@
 """The syntax tree: one frozen node class for each construct of `grammar/ms.lark`, each with its span.
 
-Spans inside an item count from the item's first character (`PlacedItem.start` says where that is in
-the file), so that an unchanged item is the same value wherever in the file it moves to. Nothing here
-knows what a name means.
+Spans inside an item are relative to the item's first character (`PlacedItem.start` is its offset in the file), so
+that an unchanged item is the same value wherever in the file it moves to. The tree does not resolve names.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Hole(Node, frozen=True):
 
 
 class Bad(Node, frozen=True):
-    """Text that could not be understood; stands wherever an expression, statement, field, case or item may."""
+    """Text that could not be parsed; may occur in place of an expression, statement, field, case or item."""
 
     text: str
 
@@ -124,7 +123,7 @@ class Group(Node, frozen=True):
 
 
 class Binder(Node, frozen=True):
-    """What a `let` binds: `name`, `_` (name None) or `*name` (`star`)."""
+    """A binder of a `let`: `name`, `_` (name None) or `*name` (`star`)."""
 
     name: Name | None
     star: bool = False
@@ -168,7 +167,7 @@ Expr = (
 
 # ------------------------------------------------------------------ parts of statements and items
 class Place(Node, frozen=True):
-    """What stands after `@`: a dotted path (a scope, a loop kind, an axis kind) and its arguments."""
+    """The part after `@`: a dotted path (a scope, a loop kind, an axis kind) and its arguments."""
 
     path: tuple[Name, ...]
     args: tuple[Arg, ...] = ()
@@ -180,7 +179,7 @@ class Place(Node, frozen=True):
 
 
 class Type(Node, frozen=True):
-    """`f32[N, M] @ local(…)`. `shape` is None when no brackets stand, () for `f32[]`."""
+    """`f32[N, M] @ local(…)`. `shape` is None without brackets, () for `f32[]`."""
 
     name: Name
     shape: tuple[Expr, ...] | None = None
@@ -196,7 +195,7 @@ class SizeParam(Node, frozen=True):
 
 
 class Within(Node, frozen=True):
-    """`in a..b sorted`: the values that an array may hold, and words on how they stand to each other."""
+    """`in a..b sorted`: the values that an array may hold, and words for the relation between them."""
 
     range: Expr
     words: tuple[Name, ...]
@@ -221,7 +220,7 @@ class AxisLoop(Node, frozen=True):
 
 
 class Axis(Node, frozen=True):
-    """`i: M @ kind = binding` of a block; `reduce` says that it stands after `|`."""
+    """`i: M @ kind = binding` of a block; `reduce` is true after `|`."""
 
     name: Name
     extent: Expr
@@ -329,7 +328,7 @@ class For(Node, frozen=True):
 
 
 class Block(Node, frozen=True):
-    """`block name[axes | axes] { … }`. `axes` is None when no brackets stand."""
+    """`block name[axes | axes] { … }`. `axes` is None without brackets."""
 
     name: Name
     axes: tuple[Axis, ...] | None
@@ -412,7 +411,7 @@ class Assign(Node, frozen=True):
 
 
 class CallStmt(Node, frozen=True):
-    """A call as a statement; `pins` is None when no `with` stands."""
+    """A call as a statement; `pins` is None without `with`."""
 
     call: Expr
     pins: tuple[Pin, ...] | None = None
@@ -468,7 +467,7 @@ Strategy = Union | Sequence | Pinned | Expr
 
 # ------------------------------------------------------------------ items
 class Item(Node, frozen=True):
-    """Any item. `doc` is the text of the `##` lines right above it, `attributes` what stands before it."""
+    """Any item. `doc` is the text of the `##` lines right above it, `attributes` are those before it."""
 
     attributes: tuple[Attribute, ...]
     doc: str
@@ -563,7 +562,7 @@ class Test(Item, frozen=True):
 
 
 class BadItem(Item, frozen=True):
-    """An item whose header could not be understood; `keyword` and `name` as far as they could be read."""
+    """An item whose header could not be parsed; `keyword` and `name` as far as they could be read."""
 
     keyword: str
     name: Name | None
@@ -582,7 +581,7 @@ class ParsedItem(msgspec.Struct, frozen=True):
 
 
 class PlacedItem(msgspec.Struct, frozen=True):
-    """A parsed item and where in the file it starts. Its text covers everything up to the next item."""
+    """A parsed item and its start in the file. Its text extends to the next item."""
 
     start: int
     parsed: ParsedItem

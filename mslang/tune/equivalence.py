@@ -1,4 +1,4 @@
-"""Whether a scheduled program computes what the program does: compiled, and interpreted where that is quick."""
+"""Equivalence of a scheduled program and its program: compiled, and interpreted where that is fast."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from mslang.tune.verification import Arrays
 
 INTERPRETED = 300_000
-"""Programs of up to so many operations are run by the interpreter, which also finds races, reads of what was never
-written, and accesses out of bounds."""
+"""Programs of up to this many operations are run by the interpreter, which also detects races, uninitialised reads
+and accesses out of bounds."""
 
 
 COMPILED = 2_000_000_000
-"""Programs of more iterations are not run."""
+"""Programs with more iterations are not run."""
 
 
 class TooLong(MsError):
-    """A scheduled program that runs through more iterations than can be waited for."""
+    """A scheduled program with too many iterations to run."""
 
 
 class ProgramFault(MsError):
-    """What is wrong with an unscheduled program, whatever its schedules do."""
+    """An error of the unscheduled program, independent of schedules."""
 
 
 def difference(
     program: Program, scheduled: Program, rtol: float, atol: float, seed: int, allow_native: bool = False
 ) -> str | None:
-    """What differs between a program and its scheduled form on sparse integers and on dense inputs, or None.
+    """The difference between a program and its scheduled form on sparse integers and on dense inputs, or None.
 
     Args:
         program: the unscheduled program, of constant sizes.
-        scheduled: what a schedule made of it.
-        rtol: relative tolerance on dense inputs, of the largest expected magnitude; of a program that rounds to a half
-            type at least what `tolerance` allows.
+        scheduled: its scheduled form.
+        rtol: tolerance on dense inputs, relative to the largest expected magnitude; for a program that rounds to a
+            half type at least `tolerance`.
         atol: absolute tolerance added to it.
-        seed: of the inputs.
+        seed: the seed of the inputs.
 
         allow_native: whether implementations in LLVM text may do more than compute.
 
     Raises:
         ProgramFault: the unscheduled program breaks a rule that the interpreter checks, or accesses memory out of
             bounds, or cannot be compiled.
-        MsError: the scheduled program does.
+        MsError: the same of the scheduled program.
     """
     work = operations(program)
     rtol = max(rtol, half_tolerance(program))
@@ -75,10 +75,10 @@ def difference(
 
 
 def _affordable(scheduled: Program) -> Program:
-    """The program, trimmed where it runs through many iterations that do nothing.
+    """The program, without iterations that do nothing if they are many.
 
     Raises:
-        MsError: MS130, it runs through more than can be waited for even so.
+        MsError: MS130, it has too many iterations even then.
     """
     if (iterations(scheduled) or 0) <= INTERPRETED:
         return scheduled
@@ -107,7 +107,7 @@ def _interpret(program: Program, inputs: Arrays) -> Arrays:
 
 
 def _expected(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
-    """The results of the unscheduled program, of which every access is checked first."""
+    """The results of the unscheduled program, after all of its accesses are checked."""
     require_in_bounds(program, inputs, checked_build(program, host()))
     return _compiled(program, inputs, allow_native)
 

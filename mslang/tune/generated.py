@@ -17,20 +17,20 @@ from mslang.tune.equivalence import ProgramFault, TooLong, difference
 from mslang.tune.reference import small_program
 
 LARGE = 2_000_000_000
-"""Programs of up to so many operations are run at their real sizes where no draw is valid at small ones."""
+"""Programs of up to this many operations are run at their declared sizes if no draw is valid at small ones."""
 
 ATTEMPTS = 64
-"""Draws tried for each candidate wanted: some are refused by a `require`."""
+"""Draws tried per requested candidate: some are rejected by a `require`."""
 
 
 def generated_tests(
     module: Module, samples: int, seed: int = 0, wanted: str | None = None, compare: Equivalence = difference
 ) -> Iterator[TestResult]:
-    """For each item, `samples` draws on its program with small sizes, each run beside the unscheduled program.
+    """For each item, `samples` draws on its program with small sizes, each compared with the unscheduled program.
 
-    A rule is applied to every program of the file. A failing draw is shrunk: decisions are made as small as they go
-    while it still fails, and the message is a pinned schedule that shows the fault. `wanted`: only tests whose title
-    contains it.
+    A rule is applied to every program of the file. A failing draw is shrunk: decisions are made as small as possible
+    while it still fails, and the message is a pinned schedule that reproduces the failure. `wanted`: only tests whose
+    title contains it.
     """
     for placed in module.file.items:
         item = placed.item
@@ -73,7 +73,7 @@ def _test(
         if whole is None:
             space.sample(seed)
             return TestResult(title, module.path, span)
-        # What is required, pinned or divided may fit the real sizes only.
+        # Requirements, pins and divisibility may hold for the declared sizes only.
         real = whole()
         real.sample(seed)
     except MsError as error:
@@ -86,7 +86,7 @@ def _test(
 def _drawn(
     module: Module, title: str, span: Span, space: Space, samples: int, seed: int, compare: Equivalence
 ) -> TestResult | None:
-    """What becomes of so many draws of a space; None if none is valid."""
+    """The result of a number of draws of a space; None if none is valid."""
     done, skipped = 0, list[str]()
     for attempt in range(samples * ATTEMPTS):
         if done + len(skipped) >= samples:
@@ -118,11 +118,11 @@ def _placed(d: Diagnostic, path: str) -> Diagnostic:
 
 
 def fault_of(program: Program, candidate: Candidate, compare: Equivalence) -> str | None:
-    """What is wrong with a candidate, or None.
+    """The failure of a candidate, or None.
 
     Raises:
-        ProgramFault: the program itself is at fault.
-        TooLong: the candidate runs through too many iterations.
+        ProgramFault: the unscheduled program is wrong.
+        TooLong: the candidate has too many iterations.
     """
     try:
         return compare(program, candidate.program, 1e-4, 1e-5, 0)
@@ -136,7 +136,7 @@ def fault_of(program: Program, candidate: Candidate, compare: Equivalence) -> st
 def shrink(
     space: Space, program: Program, candidate: Candidate, wrong: str, compare: Equivalence
 ) -> tuple[Candidate, str]:
-    """The candidate with numeric decisions as small as they go while it is still wrong."""
+    """The candidate with numeric decisions as small as possible while it still fails."""
     better = True
     while better:
         better = False

@@ -1,9 +1,9 @@
-"""Whether a candidate computes what the unscheduled program computes.
+"""Verification of a candidate against the unscheduled program.
 
 Inputs of sparse small integers make every reordering of sums exact, so results are compared bit for bit where the
-program only adds, multiplies, compares and selects; dense random inputs are compared within a tolerance that fits
-the element type and the number of terms summed. Outputs start poisoned, so that a skipped write shows. (The trick is
-tinygrad's BEAM_VALIDATE.)
+program only adds, multiplies, compares and selects; dense random inputs are compared within a tolerance derived from
+the element type and the number of terms summed. Outputs are poisoned at the start, so that a
+skipped write is detected. (The trick is tinygrad's BEAM_VALIDATE.)
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52}
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A result that is not the expected one: which buffer, where, and the two values."""
+    """A wrong result: the buffer, the index, and the two values."""
 
     text: str
 
 
 def reorders_exactly(program: Program) -> bool:
-    """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction, no
-    more terms than a half type can count."""
+    """Whether sums of small integers stay exact in any order: no division of floats, no math function, no fraction,
+    and no more terms than a half type can represent exactly."""
 
     def inexact(e: Expr) -> bool:
         match e:
@@ -52,14 +52,14 @@ def reorders_exactly(program: Program) -> bool:
         return False
 
     if _epsilon(program) >= _EPSILON["f16"] and 9 * _terms(program) * _epsilon(program) > 2:
-        return False  # sums of products of up to 3 * 3 may leave the integers that a half type holds
+        return False  # sums of products of up to 3 * 3 may exceed the integers that a half type represents exactly
     return not any(inexact(x) for s in walk(program.body) for e in stmt_exprs(s) for x in walk_expr(e))
 
 
 def tolerance(program: Program) -> float:
     """The relative error allowed on dense inputs: a few roundings for each doubling of the terms summed.
 
-    Of half types, where so many roundings would allow any result, no more of them than the sums have terms.
+    For half types, where that many roundings would allow any result, at most one rounding per term.
     """
     epsilon, terms = _epsilon(program), _terms(program)
     roundings = 64 * max(1, terms.bit_length())
@@ -67,7 +67,7 @@ def tolerance(program: Program) -> float:
 
 
 def half_tolerance(program: Program) -> float:
-    """`tolerance` where the program rounds to a half type, else 0: what no reordering can be held to less than."""
+    """`tolerance` where the program rounds to a half type, else 0: the minimal tolerance for reordered sums."""
     return tolerance(program) if _epsilon(program) >= _EPSILON["f16"] else 0.0
 
 
@@ -81,7 +81,7 @@ def _terms(program: Program) -> int:
 
 
 def _computed_in(program: Program) -> set[str]:
-    """The element types that results are rounded to: of operations, and of what is stored."""
+    """The element types that results are rounded to: those of operations and of stored values."""
     found = {p.buffer.dtype for p in program.params if p.direction != "in"} | {b.dtype for b in program.allocs}
     for s in walk(program.body):
         for e in stmt_exprs(s):
@@ -111,10 +111,10 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
     """Arrays for `in` and `inout` parameters, the same in every process for one seed.
 
-    They hold what their parameters declare. Without a declaration, what others are indexed by stays within these.
+    Values satisfy the parameters' declarations. Without a declaration, indices into other buffers stay within bounds.
 
     Raises:
-        MsError: MS129, nothing satisfies a declaration.
+        MsError: MS129, no value satisfies a declaration.
     """
     from mslang.runtime.arrays import sparse_integers
 
@@ -138,7 +138,7 @@ def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
 
 
 def index_limits(program: Program) -> dict[str, int]:
-    """For each buffer whose elements are indices of others (`table[idx[i]]`), what these stay below."""
+    """The exclusive upper bound of each buffer's elements that are indices into others (`table[idx[i]]`)."""
     found: dict[str, int] = {}
     for _, _, index, extent in _indexed(program):
         by = _uncast(index)
@@ -148,8 +148,8 @@ def index_limits(program: Program) -> dict[str, int]:
 
 
 def computed_indices(program: Program) -> frozenset[tuple[str, int]]:
-    """The buffers and dimensions that are indexed by what is computed from data, for which `index_limits` and the
-    ranges of parameters do not provide."""
+    """The buffers and dimensions indexed by values computed from data that neither `index_limits` nor the ranges of
+    parameters bound."""
     inputs = {p.buffer.name for p in program.params if p.direction == "in"}
     ranged = {p.buffer.name for p in program.params if p.within is not None}
     found = set()
@@ -193,7 +193,7 @@ def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     elif dtype == "bool":
         out[...] = random.random(shape) < 0.5
     else:
-        # Of bytes all values: products of pairs that an instruction saturates must show.
+        # Bytes take all values, so that saturating sums of products are detected.
         top = 2 ** (bits(dtype) - (not is_unsigned(dtype)))
         reach = top - 1 if bits(dtype) <= 8 else min(top - 1, 100)
         low = 0 if is_unsigned(dtype) else -reach - (bits(dtype) <= 8)
@@ -202,7 +202,7 @@ def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
 
 
 def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """All arguments of a call: fresh copies of `inout` arrays and poisoned `out` arrays beside the `in` arrays."""
+    """All arguments of a call: the `in` arrays, fresh copies of `inout` arrays, and poisoned `out` arrays."""
     from mslang.runtime.arrays import empty, poison
 
     arrays: Arrays = {}
@@ -229,8 +229,11 @@ def compare(
     rtol: float | None = None,
     atol: float = 0.0,
 ) -> Verification | Difference:
-    """Hold the outputs against the expected ones: exactly for sparse integers where that is meaningful, else within a
-    tolerance (`rtol`, of the largest magnitude expected; None: what fits the type and the length of the sums)."""
+    """Compare the outputs with the expected ones.
+
+    Sparse integers are compared exactly where that is meaningful, other inputs within a tolerance (`rtol`, relative to
+    the largest expected magnitude; None: derived from the type and the length of sums).
+    """
     import numpy as np
 
     from mslang.runtime.ranges import numbers
@@ -264,7 +267,7 @@ def compare(
 
 
 def _scale(a: np.ndarray) -> float:
-    """The size below which an error counts absolutely: sums that cancel are judged against their terms."""
+    """The magnitude below which an error counts absolutely: sums that cancel are compared relative to their terms."""
     import numpy as np
 
     finite = np.abs(a[np.isfinite(a)])

@@ -1,4 +1,4 @@
-"""TVM's serialised things, read and written without TVM: traces, program graphs, tuning records."""
+"""TVM's serialised formats, read and written without TVM: traces, program graphs, tuning records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, loaded when they are first asked for."""
+    """The public names, loaded on first use."""
     if name not in _HOMES:
         raise AttributeError(name)
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""The arguments of one of TVM's instructions as those of an operation of ours."""
+"""Conversion of the arguments of a TVM instruction to those of our operation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LATE = (Role.READ, Role.WRITTEN, Role.EITHER_BUFFER, Role.BUFFERS)
 
 
 def arguments_of(state: State, mapped: Mapped, inst: Inst) -> dict[str, object]:
-    """The arguments by our parameters; those that need the block come after it."""
+    """The arguments by our parameters; those that need the block follow it."""
     slots = (*mapped.inputs, *mapped.attrs)
     cut = len(mapped.inputs)
     given = list(inst.inputs)

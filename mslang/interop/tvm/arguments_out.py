@@ -1,4 +1,4 @@
-"""The arguments of an operation of ours as inputs and attributes of TVM's instruction."""
+"""Conversion of the arguments of our operation to inputs and attributes of TVM's instruction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arguments_of(to: Writing, mapped: Mapped, bound: Mapping[str, object]) -> tu
     """The inputs and the attributes, from the arguments by our parameters.
 
     Raises:
-        MsError: MS746, TVM's instruction cannot be given one of them.
+        MsError: MS746, TVM's instruction cannot express one of them.
     """
     return _inputs(to, mapped, mapped.inputs, bound), _inputs(to, mapped, mapped.attrs, bound)
 

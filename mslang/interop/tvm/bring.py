@@ -1,4 +1,4 @@
-"""What `mslang import` makes of a JSON file of TVM's: programs, pinned schedules, or both, as `.ms` text."""
+"""`mslang import` of TVM's JSON files: programs, pinned schedules, or both, as `.ms` text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mslang.ir.visit import fresh
 
 
 class Brought(msgspec.Struct, frozen=True):
-    """Items as text, each with its name, and what could not be read."""
+    """Items as text, each with its name, and diagnostics of unreadable parts."""
 
     items: tuple[tuple[str, str], ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def kind_of(text: str) -> str:
-    """What a JSON file of TVM's holds: "trace", "workloads", "records" or "graph".
+    """The kind of a JSON file of TVM's: "trace", "workloads", "records" or "graph".
 
     Raises:
         MsError: MS749, none of these.
@@ -63,8 +63,8 @@ def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Broug
 
     Args:
         path: the file.
-        text: what it holds.
-        program: gives the program that a bare trace is for, if one was named.
+        text: its contents.
+        program: returns the program of a bare trace, if one was named.
 
     Raises:
         MsError: it cannot be read.
@@ -93,7 +93,7 @@ def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Broug
 
 
 def _named(found: list[Program]) -> list[Program]:
-    """Programs with names of their own: TVM calls nearly all of them `main`."""
+    """Programs with distinct names: TVM calls nearly all of them `main`."""
     taken: set[str] = set()
     result = []
     for p in found:
@@ -104,7 +104,7 @@ def _named(found: list[Program]) -> list[Program]:
 
 
 def _no_schedule(program: Program, trials: Sequence[TvmRecord]) -> Diagnostic:
-    """That a program comes alone."""
+    """The note on a program without a schedule."""
     return Diagnostic(
         "MS744",
         f"there is no schedule for `{program.name}`",

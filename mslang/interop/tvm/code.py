@@ -1,4 +1,4 @@
-"""How TVM makes code of a schedule, beside what the schedule says."""
+"""TVM's code generation beyond the schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object graph holds: the blocks of a function in their order, the variables of an expression."""
+"""Contents of an object graph: the blocks of a function in order, the variables of an expression."""
 
 from __future__ import annotations
 

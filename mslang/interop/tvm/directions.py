@@ -6,11 +6,11 @@ from mslang.ir.program import Block, Stmt, Store
 from mslang.ir.visit import walk
 
 DIRECTIONS = "mslang.directions"
-"""The attribute of a function that holds its parameters' directions, where its body does not tell them."""
+"""The attribute of a function with its parameters' directions, where its body does not imply them."""
 
 
 def direction(buffer: str, body: tuple[Stmt, ...]) -> str:
-    """What a parameter is: read only; written before anything reads it; or both."""
+    """The direction of a parameter: only read; written before it is read; or both."""
     written = False
     for s in walk(body, into_blocks=False):
         match s:

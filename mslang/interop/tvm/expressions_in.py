@@ -35,12 +35,12 @@ _SELECT = ("condition", "true_value", "false_value")
 
 
 def unsupported(what: str) -> MsError:
-    """The error of something that TVM has and mslang has not."""
+    """The error of a TVM feature that mslang lacks."""
     return MsError(problem("MS745", f"mslang has no equal of {what}"))
 
 
 class Expressions:
-    """Reads expressions; `variables` are what the variables of the graph are called here, by position."""
+    """Reads expressions; `variables` are our names of the graph's variables, by position."""
 
     def __init__(self, graph: Graph, buffer: Callable[[object], Buffer]) -> None:
         self.graph = graph
@@ -77,7 +77,7 @@ class Expressions:
         raise unreadable(f"a {node.type} has no type")
 
     def is_index(self, ref: object) -> bool:
-        """Whether an expression counts: integers, made of variables that count and of literals."""
+        """Whether an expression is an index: integers made of index variables and literals."""
         g = self.graph
         node = g.node(ref)
         match node.kind:
@@ -103,11 +103,11 @@ class Expressions:
 
     # ------------------------------------------------------------------ indices
     def size(self, ref: object) -> Expr:
-        """A size: a number, or what is known when the kernel is called."""
+        """A size: a number, or a size known only at the call."""
         return simplify(self.index(ref))
 
     def index(self, ref: object) -> Expr:
-        """An expression that counts, as an `i64`."""
+        """An index expression, as an `i64`."""
         g = self.graph
         node = g.node(ref)
         match node.kind:
@@ -189,7 +189,7 @@ class Expressions:
             return Binary(op, self.index(a), self.index(b))
         left, right = self.value(a), self.value(b)
         if op == "*" and isinstance(left, Const) and left.value == -1:
-            # TVM has no negation, and writes it so.
+            # TVM has no negation, and writes it as this difference.
             return Unary("-", right)
         if op == "/" and is_integer(dtype_of(left)):
             raise unsupported("the division of integers that rounds towards 0")
@@ -249,7 +249,7 @@ class Expressions:
 
 
 def _called_in(name: str, args: tuple[Expr, ...], dtype: str) -> Expr:
-    """A function, whose result may be of another type there (`clz` gives an `int32`)."""
+    """A function call; in TVM its result may have another type (`clz` returns an `int32`)."""
     return _cast(dtype, Call(name, args, FUNCTIONS[name].result(dtype_of(args[0]))))
 
 

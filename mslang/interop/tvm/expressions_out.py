@@ -1,7 +1,7 @@
 """Expressions of ours as nodes of TVM's object graphs.
 
-Our loops and axes are `i64` and TVM's `int32`. An expression that counts is written in `int32`; where its value is
-stored or computed with, the conversion that TVM needs is put in, and the one that it does not need is left out.
+Our loops and axes are `i64` and TVM's `int32`. An index expression is written in `int32`; where its value is
+stored or computed with, conversions that TVM needs are inserted, and those it does not need are omitted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr
 _NODES = {op: kind for kind, op in words.OPERATORS.items()}
 _FUNCTIONS = {ours: theirs for theirs, ours in words.CALLS.items() if theirs not in ("abs",)}
 _COUNTS = "i32"
-"""The type of TVM's loop variables, of what is written for it."""
+"""The type of TVM's loop variables in our output."""
 
 
 class ExpressionsOut:
@@ -34,7 +34,7 @@ class ExpressionsOut:
         return self.graph.share("ir.PrimType", {"span": 0, "dtype": words.dtype_out(dtype)})
 
     def bind(self, name: str, dtype: str = INDEX, known: int | None = None) -> int:
-        """A new variable, which `name` means from here on (or `known`, made before)."""
+        """Bind `name` to a new variable (or to the existing `known`)."""
         of = _COUNTS if dtype == INDEX else dtype
         if known is None:
             known = self.graph.add("ir.Var", {"span": 0, "ty": self.type(of), "name": self.graph.string(name)})
@@ -43,7 +43,7 @@ class ExpressionsOut:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names that are bound within mean afterwards what they meant before."""
+        """Restore the bindings of names at the end of a scope."""
         before = dict(self._variables)
         yield
         self._variables = before
@@ -57,7 +57,7 @@ class ExpressionsOut:
 
     # ------------------------------------------------------------------ indices
     def index(self, e: Expr) -> int:
-        """An `i64` of ours that counts, as an `int32`."""
+        """An `i64` index of ours, as an `int32`."""
         match e:
             case Const(value=v):
                 return self.literal(v, _COUNTS)
@@ -95,7 +95,7 @@ class ExpressionsOut:
                     {"span": 0, "ty": self.type(dtype), "source": self.buffers[b], "indices": indices},
                 )
             case Cast(operand=x) if _counts(x):
-                # An index is an int32 there already.
+                # An index is already an int32 in TVM.
                 made = self.index(x)
                 return made if dtype == _COUNTS else self._cast(dtype, made)
             case Cast(operand=x):

@@ -19,7 +19,7 @@ VERSION = "0.27.0"
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One object: the last part of its type's name, and where each field's value stands."""
+    """One object: the last part of its type's name, and its fields."""
 
     kind: str
     type: str
@@ -32,12 +32,12 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def unreadable(why: str) -> MsError:
-    """The error of a graph that makes no sense."""
+    """The error of a malformed graph."""
     return MsError(problem("MS741", "this is no program that TVM has written", why=why))
 
 
 class Graph:
-    """A graph that was read. References are positions; what is not a reference is the value itself."""
+    """A graph that was read. References are positions; other values are stored directly."""
 
     def __init__(self, text: str | bytes) -> None:
         try:
@@ -68,7 +68,7 @@ class Graph:
         return Node(_short(name), name, value)
 
     def node(self, ref: object) -> Node:
-        """The node that a reference means."""
+        """The node of a reference."""
         if isinstance(ref, str) and self.old and ref.lstrip("-").isdecimal():
             ref = int(ref)
         if isinstance(ref, bool) or not isinstance(ref, int) or not 0 <= ref < len(self.nodes):
@@ -76,12 +76,12 @@ class Graph:
         return self.nodes[ref]
 
     def key(self, ref: object) -> int:
-        """The position that a reference means, by which shared nodes are known."""
+        """The position of a reference, which identifies shared nodes."""
         self.node(ref)
         return int(ref)  # type: ignore[call-overload,no-any-return]
 
     def within(self, ref: object) -> frozenset[int]:
-        """The positions of all nodes that one refers to, at any depth."""
+        """The positions of all nodes reachable from a node."""
         seen: set[int] = set()
         waiting = [self.key(ref)]
         while waiting:
@@ -92,7 +92,7 @@ class Graph:
         return frozenset(seen)
 
     def _references(self, key: int) -> list[int]:
-        """The positions of the nodes that one refers to."""
+        """The positions of the nodes that a node refers to directly."""
         data = self.nodes[key].data
         fields = (v for k, v in data.items() if k not in _NUMBERS) if isinstance(data, dict) else ()
         found = data if isinstance(data, list) else fields
@@ -100,10 +100,10 @@ class Graph:
         return [x for x in texts if isinstance(x, int) and not isinstance(x, bool) and 0 <= x < len(self.nodes)]
 
     def field(self, node: Node, name: str) -> object:
-        """A field's reference or value as it stands.
+        """A field's raw reference or value.
 
         Raises:
-            MsError: MS741, there is no such field.
+            MsError: MS741, the field is missing.
         """
         if name not in node.fields:
             raise unreadable(f"a {node.type} has no `{name}`")
@@ -114,7 +114,7 @@ class Graph:
         return self.node(self.field(node, name))
 
     def has(self, node: Node, name: str) -> bool:
-        """Whether a field is there and refers to something."""
+        """Whether a field is present and not null."""
         return name in node.fields and self.node(node.fields[name]).kind != "None"
 
     def items(self, ref: object) -> list[object]:
@@ -127,7 +127,7 @@ class Graph:
         return node.data
 
     def pairs(self, ref: object) -> Iterator[tuple[object, object]]:
-        """The references to keys and values of a map; the oldest graphs have keys that are texts themselves."""
+        """The references to keys and values of a map; in the oldest graphs keys are plain strings."""
         node = self.node(ref)
         if node.kind == "None":
             return iter(())
@@ -154,12 +154,12 @@ class Graph:
 
 
 _NUMBERS = frozenset({"span", "data_alignment", "offset_factor", "ndim", "kind", "iter_type", "buffer_type"})
-"""Fields of numbers that are no positions, and the places in a source text."""
+"""Fields whose numbers are not positions, and source locations."""
 _EMPTY: Mapping[str, object] = {"Array": [], "Map": []}
 
 
 def _short(name: str) -> str:
-    """`s_tir.SBlockRealize` and `tir.BlockRealize` are one kind; so are the other things that were renamed."""
+    """`s_tir.SBlockRealize` and `tir.BlockRealize` are one kind; other renamed types are treated likewise."""
     last = name.rpartition(".")[2]
     return _RENAMED.get(last, last)
 
@@ -182,12 +182,12 @@ class GraphWriter:
         self._shared: dict[str, int] = {}
 
     def add(self, type: str, data: object) -> int:
-        """A new node; its position."""
+        """Add a new node; returns its position."""
         self.nodes.append({"type": type, "data": data})
         return len(self.nodes) - 1
 
     def share(self, type: str, data: object) -> int:
-        """A node that stands once for all that are equal to it."""
+        """Add a node unless an equal one exists; returns its position."""
         key = f"{type} {json.dumps(data, sort_keys=True)}"
         if key not in self._shared:
             self._shared[key] = self.add(type, data)

@@ -1,4 +1,4 @@
-"""Index maps as TVM's traces hold them: the JSON of an object graph."""
+"""Index maps in TVM's traces: the JSON of an object graph."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NODES = {op: kind for kind, op in words.OPERATORS.items()}
 
 
 class MapText(msgspec.Struct, frozen=True):
-    """An index map that was not read yet."""
+    """An index map before it is read."""
 
     text: str
 
 
 def read_map(text: MapText, variables: Mapping[str, Expr]) -> IndexMap:
-    """The map that a text holds; `variables` are what other names in it stand for.
+    """The map in a text; `variables` are the values of other names in it.
 
     Raises:
-        MsError: MS741, it holds none; MS745, it has what mslang has not.
+        MsError: MS741, the text is not an index map; MS745, it uses a feature that mslang lacks.
     """
     graph = Graph(text.text)
     root = graph.node(graph.root)
@@ -59,7 +59,7 @@ def _no_buffer(ref: object) -> Buffer:
 
 
 def write_map(map: IndexMap, numbers: Mapping[str, int], dtype: str = "int32") -> MapText:
-    """A map as TVM's JSON; `numbers` are the values of decisions in it by their text (`ti[2]`)."""
+    """A map as TVM's JSON; `numbers` are the values of its decisions by their text (`ti[2]`)."""
     writer = GraphWriter()
     ty = writer.share("ir.PrimType", {"span": 0, "dtype": dtype})
     known = {p: writer.add("ir.Var", {"span": 0, "ty": ty, "name": writer.string(p)}) for p in map.params}

@@ -1,7 +1,7 @@
-"""Which instruction of TVM's traces is which operation of ours, and what each of its inputs and attributes is.
+"""The correspondence between instructions of TVM's traces and our operations, with roles of inputs and attributes.
 
-One table serves both directions. Samplers, getters and remarks on the root block, which have their own way of giving
-and taking, are in `NAMES` too, but are carried out where traces are read and written.
+One table serves both directions. Samplers, getters and annotations of the root block, which have other inputs and
+outputs, are in `NAMES` too, but are handled where traces are read and written.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What an input or attribute of an instruction is."""
+    """The role of an input or attribute of an instruction."""
 
     HANDLE = "handle"
     """A loop or block."""
     HANDLES = "handles"
-    """A list of blocks; an empty one is none given."""
+    """A list of blocks; an empty list means none."""
     EITHER = "either"
     """A loop, or a list of blocks."""
     REST = "rest"
@@ -149,7 +149,7 @@ MAPPED = (
     Mapped("DecomposePadding", "decompose_padding", (_BLOCK, _LOOP)),
     Mapped("RollingBuffer", "rolling_buffer", (_BLOCK,), (_WRITTEN,)),
 )
-"""Every instruction that is one primitive of ours."""
+"""Every instruction that corresponds to one primitive."""
 
 BY_KIND: Mapping[str, Mapped] = MappingProxyType({m.kind: m for m in MAPPED})
 BY_OP: Mapping[str, Mapped] = MappingProxyType({m.op: m for m in MAPPED})
@@ -164,7 +164,7 @@ GETTERS: Mapping[str, str] = MappingProxyType(
         "GetOutputBlocks": "output_blocks",
     }
 )
-"""The getters that take a block or loop. `GetSBlock` takes a name."""
+"""The getters of a block or loop. `GetSBlock` takes a name."""
 
 SAMPLERS: Mapping[str, str] = MappingProxyType(
     {
@@ -182,9 +182,9 @@ _OLD = {
 }
 
 LOST = frozenset({"SetAxisSeparator", "SetAxisSeparators"})
-"""Instructions that TVM had once, and that say only how a buffer is flattened."""
+"""Instructions of older TVM that only control how a buffer is flattened."""
 
 
 def kind_of(name: str) -> str:
-    """The name in use of an instruction kind that older TVM called otherwise."""
+    """The current name of an instruction kind that older TVM named differently."""
     return _OLD.get(name, name)

@@ -1,4 +1,4 @@
-"""What TVM calls the blocks and buffers that its primitives make, where ours are called otherwise."""
+"""TVM's names of the blocks and buffers created by primitives, where they differ from ours."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class TvmNames:
         self._buffers: dict[str, str] = {}
 
     def of_block(self, name: str) -> str:
-        """What TVM calls a block of ours."""
+        """TVM's name of a block."""
         return self._blocks.get(self._session.handles.handle(BlockRef(name)).number, words.block_out(name))
 
     def block(self, name: str) -> Handle | None:
-        """The block that TVM calls so, if there is one."""
+        """The block with a TVM name, if any."""
         program = self._session.program
         there = {b.name: self.of_block(b.name) for b in blocks_of(program.body)}
         plain = (n for n, known in there.items() if known == words.block_out(n))
@@ -40,7 +40,7 @@ class TvmNames:
         return handle
 
     def expected(self, op: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
-        """What TVM will call the blocks that an operation makes, as far as that is known before."""
+        """TVM's names of the blocks that an operation will create, as far as they are known in advance."""
         block = self._named(arguments.get("block"))
         buffer = self._named(arguments.get("buffer"))
         match op:
@@ -61,7 +61,7 @@ class TvmNames:
         return ()
 
     def learn(self, op: str, block: object, results: Sequence[Handle], expected: Sequence[str]) -> None:
-        """Remember what TVM calls what an operation has made."""
+        """Record TVM's names of the results of an operation."""
         for handle, name in zip(results, expected, strict=False):
             self._remember(handle, name)
             if op in ("cache_read", "cache_write", "reindex"):
@@ -73,7 +73,7 @@ class TvmNames:
         self._blocks[handle.number] = name
 
     def _new_buffers(self, block: Handle) -> list[str]:
-        """The buffers that a copying block touches and that the program did not have at first."""
+        """The buffers that a copying block accesses and that the original program did not have."""
         name = self._session.handles.resolve(block).name
         path = path_to_block(self._session.program, name) or ()
         regions = (*path[-1].reads, *path[-1].writes) if path and isinstance(path[-1], Block) else ()

@@ -45,7 +45,7 @@ def programs(text: str | bytes) -> dict[str, Program]:
     """The programs of a graph, by the names that TVM's module gives its functions.
 
     Raises:
-        MsError: MS741, this is no such graph; MS745, a program has what mslang has not.
+        MsError: MS741, this is not such a graph; MS745, a program uses a feature that mslang lacks.
     """
     graph = Graph(text)
     found: dict[str, Program] = {}
@@ -53,7 +53,7 @@ def programs(text: str | bytes) -> dict[str, Program]:
         for name, function in functions(graph):
             found[name] = _verified(Reader(graph, name).program(function))
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as failure:
-        # A damaged graph may refer to anything anywhere, to itself too.
+        # A damaged graph may contain arbitrary references, even cycles.
         raise unreadable(f"{type(failure).__name__}: {failure}") from failure
     if not found:
         raise unreadable("it holds no function of tensors")
@@ -68,7 +68,7 @@ def _verified(program: Program) -> Program:
 
 
 def functions(graph: Graph) -> Iterator[tuple[str, Node]]:
-    """The functions over tensors of a module, or the one that the graph is."""
+    """The functions over tensors of a module, or the single function of the graph."""
     root = graph.node(graph.root)
     match root.kind:
         case "PrimFunc":
@@ -83,7 +83,7 @@ def functions(graph: Graph) -> Iterator[tuple[str, Node]]:
 
 
 class Reader:
-    """Reads one function. Loops, blocks and buffers get names of their own: a parameter keeps its name, then blocks."""
+    """Reads one function. Loops, blocks and buffers get unique names: parameters keep theirs first, then blocks."""
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph = graph
@@ -96,7 +96,7 @@ class Reader:
         """What blocks are called here, by TVM's names; without names that several have, by which TVM finds none."""
         self.read: set[int] = set()
         self.outer: dict[str, Outer] = {}
-        """The loops, axes and `let`s around what is read."""
+        """The enclosing loops, axes and `let`s of the current statement."""
         self.keys: dict[int, str] = {}
         """Their names by the positions of their variables."""
         self.sizes: list[Expr] = []
@@ -137,7 +137,7 @@ class Reader:
         return with_names(program, self.here)
 
     def _directions(self, function: Node) -> list[str]:
-        """The parameters' directions, where our own writer has said them."""
+        """The parameters' directions, where our own writer has recorded them."""
         g = self.graph
         attrs = g.at(function, "attrs") if g.has(function, "attrs") else None
         if attrs is None or "__dict__" not in attrs.fields:
@@ -177,7 +177,7 @@ class Reader:
         return made
 
     def _name_blocks(self, root: int) -> None:
-        """Blocks are found by name, so they get theirs before loops and allocated buffers do."""
+        """Name the blocks before loops and allocated buffers, because blocks are found by name."""
         g = self.graph
         order = block_order(g, root)
         shared: set[str] = set()
@@ -192,7 +192,7 @@ class Reader:
 
     # ------------------------------------------------------------------ buffers
     def buffer(self, ref: object) -> Buffer:
-        """The buffer that a node stands for."""
+        """The buffer of a node."""
         g = self.graph
         key = g.key(ref)
         if key not in self.buffers:
@@ -247,7 +247,7 @@ class Reader:
         if node.kind == "SeqStmt":
             return self._sequence(self.graph.items(self.graph.field(node, "seq")))
         if node.kind == "Evaluate":
-            # Read, so that a function without a counterpart is refused; nothing that is left has an effect.
+            # Read only to refuse functions without a counterpart; the others have no effect.
             self.expressions.value(self.graph.field(node, "value"))
             return ()
         return (self._statement(node),)
@@ -257,7 +257,7 @@ class Reader:
         for k, ref in enumerate(refs):
             node = self.graph.node(ref)
             if node.kind == "Bind":
-                # What it binds holds for all that comes after it.
+                # The binding is visible in all following statements.
                 return (*found, self._let(node, partial(self._sequence, refs[k + 1 :])))
             found += self.body(ref)
         return tuple(found)
@@ -358,7 +358,7 @@ class Reader:
 
     @contextmanager
     def _inside(self, found: Mapping[int, tuple[str, Outer]]) -> Iterator[None]:
-        """What is read within sees these variables, by their positions."""
+        """A scope in which these variables are visible, by their positions."""
         outer, keys = dict(self.outer), dict(self.keys)
         for key, (name, what) in found.items():
             self.outer.pop(name, None)
@@ -368,7 +368,7 @@ class Reader:
         self.outer, self.keys = outer, keys
 
     def _mentioned(self, ref: object) -> set[str]:
-        """The names of variables around a block that something in it mentions: no axis of it is called so."""
+        """The names of outer variables used in a block: its axes must have other names."""
         within = self.graph.within(ref) if self.keys else frozenset()
         return {name for key, name in self.keys.items() if key in within}
 

@@ -40,11 +40,11 @@ def to_graph(program: Program, function: str = "main") -> str:
     """The program as the text of an object graph, which TVM's `ir.load_json` reads.
 
     Args:
-        program: the program; all of its sizes are numbers.
-        function: what TVM's module calls it.
+        program: the program; all of its sizes must be numbers.
+        function: its name in TVM's module.
 
     Raises:
-        MsError: MS745, it has what TVM has not.
+        MsError: MS745, it uses a feature that TVM lacks.
     """
     return _Writer().module(program, function)
 
@@ -55,7 +55,7 @@ class _Writer:
         self.expressions = ExpressionsOut(self.graph)
         self.buffers: dict[str, tuple[int, Buffer]] = {}
         self.blocks: Mapping[str, str] = {}
-        """TVM's names of blocks that are called otherwise here."""
+        """TVM's names of renamed blocks."""
 
     # ------------------------------------------------------------------ the module
     def module(self, p: Program, function: str) -> str:

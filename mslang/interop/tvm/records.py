@@ -1,8 +1,8 @@
-"""TVM's tuning databases: `database_workload.json` and `database_tuning_record.json`, a JSON list a line.
+"""TVM's tuning databases: `database_workload.json` and `database_tuning_record.json`, one JSON list per line.
 
 A workload is `[structural hash, program]`, the program being the text of its object graph in base64, with its length
 in front. A record is `[line of the workload, [trace, [seconds], target, [[kind, type, shape] of each argument]]]`;
-a failed trial has the time 1e10. A line that cannot be read is one diagnostic, and the others are used.
+a failed trial has the time 1e10. An unreadable line gives one diagnostic; the others are used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mslang.ir.program import Program
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 FAILED = 1e10
-"""The time that TVM notes for a trial that failed."""
+"""The time that TVM records for a failed trial."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Tuned(NamedTuple):
 
 
 class TvmDatabase(msgspec.Struct, frozen=True):
-    """What a database holds, and which lines of it could not be read."""
+    """The contents of a database, and diagnostics of its unreadable lines."""
 
     workloads: tuple[Workload, ...]
     records: tuple[TvmRecord, ...]
@@ -93,7 +93,7 @@ def read_database(folder: Path | str) -> TvmDatabase:
     """The database in a folder.
 
     Raises:
-        MsError: MS747, it has no such files.
+        MsError: MS747, the folder has no such files.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -111,7 +111,7 @@ def read_database(folder: Path | str) -> TvmDatabase:
 
 
 def database(workloads: bytes, records: bytes, name: str) -> TvmDatabase:
-    """The database that two files hold; `name` says in messages where they are."""
+    """The database in two files; messages locate it by `name`."""
     known, bad = read_workloads(workloads, f"{name}/{WORKLOADS}")
     lines = {w.line for w in known}
     found: list[TvmRecord] = []
@@ -183,7 +183,7 @@ def _workload(number: int, line: bytes) -> Workload:
 
 
 def _graph(code: str) -> bytes:
-    """The graph's text, which stands behind its length in 8 bytes."""
+    """The graph's text, which follows its length in 8 bytes."""
     try:
         raw = base64.b64decode(code, validate=True)
     except (binascii.Error, ValueError) as failure:
@@ -196,7 +196,7 @@ def read_record(line: bytes) -> TvmRecord:
     """The record that a line holds.
 
     Raises:
-        MsError: MS748 or MS740, it holds none.
+        MsError: MS748 or MS740, the line is not a record.
     """
     match _decoded(line):
         case [int() as workload, [trace, times, target, *_]]:
@@ -237,7 +237,7 @@ def write_database(folder: Path | str, tuned: Sequence[tuple[Program, Sequence[T
     """Write the two files of a database; the records' `workload` is set to the line of their program.
 
     Raises:
-        MsError: MS702, the folder holds a database, which would be lost.
+        MsError: MS702, the folder already holds a database, which would be overwritten.
     """
     folder = Path(folder)
     there = next((n for n in (WORKLOADS, RECORDS) if (folder / n).exists()), None)

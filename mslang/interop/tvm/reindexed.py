@@ -1,4 +1,4 @@
-"""Where TVM's `reindex` leaves out axes that ours keeps unless it is told otherwise."""
+"""Cases in which TVM's `reindex` omits axes that ours keeps by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mslang.schedule.session import Session
 
 
 def units_in_sums(session: Session, arguments: Mapping[str, object]) -> bool:
-    """Whether the block indexes the buffer by sums in which axes of extent 1 stand."""
+    """Whether the block indexes the buffer by sums that contain axes of extent 1."""
     block, buffer = arguments["block"], arguments["buffer"]
     assert isinstance(block, Handle) and isinstance(buffer, Handle)
     path = path_to_block(session.program, session.handles.resolve(block).name)

@@ -1,7 +1,7 @@
-"""Producers and consumers of a block as TVM lists them, which a trace's handles count on.
+"""Producers and consumers of a block in TVM's order, on which a trace's handles depend.
 
 TVM lists producers in the order of the regions that the block reads, then of those that it writes (a block that wrote
-the same buffer before is a producer too); consumers stand in program order. The getters of a schedule here list both in
+the same buffer before is a producer too); consumers are in program order. The getters of a schedule here list both in
 program order, and flow dependences only.
 """
 
@@ -15,13 +15,13 @@ from mslang.transform.analysis.position import scope_body
 
 
 def producers(program: Program, name: str) -> tuple[str, ...]:
-    """The blocks of its scope that TVM takes for producers of a block, in TVM's order."""
+    """The blocks that TVM considers producers of a block in its scope, in TVM's order."""
     before, block, _ = _scope(program, name)
     return tuple(dict.fromkeys(b.name for region in _touched(block) for b in before if region in _written(b)))
 
 
 def consumers(program: Program, name: str) -> tuple[str, ...]:
-    """The blocks of its scope that TVM takes for consumers of a block, in TVM's order."""
+    """The blocks that TVM considers consumers of a block in its scope, in TVM's order."""
     _, block, after = _scope(program, name)
     return tuple(b.name for b in after if _written(block) & set(_touched(b)))
 

@@ -1,4 +1,4 @@
-"""Where the import of a trace stands: the session, what TVM's random variables mean, and what TVM has otherwise."""
+"""The state of a trace's import: the session, the values of TVM's random variables, and differences from TVM."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def misfit(message: str, why: str | None = None) -> MsError:
 
 
 class State:
-    """A session, and beside it what TVM has in its place.
+    """A session and the corresponding state in TVM.
 
-    `absent` are the numbers of the handles of loops that TVM has left out.
+    `absent` are the numbers of the handles of loops that TVM omits.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,10 +42,10 @@ class State:
         self.absent: set[int] = set()
 
     def value(self, name: Name) -> object:
-        """What a random variable means.
+        """The value of a random variable.
 
         Raises:
-            MsError: MS743, there is none of that name.
+            MsError: MS743, the variable is unknown.
         """
         if name.text not in self.values:
             raise misfit(f"nothing is called `{name.text}` at this point of the trace")
@@ -55,7 +55,7 @@ class State:
         """The loop or block that an input names.
 
         Raises:
-            MsError: MS743, it names something else.
+            MsError: MS743, its value is of another kind.
         """
         found = self.value(value) if isinstance(value, Name) else value
         if not isinstance(found, Handle):
@@ -63,25 +63,25 @@ class State:
         return found
 
     def ask(self, getter: str, of: Handle) -> tuple[Handle, ...]:
-        """The handles that a getter of ours gives."""
+        """The handles that one of our getters returns."""
         found = self.session.call(getter, (of,), {})
         assert isinstance(found, tuple)
         return found
 
     def extent(self, loop: Handle) -> int | None:
-        """The iterations of a loop for the decisions at hand, if they are known."""
+        """The trip count of a loop for the current decisions, if known."""
         found = self.statement(loop)
         if not isinstance(found, For):
             raise misfit(f"a loop is needed, not the block `{found.name}`")
         return self.number(found.extent)
 
     def number(self, e: Expr) -> int | None:
-        """A size for the decisions at hand, if they are known."""
+        """A size for the current decisions, if known."""
         known = simplify(substitute_symbols(e, distribution.plain(self.session.draws.numbers)))
         return known.value if isinstance(known, Const) and isinstance(known.value, int) else None
 
     def statement(self, handle: Handle) -> For | Block:
-        """The loop or block that a handle stands for."""
+        """The loop or block of a handle."""
         ref = self.session.handles.resolve(handle)
         find = path_to_block if isinstance(ref, BlockRef) else path_to_loop
         path = find(self.session.program, ref.name)
@@ -91,7 +91,7 @@ class State:
         return found
 
     def loops_above(self, block: object) -> tuple[Handle, ...]:
-        """The loops above a block, none if it is gone."""
+        """The enclosing loops of a block; empty if it no longer exists."""
         alive = isinstance(block, Handle) and self.session.handles.alive(block)
         return self.ask("loops", block) if alive else ()  # type: ignore[arg-type]
 
@@ -105,7 +105,7 @@ class State:
         return frozenset(found)
 
     def with_absent(self, loops: object) -> tuple[Handle, ...]:
-        """The loops to be fused, and those between them that TVM has not."""
+        """The loops to fuse, and those between them that TVM omits."""
         assert isinstance(loops, tuple)
         if not self.absent or len(loops) < 2:
             return loops

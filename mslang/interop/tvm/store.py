@@ -1,7 +1,7 @@
 """TVM's records in our record store, and ours in TVM's.
 
-A time that was measured elsewhere is none of this machine's: such a record ends as `measured elsewhere`, so that no
-search and no `top` takes it for a result.
+A time measured on another machine does not count here: such a record has the outcome `measured elsewhere`, so that
+searches and `top` ignore it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from mslang.tune.database import Database, Run, Workload
 from mslang.tune.record import Outcome, Record, Result
 
 ORIGIN = "tvm"
-"""What records brought from TVM have as device, compiler and run."""
+"""Device, compiler and run of records imported from TVM."""
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """How many records were brought over, how many were not, and why."""
+    """The numbers of records transferred and not transferred, with reasons."""
 
     count: int
     left_out: int = 0
@@ -41,12 +41,12 @@ class Moved(msgspec.Struct, frozen=True):
 
 # ------------------------------------------------------------------ in
 def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
-    """Put the records of a database of TVM's into ours.
+    """Import the records of a TVM database into our store.
 
     Args:
-        store: where they go.
+        store: the destination.
         source: the database.
-        name: where it was read from, which the run says.
+        name: the source's name, recorded in the run.
     """
     count, left_out = 0, len(source.diagnostics)
     bad = list(source.diagnostics)
@@ -119,13 +119,13 @@ def _record(program: Program, hash: str, record: TvmRecord, imported: Imported, 
 
 # ------------------------------------------------------------------ out
 def export_from(store: Database, folder: Path, workloads: list[str | None], target: object) -> Moved:
-    """Write records as a database of TVM's.
+    """Write records as a TVM database.
 
     Args:
-        store: where they are.
-        folder: where the two files go.
-        workloads: the structural hashes of the programs wanted; [None] stands for all.
-        target: what TVM's records say as their target, as TVM's JSON has it.
+        store: the source.
+        folder: the folder of the two files.
+        workloads: the structural hashes of the selected programs; [None] selects all.
+        target: the target in TVM's records, in TVM's JSON form.
     """
     wanted = None if workloads == [None] else set(workloads)
     bad: list[Diagnostic] = []

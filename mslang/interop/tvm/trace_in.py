@@ -1,14 +1,14 @@
-"""TVM's traces as ours: each instruction is carried out on a session, so that its random variables become handles.
+"""TVM's traces as ours: each instruction is executed on a session, which maps its random variables to handles.
 
-TVM knows blocks by name, loops by position and buffers by position; all three are looked up in the program as it
-stands at that instruction. Where the two differ:
+TVM knows blocks by name, loops by position and buffers by position; all three are looked up in the program
+at that instruction. Differences between the two:
 
-- loops of one iteration: TVM's `compute_at` leaves them out unless it is told to preserve them, ours never does.
-  Those that TVM has not are remembered, and skipped when loops are counted;
-- names: a block that TVM calls `C_local` may be `C_local_1` here, since names are unique; TVM's names are remembered;
-- remarks on TVM's root block, which is no block here, are for its postprocessors; they are kept apart, and noted
-  when they are still there at the end;
-- a remark on a key that is there already says nothing to TVM, and is left out; so is the removal of one that only
+- loops of one iteration: TVM's `compute_at` omits them by default, ours never does.
+  Those that TVM omits are recorded, and skipped when loops are counted;
+- names: a block that TVM calls `C_local` may be `C_local_1` here, since names are unique; TVM's names are recorded;
+- annotations of TVM's root block, which is no block here, are for its postprocessors; they are kept separately, and
+  those that remain at the end are reported in a note;
+- an annotation with an existing key has no effect in TVM, and is omitted; so is the removal of one that only
   TVM copied.
 """
 
@@ -50,7 +50,7 @@ from mslang.transform.outcome import BlockRef, LoopRef
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """A trace of ours that does what TVM's does, the program after it, and what was noted on the way."""
+    """The equivalent trace of ours, the program after it, and the notes of the import."""
 
     trace: Trace
     program: Program
@@ -58,21 +58,21 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None, seed: int = 0) -> Imported:
-    """The pinned trace of ours that a trace of TVM's stands for on a program.
+    """The pinned trace of ours that is equivalent to a TVM trace on a program.
 
-    Where it does the same as in TVM, sampled sizes stay decisions, pinned to the values that TVM's trace has. TVM
-    looks at these values when it decides what is legal and how large a moved block's loops are, and ours never does:
-    where the outcome would differ, they are written as the numbers that they are.
+    Where the outcome is the same as in TVM, sampled sizes stay decisions, pinned to the values of TVM's trace. TVM
+    uses these values for legality and for the extents of a moved block's loops, and ours never does: where the
+    outcome would differ, they are written as plain numbers.
 
     Args:
-        program: what TVM's trace was recorded for.
+        program: the program of TVM's trace.
         trace: TVM's trace.
-        target: the target that the trace of ours names.
-        seed: what decisions are drawn from that the trace does not hold.
+        target: the target of the resulting trace.
+        seed: the seed for decisions that the trace lacks.
 
     Raises:
-        MsError: MS742 an instruction that mslang has not; MS743 it does not fit the program; or what the primitive
-            says that refuses, with the instruction named.
+        MsError: MS742, an instruction is unknown to mslang; MS743, it does not fit the program; or the refusal of a
+            primitive, with the instruction named.
     """
     plain = _attempt(program, trace, seed, target, literal=True)
     open_ = _attempt(program, trace, seed, target, literal=False)
@@ -100,7 +100,7 @@ def _closed(found: Imported, why: str) -> Imported:
 
 
 def _extents(program: Program) -> tuple[object, ...]:
-    """The iterations of every loop, and the place of every block."""
+    """The trip count of every loop, and the location of every block."""
     return tuple(
         simplify(s.extent) if isinstance(s, For) else s.name for s in walk(program.body) if isinstance(s, For | Block)
     )
@@ -254,7 +254,7 @@ class _Import:
                 )
             given = mended
             if most is not None and given[-1] > most:
-                # TVM does not hold what it is given to the limit that it draws within.
+                # TVM does not check given values against the limit of its draws.
                 most = given[-1]
         return self._drawn("perfect_tile", f"{loop.name}_tile", given, loop, n, most)
 
@@ -279,7 +279,7 @@ class _Import:
             return self._drawn("compute_location", name, label, block)[0]
         if not label.startswith("at("):
             return Location(label)
-        # Not among the places that ours draws from: taken as it is, the primitive decides.
+        # Not among our locations: it is kept as it is, and the primitive checks it.
         return self.session.handles.handle(LoopRef(label[3:-1]))
 
     def _location_label(self, block: Handle, decision: object) -> str:
@@ -331,7 +331,7 @@ class _Import:
         if inst.outputs:
             self._give(inst, results)
 
-    # ------------------------------------------------------------------ what differs
+    # ------------------------------------------------------------------ differences from TVM
     def _remark_on_root(self, op: str, arguments: Mapping[str, object]) -> None:
         key = arguments["key"]
         if not isinstance(key, str):
@@ -353,7 +353,7 @@ _MOVES = frozenset({"compute_at", "reverse_compute_at"})
 
 
 def _mended(tile: tuple[int, ...], extent: int) -> tuple[int, ...]:
-    """A tile as TVM mends it: from the innermost outwards, what does not divide takes all that is left."""
+    """A tile as repaired by TVM: from innermost outwards, a factor that does not divide takes the whole remainder."""
     left = extent
     made: list[int] = []
     for factor in reversed(tile[1:]):

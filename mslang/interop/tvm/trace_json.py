@@ -1,8 +1,8 @@
 """TVM's JSON traces: `[instructions, decisions]`, as values.
 
 An instruction is `[kind, inputs, attributes, outputs]`. Among the inputs a bare string names a random variable (`b0`,
-`l1`, `v2`), a text stands in quotes of its own, nothing is `"None"`, and an index map is the JSON of its object graph.
-A decision is `[position of the instruction, value]`.
+`l1`, `v2`), a string has additional quotes, an absent input is `"None"`,
+and an index map is the JSON of its object graph. A decision is `[position of the instruction, value]`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Name(msgspec.Struct, frozen=True):
 
 
 Input = None | bool | int | float | str | Name | MapText | tuple["Input", ...] | Mapping[str, object]
-"""What an instruction is given."""
+"""An input of an instruction."""
 
 
 class Inst(msgspec.Struct, frozen=True):
-    """One instruction: its kind, what it is given, its attributes, and the names of what it gives."""
+    """One instruction: its kind, inputs, attributes, and the names of its outputs."""
 
     kind: str
     inputs: tuple[Input, ...] = ()
@@ -48,12 +48,12 @@ class TvmTrace(msgspec.Struct, frozen=True):
 
 
 def unreadable(why: str) -> MsError:
-    """The error of a trace that makes no sense."""
+    """The error of a malformed trace."""
     return MsError(problem("MS740", "this is no trace of TVM's", why=why))
 
 
 def parse(text: str | bytes) -> TvmTrace:
-    """The trace that a JSON text holds.
+    """The trace in a JSON text.
 
     Raises:
         MsError: MS740, it holds none.
@@ -66,7 +66,7 @@ def parse(text: str | bytes) -> TvmTrace:
 
 
 def from_data(data: object) -> TvmTrace:
-    """The trace that decoded JSON holds.
+    """The trace in decoded JSON.
 
     Raises:
         MsError: MS740, it holds none.
@@ -124,13 +124,13 @@ def _attr(data: object) -> Input:
 
 
 def to_data(trace: TvmTrace) -> list[object]:
-    """The trace as what JSON can hold."""
+    """The trace as JSON data."""
     insts = [[i.kind, [_out(x) for x in i.inputs], [_plain(x) for x in i.attrs], list(i.outputs)] for i in trace.insts]
     return [insts, [[k, list(v) if isinstance(v, tuple) else v] for k, v in trace.decisions]]
 
 
 def to_json(trace: TvmTrace) -> str:
-    """The trace as TVM writes it."""
+    """The trace in TVM's form."""
     return json.dumps(to_data(trace), separators=(",", ":"))
 
 

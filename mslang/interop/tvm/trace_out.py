@@ -1,8 +1,8 @@
-"""Our traces as TVM's: replayed step by step, so that each handle can be said in TVM's way.
+"""Our traces as TVM's: replayed step by step, to express each handle in TVM's form.
 
-TVM has no name for a loop but its position: `GetSBlock` and `GetLoops` are put in where a loop or block is used that
-no instruction before has given. Sizes that depend on decisions can be said only where they are the decision itself;
-elsewhere the number that it has here stands, and a note says so. What TVM has not is refused.
+TVM identifies a loop only by its position: `GetSBlock` and `GetLoops` are inserted before the first use of a loop or
+block that no instruction has returned. A size that depends on decisions can be expressed only if it is the decision
+itself; otherwise its present value is written, with a note. Features that TVM lacks are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ loops are asked for anew."""
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """A trace of TVM's, and what was noted on the way."""
+    """A TVM trace, and the notes of the export."""
 
     trace: TvmTrace
     notes: tuple[Diagnostic, ...] = ()
@@ -59,17 +59,17 @@ class Exported(msgspec.Struct, frozen=True):
 def export_trace(
     program: Program, trace: Trace, *, function: str = "main", blocks: Mapping[str, str] = MappingProxyType({})
 ) -> Exported:
-    """The trace of TVM's that does what a pinned trace of ours does.
+    """The TVM trace that is equivalent to a pinned trace of ours.
 
     Args:
-        program: what the trace is for.
+        program: the program of the trace.
         trace: the trace; a decision without a value is drawn.
-        function: what TVM's module calls the program.
+        function: the program's name in TVM's module.
         blocks: what blocks of the program are called here, by the names that TVM's module has for them, where these
             differ: `Function.blocks` of what `tvmscript.read` gives.
 
     Raises:
-        MsError: MS746, it holds what TVM has not; or an instruction does not apply.
+        MsError: MS746, it uses a feature that TVM lacks; or an instruction does not apply.
     """
     return _Export(program, trace, function, blocks).run()
 
@@ -127,7 +127,7 @@ class _Export:
                 self.to.variables(handle)[handle.number] = name
 
     def _mapped(self, op: str, bound: Mapping[str, object]) -> Mapped | None:
-        """TVM's instruction for an operation; None if nothing is to be said."""
+        """TVM's instruction for an operation; None if no instruction is needed."""
         location = bound.get("loop")
         if isinstance(location, Location) and location.name is None and location.loop is None:
             if location.label == "root":

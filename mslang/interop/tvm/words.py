@@ -1,4 +1,4 @@
-"""What TVM and mslang call the same things: element types, memory scopes, loop and axis kinds, functions."""
+"""Corresponding names in TVM and mslang: element types, memory scopes, loop and axis kinds, functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TVM_SCALARS = {ours: theirs for theirs, ours in _SCALARS.items() if theirs != "
 
 
 def dtype_in(text: str) -> str | None:
-    """An element type of TVM's (`float32x4`) as ours (`f32x4`); None if we have none such."""
+    """An element type of TVM's (`float32x4`) as ours (`f32x4`); None if there is no such type here."""
     found = re.fullmatch(r"(bool|[a-z]+\d+)(x\d+)?", text)
     if found is None or found[1] not in _SCALARS:
         return None
@@ -59,7 +59,7 @@ def scope_out(scope: str) -> str:
 AXIS_KINDS: Mapping[int, str] = MappingProxyType({0: "spatial", 2: "reduce", 3: "scan", 4: "opaque"})
 LOOP_KINDS: Mapping[int, str] = MappingProxyType({0: "serial", 1: "parallel", 2: "vectorized", 3: "unrolled"})
 THREAD_BINDING = 4
-"""The loop kind that says: bound to a thread axis."""
+"""The loop kind of loops bound to a thread axis."""
 
 OPERATORS: Mapping[str, str] = MappingProxyType(
     {
@@ -122,7 +122,7 @@ _ROOT = "root_block"
 
 
 def block_out(name: str) -> str:
-    """What a block is called in what is written for TVM, whose outermost block is `root`."""
+    """A block's name in output for TVM, whose outermost block is `root`."""
     return _ROOT if name == "root" else name
 
 
@@ -143,10 +143,10 @@ _TVM_INTRINS = {ours: theirs for theirs, ours in _INTRINS.items()}
 
 
 def intrin_in(name: str) -> str | None:
-    """The intrinsic of our library that one of TVM's is; None if there is none."""
+    """The intrinsic of our library that corresponds to TVM's; None if there is none."""
     return _INTRINS.get(name)
 
 
 def intrin_out(name: str) -> str | None:
-    """The intrinsic of TVM's that one of our library is; None if there is none."""
+    """The TVM intrinsic that corresponds to our library's; None if there is none."""
     return _TVM_INTRINS.get(name)

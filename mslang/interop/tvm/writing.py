@@ -1,4 +1,4 @@
-"""A trace of TVM's as far as it is written, and the session in which ours is replayed beside it."""
+"""A TVM trace under construction, and the session that replays ours in parallel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mslang.transform.outcome import BlockRef
 
 
 def lacking(what: str) -> MsError:
-    """The error of what cannot be said to TVM."""
+    """The error of a feature that TVM cannot express."""
     return MsError(problem("MS746", f"TVM has no equal of {what}".rstrip(",")))
 
 
 class Writing:
-    """What has been written: instructions, decisions by the position of theirs, and which variable is what."""
+    """The written part: instructions, decisions by instruction position, and the variables of handles."""
 
     def __init__(self, session: Session, function: str, blocks: Mapping[str, str]) -> None:
         self.session = session
@@ -39,18 +39,18 @@ class Writing:
         self.notes: dict[str, Diagnostic] = {}
 
     def note(self, message: str, why: str) -> None:
-        """Warn of what is said otherwise, once."""
+        """Add a note on a difference, once."""
         self.notes[message] = Diagnostic("MS744", message, severity=Severity.WARNING, why=why)
 
     def emit(self, kind: str, inputs: Sequence[Input], attrs: Sequence[Input], given: str = "") -> tuple[Name, ...]:
-        """An instruction that gives one variable for each letter of `given`."""
+        """Append an instruction with one output variable for each letter of `given`."""
         names = tuple(Name(f"{letter}{self.count + k}") for k, letter in enumerate(given))
         self.count += len(names)
         self.insts.append(Inst(kind, tuple(inputs), tuple(attrs), tuple(n.text for n in names)))
         return names
 
     def decide(self, value: object) -> None:
-        """The decision of the instruction written last."""
+        """Set the decision of the last instruction."""
         self.decisions.append((len(self.insts) - 1, value))
 
     @property
@@ -63,7 +63,7 @@ class Writing:
         return self.loops if handle.kind == "loop" else self.blocks
 
     def name(self, handle: Handle) -> Name:
-        """The random variable of a handle, asked for if it has none yet."""
+        """The random variable of a handle; a getter is inserted if it has none yet."""
         known = self.variables(handle).get(handle.number)
         if known is not None:
             return known
@@ -84,10 +84,10 @@ class Writing:
         return self.loops[handle.number]
 
     def number(self, e: Expr) -> int:
-        """A size for the decisions at hand.
+        """A size for the current decisions.
 
         Raises:
-            MsError: MS746, it is known only at the call.
+            MsError: MS746, the size is known only at the call.
         """
         known = arith.simplify(arith.substitute_symbols(e, distribution.plain(self.session.draws.numbers)))
         if not isinstance(known, Const) or not isinstance(known.value, int):
