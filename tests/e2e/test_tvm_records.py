@@ -23,6 +23,7 @@ from mslang.interop.tvm.trace_json import from_data, to_data
 from mslang.interop.tvm.trace_out import export_trace
 from mslang.ir.equal import alpha_equal
 from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of
 from mslang.resources import stdlib_folder
 from mslang.schedule.replay import replay, space_of_text
 from mslang.sema.modules import load
@@ -229,3 +230,19 @@ def test_tune_in_tvm_import_the_record_replay_build_and_verify_here(tmp_path: Pa
         schedule = tvm.s_tir.Schedule(record.workload.mod)
         record.trace.apply_to_schedule(schedule, remove_postproc=False)
         np.testing.assert_allclose(run_theirs(schedule.mod, given), expected(given), rtol=1e-4, atol=1e-4)
+
+
+ODD = """program gemm(A: f32[30, 29], B: f32[29, 31], out C: f32[30, 31]) {
+    block mm[i: 30, j: 31 | k: 29] { C[i, j] += A[i, k] * B[k, j] }
+}"""
+
+
+def test_tvm_finds_the_copies_that_pad() -> None:
+    program = parse_program(ODD)
+    s = ms.Schedule(program)
+    mm = s.get("mm")
+    s.reindex(mm, s.get("A"), access="read")
+    s.pad_einsum(mm, [16, 16, 16])
+    s.compute_inline(s.get("A_reindex_1_pad"))
+    (again,) = programs(tvm.ir.save_json(their_schedule(program, s.trace).mod)).values()
+    assert [b.name for b in blocks_of(again.body)] == ["A_reindex_reindex", "B_pad", "mm", "C_pad"]

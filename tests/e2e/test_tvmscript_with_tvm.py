@@ -120,3 +120,10 @@ def test_a_module_is_taken_whole() -> None:
     p = tvmscript.parse_one(te.create_prim_func(library.matmul(4, 4, 4)).script())
     module = tvm.script.from_source(tvmscript.print(p, p))
     assert len(tvmscript.parse(module.script())) == len(module.functions) == 2
+
+
+@pytest.mark.parametrize("condition", ["A[x] == x", "x + 1 != A[x]", "A[x] == 3", "select(x < 3, x, A[x]) == -A[x]"])
+def test_tvm_takes_equalities_of_indices_and_data(condition: str) -> None:
+    p = parse_program(f"program p(A: i64[8], out B: i32[8]) {{ block b[x: 8] {{ B[x] = select({condition}, 1, 0) }} }}")
+    taken = tvm.script.from_source(tvmscript.print(p))
+    agree(p, taken)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from mslang.interop.block_names import guess, tvm_names
 from mslang.interop.tvm import words
-from mslang.ir.program import Block
+from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
@@ -50,7 +50,9 @@ class TvmNames:
             case "reindex_cache_write":
                 return (f"{buffer}_{words.scope_out(str(arguments.get('scope', 'global')))}",)
             case "reindex":
-                return (f"{buffer}_reindex",)
+                made = f"{buffer}_reindex"
+                # The block has the name of what it writes, with the suffix: for a read, that is the new buffer.
+                return (f"{made}_reindex" if arguments.get("access") == "read" else made,)
             case "decompose_reduction":
                 return (f"{block}_init", f"{block}_update")
             case "decompose_padding":
@@ -60,25 +62,60 @@ class TvmNames:
                 return (f"{under}_{'o' if op == 'blockize' else 'rf'}",) if under is not None else ()
         return ()
 
-    def learn(self, op: str, block: object, results: Sequence[Handle], expected: Sequence[str]) -> None:
-        """Record TVM's names of the results of an operation."""
+    def learn(
+        self, op: str, block: object, results: Sequence[Handle], expected: Sequence[str], before: Program
+    ) -> None:
+        """Remember TVM's names for the blocks and buffers that an operation made.
+
+        Args:
+            op: the operation.
+            block: its argument `block`.
+            results: the handles that it returned.
+            expected: the names that `expected` gave for them.
+            before: the program that it was applied to.
+        """
         for handle, name in zip(results, expected, strict=False):
             self._remember(handle, name)
             if op in ("cache_read", "cache_write", "reindex"):
-                self._buffers.update(dict.fromkeys(self._new_buffers(handle), name))
+                reads, writes = self._new_buffers(handle)
+                self._buffers.update(dict.fromkeys(reads, name))
+                self._buffers.update(dict.fromkeys(writes, name.removesuffix("_reindex") if op == "reindex" else name))
         if op == "decompose_reduction" and isinstance(block, Handle) and self._session.handles.alive(block):
             self._remember(block, expected[1])
+        if op in ("pad_einsum", "transform_layout"):
+            self._learn_paddings(before)
+
+    def _learn_paddings(self, before: Program) -> None:
+        """Names for the blocks that pad a buffer, which the primitives that make them do not return."""
+        old, buffers = {b.name for b in blocks_of(before.body)}, all_buffers(before)
+        for b in blocks_of(self._session.program.body):
+            touched = [r.buffer for r in (*b.reads, *b.writes)]
+            padded = next((n for n in touched if n in buffers), None)
+            if b.name in old or padded is None:
+                continue
+            of = self._buffers.get(padded, padded)
+            handle = self._session.handles.handle(BlockRef(b.name))
+            copies = [n for n in touched if n not in buffers]
+            if copies:
+                self._remember(handle, f"{of}_pad")
+                self._buffers.update(dict.fromkeys(copies, f"{of}_pad"))
+            else:
+                self._remember(handle, f"buffer_{of}_padding")
 
     def _remember(self, handle: Handle, name: str) -> None:
         self._blocks[handle.number] = name
 
-    def _new_buffers(self, block: Handle) -> list[str]:
-        """The buffers that a copying block accesses and that the original program did not have."""
+    def _new_buffers(self, block: Handle) -> tuple[list[str], list[str]]:
+        """The buffers that a copying block reads and writes and that have no name yet, without the first program's."""
         name = self._session.handles.resolve(block).name
         path = path_to_block(self._session.program, name) or ()
-        regions = (*path[-1].reads, *path[-1].writes) if path and isinstance(path[-1], Block) else ()
-        first = all_buffers(self._session.origin)
-        return [r.buffer for r in regions if r.buffer not in first and r.buffer not in self._buffers]
+        if not path or not isinstance(path[-1], Block):
+            return [], []
+        named = {*all_buffers(self._session.origin), *self._buffers}
+        return (
+            [r.buffer for r in path[-1].reads if r.buffer not in named],
+            [r.buffer for r in path[-1].writes if r.buffer not in named],
+        )
 
     def _named(self, handle: object) -> str:
         if not isinstance(handle, Handle):

@@ -9,7 +9,7 @@ from functools import partial
 from mslang.interop import closed
 from mslang.interop.block_names import other_name, with_names
 from mslang.interop.closed import Outer
-from mslang.interop.sizes import ANY_SIZE
+from mslang.interop.sizes import ANY_SIZE, is_empty, iterations
 from mslang.interop.tvm import words
 from mslang.interop.tvm.contents import block_order, variables
 from mslang.interop.tvm.directions import DIRECTIONS, direction
@@ -213,6 +213,8 @@ class Reader:
             pointer = g.at(g.at(typed, "data"), "type_annotation")
             scope = words.scope_in(g.text(pointer.fields.get("storage_scope", "global")))
         shape = tuple(index(x) for x in g.items(g.field(typed, "shape")))
+        if is_empty(shape):
+            raise unsupported(f"the buffer `{g.text(g.field(node, 'name'))}`, which has no elements")
         strides = tuple(index(x) for x in g.items(g.field(typed, "strides")))
         offset = index(typed.fields["elem_offset"]) if g.has(typed, "elem_offset") else ZERO
         align = g.number(typed.fields.get("data_alignment", 64))
@@ -300,7 +302,7 @@ class Reader:
         if binding is None or (g.has(node, "step") and e.index(node.fields["step"]) != ONE):
             raise unsupported(f"a loop of kind {kind} or with a step")
         var = g.field(node, "loop_var")
-        start, extent = e.index(g.field(node, "min")), e.index(g.field(node, "extent"))
+        start, extent = e.index(g.field(node, "min")), iterations(e.index(g.field(node, "extent")))
         name = self._fresh(g.text(g.field(g.node(var), "name")))
         e.variables[g.key(var)] = Var(name)
         notes = self.annotations(g.field(node, "annotations"))

@@ -323,8 +323,9 @@ class _Import:
         arguments = {p.name: p.default for p in signature.params if not p.variadic} | arguments
         args = [arguments.pop(p.name) for p in signature.params if not p.keyword and not p.variadic]
         args += [x for p in signature.params if p.variadic for x in arguments.pop(p.name)]  # type: ignore[attr-defined]
+        unchanged = self.session.program
         results = self.session.apply(mapped.op, bind(signature, args, arguments))
-        self.state.names.learn(mapped.op, where, results, expected)
+        self.state.names.learn(mapped.op, where, results, expected, unchanged)
         if mapped.op in _MOVES and not (inst.attrs and inst.attrs[0]):
             new = [h for h in self.state.loops_above(where) if h.number not in before]
             self.state.absent |= {h.number for h in new if self.state.extent(h) == 1}

@@ -113,12 +113,12 @@ class _Export:
         if mapped is not None:
             inputs, attrs = arguments_of(self.to, mapped, bound)
         expected = self.to.names.expected(instruction.op, bound)
-        before = len(self.session.instructions)
+        before, program = len(self.session.instructions), self.session.program
         step(self.session, instruction, self.source.decisions)
         assert len(self.session.instructions) == before + 1
         results = [self.session.named(n) for n in self.session.instructions[-1].results]
         handles = [h for h in results if isinstance(h, Handle)]
-        self.to.names.learn(instruction.op, where, handles, expected)
+        self.to.names.learn(instruction.op, where, handles, expected, program)
         if instruction.op not in _KEEPS_LOOPS:
             self.to.loops.clear()
         if mapped is not None:

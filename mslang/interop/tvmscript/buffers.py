@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mslang.interop.sizes import ANY_SIZE
+from mslang.interop.sizes import ANY_SIZE, is_empty
 from mslang.interop.tvmscript.calls import bound, element_type, needed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
@@ -158,6 +158,8 @@ def _buffer(
     for n in shape:
         if free_vars(n):
             raise refuse("MS731", at, f"the shape of `{name}` depends on the loops around it")
+    if is_empty(shape):
+        raise refuse("MS731", at, f"`{name}` has no elements", "a buffer has at least one element here")
     fallback = "f32" if default is None else default.dtype
     dtype = element_type(read, given["dtype"], scope) if "dtype" in given else fallback
     strides = _sizes(read, declared, given["strides"], scope, frame) if "strides" in given else ()

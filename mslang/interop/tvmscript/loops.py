@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.interop.closed import Loop
+from mslang.interop.sizes import iterations
 from mslang.interop.tvmscript.calls import bound, dotted, needed
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import LOOPS
@@ -124,7 +125,7 @@ def _headers(made: Statements, e: ast.expr, scope: Scope) -> list[_Header]:
 def _extent(value: Value, at: ast.expr) -> _Header:
     match value:
         case Number():
-            return _Header(Const(0), as_index(value, at), _width(value.dtype, "i32", at))
+            return _Header(Const(0), iterations(as_index(value, at)), _width(value.dtype, "i32", at))
         case (Number() as a, Number() as b):
             return _between(a, b, 1, "serial", (), at)
     raise refuse("MS733", at, f"`{text_of(at)}` has an extent that is no number")
@@ -150,7 +151,7 @@ def _counted(
 
 def _between(a: Number, b: Number, step: int, kind: str, notes: Annotations, at: ast.expr) -> _Header:
     over = range_between(as_index(a, at), as_index(b, at))
-    extent = over.extent
+    extent = iterations(over.extent)
     if step != 1:
         rounded = Binary("+", extent, Const(step - 1))
         extent = Const(-(-extent.value // step)) if isinstance(extent, Const) else Binary("//", rounded, Const(step))

@@ -27,6 +27,7 @@ from mslang.ir.expr import (
     Symbol,
     Unary,
     Var,
+    dtype_of,
 )
 from mslang.ir.program import AttrValue, Range, Region
 from mslang.ir.region import stop_of
@@ -137,6 +138,8 @@ def _expr(e: Expr, names: Names) -> tuple[str, int]:
             return f"-{_at_least(_expr(x, names), _ATOM)}", _UNARY
         case Binary(op=op, left=a, right=b) if op in _CALLED:
             return f"{_CALLED[op]}({listed((a, b), names)})", _ATOM
+        case Binary(op="==" | "!=" as op, left=a, right=b):
+            return _equality(op, a, b, names), _COMPARE
         case Binary(op=op, left=a, right=b) if op in COMPARISONS:
             return f"{_at_least(_expr(a, names), _BIT_OR)} {op} {_at_least(_expr(b, names), _BIT_OR)}", _COMPARE
         case Binary(op=op, left=a, right=b):
@@ -145,6 +148,40 @@ def _expr(e: Expr, names: Names) -> tuple[str, int]:
         case Call(name=n, args=xs, dtype=d):
             return _call(n, xs, d, names), _ATOM
     raise TypeError(f"not an expression: {e!r}")
+
+
+def is_wide(e: Expr) -> bool:
+    """Whether an expression of the index type has 64 bits in TVM: variables and small numbers have 32 there.
+
+    >>> is_wide(Var("i")), is_wide(Load("A", (Var("i"),), "i64"))
+    (False, True)
+    """
+    match e:
+        case Load(dtype=d) | Cast(dtype=d) | Call(dtype=d):
+            return d == INDEX
+        case Const(dtype=d):
+            return d == INDEX and not _fits_32_bits(e)
+        case Unary(op="-", operand=Const(dtype=d)):
+            return d == INDEX
+        case Unary(operand=x):
+            return is_wide(x)
+        case Select(then=a, otherwise=b):
+            return is_wide(a) or is_wide(b)
+        case Binary(op=op, left=a, right=b) if op not in COMPARISONS:
+            return is_wide(a) or is_wide(b)
+    return False
+
+
+def _equality(op: str, a: Expr, b: Expr, names: Names) -> str:
+    """`a == b` or `a != b`, which TVM, unlike all other operations, refuses of operands of different widths."""
+    mixed = dtype_of(a) == INDEX and is_wide(a) != is_wide(b)
+    left, right = (
+        f"T.{their_type(INDEX)}({expression(x, names)})"
+        if mixed and not is_wide(x) and not isinstance(x, Const)
+        else _at_least(_expr(x, names), _BIT_OR)
+        for x in (a, b)
+    )
+    return f"{left} {op} {right}"
 
 
 def _at_least(written: tuple[str, int], level: int) -> str:
@@ -172,9 +209,13 @@ def constant(c: Const) -> str:
     found = parts(c.dtype)
     if found is None or found.lanes > 1:
         raise refused(f"a constant of type `{c.dtype}` cannot be written")
-    if c.dtype == INDEX and -(2**31) <= c.value < 2**31:
+    if c.dtype == INDEX and _fits_32_bits(c):
         return str(int(c.value))
     return f"T.{their_type(c.dtype)}({_number(c.value, c.dtype)})"
+
+
+def _fits_32_bits(c: Const) -> bool:
+    return -(2**31) <= c.value < 2**31
 
 
 def _number(value: int | float | bool, dtype: str) -> str:

@@ -26,6 +26,7 @@ from mslang.interop.tvmscript.spelling import (
     Names,
     element,
     expression,
+    is_wide,
     listed,
     notes_text,
     refused,
@@ -35,7 +36,7 @@ from mslang.interop.tvmscript.spelling import (
 )
 from mslang.ir.arith import simplify
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import TRUE, ZERO, Cast, DynamicRange, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import TRUE, ZERO, DynamicRange, Expr, Symbol, Var, dtype_of
 from mslang.ir.intrin import PLACEHOLDER, intrin_of, recorded
 from mslang.ir.program import (
     Annotations,
@@ -363,6 +364,5 @@ def _dynamic(b: Buffer) -> bool:
 
 
 def _loop_type(e: Expr) -> str:
-    """`i32` for what is made of indices alone, which are that wide there; else the type that it has."""
-    wide = any(isinstance(x, Load | Cast) and dtype_of(x) == INDEX for x in walk_expr(e))
-    return "i32" if dtype_of(e) == INDEX and not wide else dtype_of(e)
+    """`i32` for an expression over indices alone, which have 32 bits there; else the type that it has."""
+    return dtype_of(e) if dtype_of(e) != INDEX or is_wide(e) else "i32"

@@ -7,8 +7,9 @@ from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
 from mslang.interop import tvmscript
 from mslang.ir.equal import alpha_equal
+from mslang.ir.expr import Const
 from mslang.ir.print import print_program
-from mslang.ir.program import Block, Program
+from mslang.ir.program import Block, For, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk
 from mslang.sema.program import parse_program
@@ -547,3 +548,11 @@ def test_a_number_that_may_change_is_not_known(change):
     )
     (found,) = tvmscript.read(text).diagnostics
     assert found.code == "MS732"
+
+
+@pytest.mark.parametrize("over", ["range(0, -1)", "T.serial(3, 1)", "T.grid(-2)", "T.serial(0, -7, step=2)"])
+def test_a_range_that_runs_down_is_empty(over):
+    text = f'@T.prim_func\ndef f(A: T.Buffer((4,), "float32")):\n    for j in {over}:\n        A[j] = A[j] + 1.0\n'
+    p = tvmscript.parse_one(text)
+    assert [s.extent for s in walk(p.body) if isinstance(s, For)] == [Const(0)]
+    assert alpha_equal(parse_program(print_program(p)), p)

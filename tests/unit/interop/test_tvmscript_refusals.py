@@ -80,6 +80,8 @@ def test_in_a_block(statement: str, code: str, place: str) -> None:
         ("@T.prim_func\ndef f(A: T.Buffer(('4 +',))): pass", "MS733"),
         ("@T.prim_func\ndef f(A: 'T.Buffer((4,)'): pass", "MS733"),
         ("@T.prim_func\ndef f(A: T.Buffer((-4,))): pass", "MS154"),
+        ("@T.prim_func\ndef f(A: T.Buffer((0, 4))):\n  A[0, 0] = 1.0", "MS731"),
+        ("@T.prim_func\ndef f(A: T.Buffer((4,))):\n  B = T.alloc_buffer((4, 0))\n  A[0] = 1.0", "MS731"),
     ],
 )
 def test_in_a_file(text: str, code: str) -> None:

@@ -168,3 +168,25 @@ def test_import_says_what_is_wrong(name: str, text: str | None, status: int, ker
     assert main(["import", name]) == status
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.startswith("error[MS7")
+
+
+@pytest.mark.parametrize(
+    "condition, written",
+    [
+        ("A[x] == x", "A[x_1] == T.int64(x_1)"),
+        ("x + 1 != A[x]", "T.int64(x_1 + 1) != A[x_1]"),
+        ("A[x] == 3", "A[x_1] == 3"),
+        ("x == 5000000000", "T.int64(x_1) == T.int64(5000000000)"),
+        ("x < A[x]", "x_1 < A[x_1]"),
+        ("x == x * 2", "x_1 == x_1 * 2"),
+        ("A[x] == A[x] * 2", "A[x_1] == A[x_1] * 2"),
+        ("select(x < 3, x, A[x]) == x", "T.if_then_else(x_1 < 3, x_1, A[x_1]) == T.int64(x_1)"),
+    ],
+)
+def test_equalities_compare_operands_of_one_width(condition: str, written: str) -> None:
+    """TVM gives indices 32 bits, and refuses `==` and `!=` of them and data of 64."""
+    p = parse_program(f"program p(A: i64[8], out B: i32[8]) {{ block b[x: 8] {{ B[x] = select({condition}, 1, 0) }} }}")
+    text = tvmscript.print(p)
+    assert f"T.if_then_else({written}, T.int32(1), T.int32(0))" in text
+    (again,) = tvmscript.parse(text)
+    assert alpha_equal(again, p)

@@ -20,7 +20,7 @@ from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_program
-from mslang.ir.program import Program
+from mslang.ir.program import For, Program
 from mslang.resources import stdlib_folder
 from mslang.sema.modules import load
 from mslang.sema.program import instantiate, parse_program
@@ -286,3 +286,19 @@ def test_sizes_known_only_at_the_call() -> None:
     assert [s.name for s in p.dynamic] == ["m", "n"]  # type: ignore[attr-defined]
     assert "A: f32[m * 2, m]" in print_program(p) or "A: f32[2 * m, m]" in print_program(p)
     assert parse_program(print_program(p)) == p
+
+
+def test_a_buffer_without_elements_is_refused() -> None:
+    p = parse_program("program p(A: f32[4, 7], out B: f32[4]) { block b[i: 4] { B[i] = A[i, 0] } }")
+    (a, b) = p.params
+    empty = replace(a.buffer, shape=(Const(4), Const(0)))
+    with pytest.raises(MsError, match="`A`, which has no elements"):
+        programs(to_graph(replace(p, params=(replace(a, buffer=empty), b))))
+
+
+def test_a_loop_of_negative_extent_runs_no_iteration() -> None:
+    p = parse_program("program p(out B: f32[4]) { for i in 0 { block b[x: 4 = i] { B[x] = 1.0 } } }")
+    (loop,) = p.body
+    assert isinstance(loop, For)
+    (again,) = programs(to_graph(replace(p, body=(replace(loop, extent=Const(-2)),)))).values()
+    assert alpha_equal(replace(again, name="p"), p)

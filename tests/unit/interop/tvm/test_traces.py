@@ -470,3 +470,55 @@ def test_reindex_of_plain_axes_is_as_before() -> None:
     program = parse_program(GEMM)
     done = import_trace(program, trace(MM, ["ReIndex", ["b0"], [0, 0], ["b1"]]))
     assert "fold_units" not in done.trace.as_ms("s")
+
+
+ODD = """program gemm(A: f32[30, 29], B: f32[29, 31], out C: f32[30, 31]) {
+    block mm[i: 30, j: 31 | k: 29] { C[i, j] += A[i, k] * B[k, j] }
+}"""
+
+
+def test_copies_that_pad_have_the_names_that_tvm_gives_them() -> None:
+    program = parse_program(ODD)
+    s = Schedule(program)
+    mm = s.get("mm")
+    s.reindex(mm, s.get("A"), access="read")
+    s.pad_einsum(mm, [16, 16, 16])
+    for name in ("A_reindex_1_pad", "B_pad", "C_pad"):
+        s.annotate(s.get(name), "seen", 1)
+    copy = s.cache_read(mm, s.get("A_reindex_1_pad_1"), "local")
+    s.annotate(copy, "seen", 2)
+    s.annotate(s.get("A_reindex_1_pad_1_local"), "seen_again", 2)
+    done = export_trace(program, s.trace)
+    named = [i.attrs[0] for i in done.trace.insts if i.kind == "GetSBlock"]
+    assert named == ["mm", "A_reindex_pad", "B_pad", "C_pad"]
+    assert import_trace(program, done.trace).program == s.program
+
+
+def test_a_block_that_fills_padding_has_the_name_that_tvm_gives_it() -> None:
+    program = parse_program(
+        "program p(A: f32[14], out C: f32[14]) { alloc B: f32[14]\n"
+        "block b[i: 14] { B[i] = A[i] }\n block e[i: 2] { B[i] = 0.0 }\n block c[i: 14] { C[i] = B[i] } }"
+    )
+    s = Schedule(program)
+    s.transform_layout(s.get("e"), s.get("B"), s.index_map(lambda i: (i // 4, i % 4)), pad=1.0)
+    made = [b.name for b in blocks_of(s.program.body) if b.name not in ("b", "e", "c")]
+    assert made == ["B_pad"]
+    s.annotate(s.get("B_pad"), "seen", 1)
+    done = export_trace(program, s.trace)
+    assert "buffer_B_padding" in [i.attrs[0] for i in done.trace.insts if i.kind == "GetSBlock"]
+
+
+@pytest.mark.parametrize("where, access, name", [(0, "0", "A_reindex_reindex"), (0, "1", "C_reindex")])
+def test_reindexing_copies_are_found_by_the_names_that_tvm_gives_them(where: int, access: str, name: str) -> None:
+    steps = parse(
+        f"""[[["GetSBlock", [], ["mm", "main"], ["b0"]],
+             ["ReIndex", ["b0"], [{where}, {access}], ["b1"]],
+             ["GetSBlock", [], ["{name}", "main"], ["b2"]],
+             ["Annotate", ["b2", 1], ["seen"], []]], []]"""
+    )
+    program = parse_program(ODD)
+    done = import_trace(program, steps)
+    noted = [b for b in blocks_of(done.program.body) if dict(b.annotations).get("seen") == 1]
+    assert len(noted) == 1 and noted[0].name != "mm"
+    kept = [i.attrs[0] for i in export_trace(program, done.trace).trace.insts if i.kind == "GetSBlock"]
+    assert kept == ["mm"]
