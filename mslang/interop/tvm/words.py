@@ -138,6 +138,10 @@ _INTRINS: Mapping[str, str] = {
     "wmma_load_16x16x16_f16_b_shared": "std.cuda.wmma.load_b",
     "wmma_fill_16x16x16_f32": "std.cuda.wmma.fill_f32",
     "wmma_store_16x16x16_f32_global": "std.cuda.wmma.store_f32",
+    "wmma_load_16x16x16_f16_a_shared_dyn": "std.cuda.wmma.load_a_dyn",
+    "wmma_load_16x16x16_f16_b_shared_dyn": "std.cuda.wmma.load_b_dyn",
+    "wmma_store_16x16x16_f32_shared_dyn": "std.cuda.wmma.store_f32_dyn",
+    **{name: f"std.cuda.dot.{name}" for name in ("dp4a_s8s8s32", "dp4a_u8s8s32", "dp4a_s8u8s32", "dp4a_u8u8u32")},
 }
 _TVM_INTRINS = {ours: theirs for theirs, ours in _INTRINS.items()}
 

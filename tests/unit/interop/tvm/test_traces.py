@@ -522,3 +522,45 @@ def test_reindexing_copies_are_found_by_the_names_that_tvm_gives_them(where: int
     assert len(noted) == 1 and noted[0].name != "mm"
     kept = [i.attrs[0] for i in export_trace(program, done.trace).trace.insts if i.kind == "GetSBlock"]
     assert kept == ["mm"]
+
+
+@pytest.mark.parametrize(
+    "a, b, c", [("i8", "i8", "i32"), ("u8", "i8", "i32"), ("i8", "u8", "i32"), ("u8", "u8", "u32")]
+)
+def test_dot_products_of_four_bytes_are_known_by_tvms_names(a: str, b: str, c: str) -> None:
+    name = f"dp4a_{a}{b}{c}".replace("i", "s")
+    program = parse_program(
+        f"program dot(A: {a}[3, 8], B: {b}[3, 8], out C: {c}[3]) {{ alloc x: {a}[3, 8] @ shared\n"
+        f"alloc y: {b}[3, 8] @ shared\n alloc z: {c}[3] @ local\n"
+        "block load_a[i: 3, k: 8] { x[i, k] = A[i, k] }\n block load_b[i: 3, k: 8] { y[i, k] = B[i, k] }\n"
+        f"block sum[i: 3 | k: 8] {{ z[i] += {c}(x[i, k]) * {c}(y[i, k]) }}\n block store[i: 3] {{ C[i] = z[i] }} }}"
+    )
+    steps = parse(
+        f"""[[["GetSBlock", [], ["sum", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2"]],
+             ["Split", ["l2", null, 4], [1, 0], ["l3", "l4"]], ["DecomposeReduction", ["b0", "l1"], [], ["b5"]],
+             ["Tensorize", ["l4"], ["{name}", 1], []]], []]"""
+    )
+    done = import_trace(program, steps)
+    assert f"std.cuda.dot.{name}" in done.trace.as_ms("s")
+    assert ("Tensorize", (name, 1)) in [(i.kind, i.attrs) for i in export_trace(program, done.trace).trace.insts]
+    types = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "u32": np.uint32}
+    rng = np.random.default_rng(2)
+    left, right = (rng.integers(np.iinfo(types[t]).min, np.iinfo(types[t]).max + 1, (3, 8)) for t in (a, b))
+    out = run(done.program, {"A": left.astype(types[a]), "B": right.astype(types[b])})["C"]
+    assert out.tolist() == (left * right).sum(axis=1).tolist()
+
+
+def test_tiles_of_dynamic_shared_memory_are_known_by_tvms_names() -> None:
+    program = parse_program(
+        "program copies(A: f16[16, 16], out C: f16[16, 16]) { alloc x: f16[16, 16] @ shared.dyn\n"
+        "alloc f: f16[16, 16] @ wmma.a\n block load[i: 16, j: 16] { x[i, j] = A[i, j] }\n"
+        "block tile[i: 16, j: 16] { f[i, j] = x[i, j] }\n block store[i: 16, j: 16] { C[i, j] = f[i, j] } }"
+    )
+    name = "wmma_load_16x16x16_f16_a_shared_dyn"
+    steps = parse(
+        f"""[[["GetSBlock", [], ["tile", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2"]],
+             ["Tensorize", ["l1"], ["{name}", 1], []]], []]"""
+    )
+    done = import_trace(program, steps)
+    assert "std.cuda.wmma.load_a_dyn" in done.trace.as_ms("s")
+    assert [i.attrs[0] for i in export_trace(program, done.trace).trace.insts if i.kind == "Tensorize"] == [name]
