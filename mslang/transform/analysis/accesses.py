@@ -13,6 +13,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
+from mslang.diagnostics import MsError
 from mslang.ir.expr import ONE, Expr, Load
 from mslang.ir.program import Block, Range, Region, Stmt
 from mslang.ir.region import infer_regions
@@ -32,15 +33,22 @@ class Footprint(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=4096)
 def body_footprint(block: Block) -> Footprint:
     """What the body of a block may access; elements that it updates are read and written."""
-    around = replace(block, init=None)
-    return Footprint(*infer_regions(replace(around, body=_with_updates(block.body, (around,)))))
+    return _footprint(replace(block, init=None))
 
 
 @lru_cache(maxsize=4096)
 def init_footprint(block: Block) -> Footprint:
     """What the init of a block may access."""
-    around = replace(block, init=None, body=block.init or ())
-    return Footprint(*infer_regions(replace(around, body=_with_updates(around.body, (around,)))))
+    return _footprint(replace(block, init=None, body=block.init or ()))
+
+
+def _footprint(block: Block) -> Footprint:
+    """What the body of a block without init may access: what it declares, where data decide how far a loop runs."""
+    try:
+        return Footprint(*infer_regions(replace(block, body=_with_updates(block.body, (block,)))))
+    except MsError:
+        updated = tuple(r for r in block.writes if r not in block.reads)
+        return Footprint((*block.reads, *updated), block.writes)
 
 
 def _with_updates(body: tuple[Stmt, ...], above: Path) -> tuple[Stmt, ...]:

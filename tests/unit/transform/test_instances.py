@@ -14,8 +14,9 @@ import pytest
 import mslang as ms
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError, ScheduleError
-from mslang.ir.program import Program
+from mslang.ir.program import For, Program
 from mslang.ir.verify import verify
+from mslang.ir.visit import walk
 
 DTYPES = {"i32": np.int32, "i64": np.int64, "f32": np.float32}
 
@@ -523,3 +524,20 @@ def test_sizes_are_replaced_alike_in_loads_and_stores():
     }"""
     after = scheduled(p, "let a1, a2 = a.i.specialize(M == 3)")[1]
     assert verify(after) == ()
+
+
+def test_a_block_whose_loops_data_bound_accesses_what_it_declares() -> None:
+    program = """program rows(count: i32[6] in 0..5, A: f32[6, 4], out B: f32[6]) {
+        block row[i: 6] {
+            alloc total: f32[] @ local
+            reads count[i], A[i, 0 .. 4]
+            writes B[i]
+            total[] = 0.0
+            for k in 0..count[i] { total[] += A[i, k] }
+            B[i] = total[]
+        }
+    }"""
+    before, after = scheduled(program, "let outer, inner = row.i.split([_, 4])  outer.parallel()")
+    assert any(isinstance(s, For) and s.kind == "parallel" for s in walk(after.body))
+    given = {"count": np.array([0, 4, 2, 1, 3, 4], np.int32), "A": np.arange(24, dtype=np.float32).reshape(6, 4)}
+    assert np.array_equal(interpret.run(before, given)["B"], interpret.run(after, given)["B"])
