@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ from mslang.cli.main import DONE, FINDINGS
 from mslang.diagnostics import Diagnostic, MsError, Severity
 
 if TYPE_CHECKING:
+    from mslang.ir.intrin import Intrin
     from mslang.ir.program import Program
 
 
@@ -45,6 +47,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help=f"a file that ends with {', '.join(IMPORTERS)}")
     parser.add_argument(
         "--for", dest="subject", metavar="FILE:PROGRAM", help="the program that a bare trace of TVM's is for"
+    )
+    parser.add_argument(
+        "--use",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a `.ms` file with intrinsics of your own that a trace names, besides the file of --for",
     )
     add_sizes(parser)
     parser.add_argument("-o", "--output", metavar="OUT.ms", help="write there (default: standard output)")
@@ -107,8 +117,28 @@ def _tvmscript(path: Path, text: str, _: argparse.Namespace) -> Brought:
 def _tvm_json(path: Path, text: str, args: argparse.Namespace) -> Brought:
     from mslang.interop.tvm.bring import bring
 
-    found = bring(path, text, lambda: _program_named(args))
-    return Brought(_with_use(args, found.items), found.diagnostics)
+    sources = _intrinsics(args)
+    found = bring(path, text, lambda: _program_named(args), {n: intrin for n, (_, intrin) in sources.items()})
+    return Brought(_with_use(args, found.items, {n: file for n, (file, _) in sources.items()}), found.diagnostics)
+
+
+def _intrinsics(args: argparse.Namespace) -> dict[str, tuple[Path, Intrin]]:
+    """The intrinsics of the files of `--for` and `--use`, by name, each with its file; the first of a name counts."""
+    from mslang.cli.items import load_clean
+    from mslang.sema.intrin import intrin_from
+    from mslang.sema.module import Found
+    from mslang.sema.modules import load
+
+    files = [*([split_item(args.subject)[0]] if args.subject is not None else []), *args.use]
+    found: dict[str, tuple[Path, Intrin]] = {}
+    for file in files:
+        # The program of `--for` is loaded with its findings elsewhere.
+        module = load_clean(file, None) if file in args.use else load(str(file), read_text(file))
+        for name in module.intrins:
+            item = module.find(name)
+            if isinstance(item, Found) and name not in found:
+                found[name] = (file, intrin_from(item, name))
+    return found
 
 
 def _program_named(args: argparse.Namespace) -> Program | None:
@@ -121,18 +151,23 @@ def _program_named(args: argparse.Namespace) -> Program | None:
     return program_of(load_clean(file, name), name, dict(args.sizes))
 
 
-def _with_use(args: argparse.Namespace, items: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Add the `use` that items in a file of their own need to name their program."""
+def _with_use(
+    args: argparse.Namespace, items: tuple[tuple[str, str], ...], intrinsics: Mapping[str, Path]
+) -> tuple[tuple[str, str], ...]:
+    """The items of a file of its own, with a `use` of the program that they are for and of the intrinsics they name."""
     import os
 
-    if args.subject is None or args.output is None:
+    if args.output is None:
         return items
-    file, name = split_item(args.subject)
-    output = Path(args.output)
-    if name is None:
-        return items
-    there = os.path.relpath(file.resolve(), output.resolve().parent)
-    return (("use", f'use "./{there}".{{{name}}}\n'), *items)
+    needed: dict[Path, list[str]] = {}
+    if args.subject is not None and (subject := split_item(args.subject))[1] is not None:
+        needed[subject[0]] = [subject[1]]
+    for name, file in intrinsics.items():
+        if any(re.search(rf"\b{re.escape(name)}\b", text) for _, text in items):
+            needed.setdefault(file, []).append(name)
+    base = Path(args.output).resolve().parent
+    lines = [f'use "./{os.path.relpath(f.resolve(), base)}".{{{", ".join(ns)}}}\n' for f, ns in needed.items()]
+    return (("use", "".join(lines)), *items) if lines else items
 
 
 IMPORTERS: Mapping[str, Importer] = {".json": _tvm_json, ".py": _tvmscript}

@@ -12,6 +12,7 @@ from mslang.interop.tvm.state import State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name
 from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.index_map import TO, IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
 from mslang.schedule.values import HOLE
@@ -74,7 +75,7 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
         case Role.ACCESS_TEXT, ("read" | "write"):
             return value
         case Role.INTRIN, str():
-            return _intrin(value)
+            return _intrin(state, value)
         case Role.DTYPE, str():
             return words.dtype_in(value)
         case Role.ACCESS, bool() | int():
@@ -88,11 +89,12 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
     raise misfit(f"{value!r} is no {slot.role.value} for `{slot.param}`")
 
 
-def _intrin(name: str) -> str:
-    found = words.intrin_in(name)
+def _intrin(state: State, name: str) -> str | Intrin:
+    found = state.intrinsics.get(name) or words.intrin_in(name)
     if found is None:
         why = "intrinsics are found by what they are called in TVM; only those that the library has, too, are known"
-        raise MsError(problem("MS742", f"mslang has no intrinsic `{name}`", why=why))
+        help = f"write it as an `intrin {name}` item into the file of `--for`, or into one named by `--use`"
+        raise MsError(problem("MS742", f"mslang has no intrinsic `{name}`", why=why, help=help))
     return found
 
 

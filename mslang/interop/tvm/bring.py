@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -16,6 +17,7 @@ from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.records import TvmRecord
 from mslang.interop.tvm.trace_in import import_trace
 from mslang.interop.tvm.trace_json import from_data
+from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.visit import fresh
@@ -58,13 +60,19 @@ def kind_of(text: str) -> str:
     )
 
 
-def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Brought:
+def bring(
+    path: Path,
+    text: str,
+    program: Callable[[], Program | None],
+    intrinsics: Mapping[str, Intrin] = MappingProxyType({}),
+) -> Brought:
     """The items of a file.
 
     Args:
         path: the file.
         text: its contents.
         program: returns the program of a bare trace, if one was named.
+        intrinsics: the user\'s own intrinsics, by name.
 
     Raises:
         MsError: it cannot be read.
@@ -77,7 +85,7 @@ def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Broug
             named = _named([w.program for w in found])
             return Brought(tuple((p.name, print_program(in_blocks(p))) for p in named), tuple(bad))
         case "records":
-            return _tuned(path, text)
+            return _tuned(path, text, intrinsics)
     subject = program()
     if subject is None:
         raise MsError(
@@ -87,7 +95,7 @@ def bring(path: Path, text: str, program: Callable[[], Program | None]) -> Broug
                 help="name it: `mslang import trace.json --for FILE:PROGRAM`",
             )
         )
-    done = import_trace(subject, from_data(json.loads(text)))
+    done = import_trace(subject, from_data(json.loads(text)), intrinsics=intrinsics)
     name = fresh(f"{path.stem}".replace("-", "_"), {subject.name})
     return Brought(((name, done.trace.as_ms(name)),), done.notes)
 
@@ -114,7 +122,7 @@ def _no_schedule(program: Program, trials: Sequence[TvmRecord]) -> Diagnostic:
     )
 
 
-def _tuned(path: Path, text: str) -> Brought:
+def _tuned(path: Path, text: str, intrinsics: Mapping[str, Intrin]) -> Brought:
     """Each program of the workload file beside a record file, and the fastest schedule found for it."""
     beside = path.with_name(path.name.replace(records.RECORDS, records.WORKLOADS))
     if beside == path or not beside.is_file():
@@ -130,7 +138,7 @@ def _tuned(path: Path, text: str) -> Brought:
         items.append((program.name, print_program(program)))
         for record in (r for r in trials if r.seconds is not None):
             try:
-                done = import_trace(program, record.trace)
+                done = import_trace(program, record.trace, intrinsics=intrinsics)
             except MsError as error:
                 bad.append(error.diagnostic)
                 continue

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from mslang.diagnostics import MsError, problem
@@ -9,6 +12,7 @@ from mslang.interop.tvm.names import TvmNames
 from mslang.interop.tvm.trace_json import Input, Name
 from mslang.ir.arith import simplify, substitute_symbols
 from mslang.ir.expr import Const, Expr
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For
 from mslang.ir.visit import blocks_of, path_to_block, path_to_loop
 from mslang.schedule import distribution
@@ -32,11 +36,12 @@ def misfit(message: str, why: str | None = None) -> MsError:
 class State:
     """A session and the corresponding state in TVM.
 
-    `absent` are the numbers of the handles of loops that TVM omits.
+    `absent` are the numbers of the handles of loops that TVM omits, `intrinsics` those of the user, by name.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, intrinsics: Mapping[str, Intrin] = MappingProxyType({})) -> None:
         self.session = session
+        self.intrinsics = intrinsics
         self.values: dict[str, object] = {}
         self.names = TvmNames(session)
         self.absent: set[int] = set()

@@ -15,6 +15,7 @@ at that instruction. Differences between the two:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -34,6 +35,7 @@ from mslang.interop.tvm.reindexed import units_in_sums
 from mslang.interop.tvm.state import ROOT, State, misfit
 from mslang.interop.tvm.trace_json import Input, Inst, Name, TvmTrace
 from mslang.ir.arith import simplify
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import blocks_of, walk
 from mslang.ops.signature import Required
@@ -57,7 +59,14 @@ class Imported(msgspec.Struct, frozen=True):
     notes: tuple[Diagnostic, ...] = ()
 
 
-def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None, seed: int = 0) -> Imported:
+def import_trace(
+    program: Program,
+    trace: TvmTrace,
+    *,
+    target: str | None = None,
+    seed: int = 0,
+    intrinsics: Mapping[str, Intrin] = MappingProxyType({}),
+) -> Imported:
     """The pinned trace of ours that is equivalent to a TVM trace on a program.
 
     Where the outcome is the same as in TVM, sampled sizes stay decisions, pinned to the values of TVM's trace. TVM
@@ -69,13 +78,14 @@ def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None
         trace: TVM's trace.
         target: the target of the resulting trace.
         seed: the seed for decisions that the trace lacks.
+        intrinsics: the user's own intrinsics, by the names that the trace has for them.
 
     Raises:
         MsError: MS742, an instruction is unknown to mslang; MS743, it does not fit the program; or the refusal of a
             primitive, with the instruction named.
     """
-    plain = _attempt(program, trace, seed, target, literal=True)
-    open_ = _attempt(program, trace, seed, target, literal=False)
+    plain = _attempt(program, trace, seed, target, intrinsics, literal=True)
+    open_ = _attempt(program, trace, seed, target, intrinsics, literal=False)
     match open_, plain:
         case Imported(), Imported() if _extents(open_.program) != _extents(plain.program):
             return _closed(plain, "its loops would run further")
@@ -87,9 +97,17 @@ def import_trace(program: Program, trace: TvmTrace, *, target: str | None = None
     raise plain if isinstance(plain, MsError) else open_
 
 
-def _attempt(program: Program, trace: TvmTrace, seed: int, target: str | None, *, literal: bool) -> Imported | MsError:
+def _attempt(
+    program: Program,
+    trace: TvmTrace,
+    seed: int,
+    target: str | None,
+    intrinsics: Mapping[str, Intrin],
+    *,
+    literal: bool,
+) -> Imported | MsError:
     try:
-        return _Import(program, trace, seed, literal).run(target)
+        return _Import(program, trace, seed, literal, intrinsics).run(target)
     except MsError as error:
         return error
 
@@ -107,12 +125,14 @@ def _extents(program: Program) -> tuple[object, ...]:
 
 
 class _Import:
-    def __init__(self, program: Program, trace: TvmTrace, seed: int, literal: bool) -> None:
+    def __init__(
+        self, program: Program, trace: TvmTrace, seed: int, literal: bool, intrinsics: Mapping[str, Intrin]
+    ) -> None:
         self.source = trace
         self.literal = literal
         self.drawing = Drawing(seed)
         self.session = Session(program, self.drawing)
-        self.state = State(self.session)
+        self.state = State(self.session, intrinsics)
         self.root_notes: dict[str, object] = {}
         self.notes: dict[str, Diagnostic] = {}
         self.addresses: set[str] = set()
