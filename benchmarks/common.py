@@ -1,4 +1,4 @@
-"""What the benchmarks share: medians of repeated runs, interleaved comparisons, tables, and what they ran on."""
+"""Shared parts of the benchmarks: medians of repeated runs, interleaved comparisons, tables, measuring conditions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKLOADS = ROOT / "stdlib" / "workloads"
 
 
 def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) -> list[float]:
-    """Times of `repeats` runs, each of as many calls as fill `least` seconds, in seconds a call."""
+    """Times of `repeats` runs in seconds per call; each run makes as many calls as fill `least` seconds."""
     calls = 1
     if least:
         start = time.perf_counter()
@@ -33,7 +33,7 @@ def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) ->
 def interleaved(
     runs: Mapping[str, Callable[[], object]], rounds: int = 31, least: float = 0.004
 ) -> dict[str, list[float]]:
-    """Times of several things in turn, A B C A B C …, so that a drifting machine is fair to all."""
+    """Times of several functions in turn, A B C A B C …, so that drift of the machine affects all equally."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -63,7 +63,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def show(value: float) -> str:
-    """A time for reading."""
+    """A time as readable text."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
@@ -71,7 +71,7 @@ def show(value: float) -> str:
 
 
 def conditions(*packages: str) -> str:
-    """What figures were made on: the machine, how busy it was, and the versions of what took part."""
+    """The conditions of a measurement: the machine, its load, and the versions of the software."""
     from mslang import __version__
     from mslang.target.detect import host
 

@@ -1,6 +1,6 @@
 """The long campaign: random programs under random sequences of primitives; the summary goes to docs/campaign.md.
 
-Results are kept in a file as they come; run again, it goes on where it was.
+Results are appended to a file; a second run resumes after them.
 
 python benchmarks/fuzz_primitives.py --pairs 100000
 """
@@ -118,7 +118,7 @@ def page(total: Tally, by_generator: dict[str, Tally], seed: int, commits: Seque
 
 
 def show(fault: Fault) -> None:
-    """Print what went wrong."""
+    """Print the failures."""
     print(f"\npair {fault.pair} of {fault.generator}: {fault.what}\n{fault.program}", flush=True)
 
 

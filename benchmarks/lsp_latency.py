@@ -23,7 +23,7 @@ ROUNDS = 60
 
 
 def sample(lines: int) -> str:
-    """A valid file of about so many lines: the library's workloads in turn, each copy under names of its own."""
+    """A valid file of about this many lines: the library's workloads in turn, each copy with names of its own."""
     texts = [p.read_text() for p in sorted(WORKLOADS.glob("*.ms"))]
     uses = sorted({line for t in texts for line in t.splitlines() if line.startswith("use ")})
     found, count, k = [], 0, 0
@@ -49,7 +49,7 @@ def _renamed(line: str, old: str, new: str) -> str:
 
 
 def _merged(uses: list[str]) -> list[str]:
-    """One `use` a module."""
+    """One `use` per module."""
     names: dict[str, set[str]] = {}
     for line in uses:
         module, _, rest = line.removeprefix("use ").partition(".{")
@@ -74,7 +74,7 @@ class Client:
             print(params.message, file=sys.stderr)
 
     async def start(self) -> None:
-        """Start the server and shake hands."""
+        """Start and initialise the server."""
         await self.client.start_io(str(Path(sys.executable).with_name("mslang")), "lsp")
         await self.client.initialize_async(types.InitializeParams(capabilities=types.ClientCapabilities()))
         self.client.initialized(types.InitializedParams())
@@ -90,7 +90,7 @@ class Client:
         )
 
     async def findings(self) -> float:
-        """Wait for the diagnostics of the text as it is now."""
+        """Wait for the diagnostics of the current text."""
         begin = time.perf_counter()
         while (await self.published.get()).version != self.version:
             pass

@@ -1,10 +1,10 @@
-"""Whether a pinned result is the same program and as fast in new processes.
+"""Repeatability of a pinned result: the same program and speed in new processes.
 
     python benchmarks/repeatability.py [examples/gemm.ms] [--trials 32] [--processes 5]
 
 Tunes a copy of the file, then runs `mslang run` on the schedule written back in so many new processes. Good is: one
 program hash, the one on record, and every time within max(5 %, 3 × MAD) of the median, MAD being the spread that the
-run itself saw. On a machine with other work neither can be had.
+run itself saw. A loaded machine cannot reach this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All functions of TVM's own tests: how many are read, and what stands against the others?
+"""All functions of TVM's own tests: the number that can be read, and the reasons against the others.
 
 python benchmarks/tvm_corpus.py PATH/TO/tvm [--update] [-v]
 
@@ -24,7 +24,7 @@ TILES = re.compile(
     r"\bTx\.|device_entry|\bTileLayout|\bTLane|T\.(?:kernel|cta|warp|thread|warpgroup)\("
     r"|\bT\.cuda\.|\bT\.ptx\.|\btile\."
 )
-"""Words of the tile dialect, which is another language in the same clothes."""
+"""Words of the tile dialect, another language with the same syntax."""
 BEGIN, END = "<!-- corpus: begin -->", "<!-- corpus: end -->"
 CLASSES = (
     ("depends on values that only running the file gives", r"MS732"),
@@ -37,7 +37,7 @@ CLASSES = (
     ("a size or scalar that nothing gives", r"nothing tells|nothing gives|size"),
     ("no well-formed program", r"MS1\d\d|MS4\d\d"),
 )
-"""What the reasons of refusals are counted as; the first that matches counts."""
+"""The classes of reasons for refusals; the first match counts."""
 
 
 class Counts(msgspec.Struct):

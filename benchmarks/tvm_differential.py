@@ -106,7 +106,7 @@ def section(tally: Tally, seed: int) -> str:
 
 
 def main() -> int:
-    """Ask both; the exit status says whether a result of ours was wrong."""
+    """Run both; the exit status is 1 if a result of ours was wrong."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=6000)
     parser.add_argument("--first", type=int, default=0)

@@ -42,7 +42,7 @@ RULES = {"cpu": "llvm", "gpu": "cuda"}
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What became of one sketch; `why` is empty where all went well."""
+    """The result for one sketch; `why` is empty on success."""
 
     workload: str
     sketch: int

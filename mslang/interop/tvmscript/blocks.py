@@ -42,7 +42,7 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
     if frame.instruction is not None and body != frame.instruction:
         raise refuse("MS731", s, f"`{text}` does more than its instruction", help="put the instruction into a block")
     if frame.init:
-        # It runs where all reduction axes are 0.
+        # The init runs where all reduction axes are 0.
         first: dict[str, Expr] = {a.name: ZERO for a in frame.axes if a.kind == "reduce"}
         frame.init = substitute_loops(frame.init, first, None)
     whole = Block(
@@ -67,8 +67,8 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
 
 
 def _with_regions(b: Block, frame: Frame, made: Statements) -> Block:
-    """The block with the regions that it does not say. TVM believes what a block declares; here it is completed by
-    what its body touches."""
+    """The block with its missing regions inferred. TVM trusts a block's declarations; here they are completed by the
+    accesses of its body."""
     buffers = made.declared.buffers
     reads, writes = infer_regions(b, buffers)
     return replace(
@@ -143,7 +143,7 @@ def _axis(
     scope: Scope,
     frame: Frame,
 ) -> None:
-    """An axis here counts from 0; where it does not there, its name stands for the sum."""
+    """Our axes start at 0; if TVM's does not, its name denotes the sum of axis and start."""
     name = made.names.inside(target.id, scope.outer)
     with refusing(at):
         extent = size_bound(scope.expanded(over.extent), scope.ranges())

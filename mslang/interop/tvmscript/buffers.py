@@ -31,14 +31,14 @@ class Declared:
         self.symbols: dict[str, Symbol] = {}
         self.buffers: dict[str, Buffer] = {}
         self.implicit: set[str] = set()
-        """The names of sizes that a shape in quotes has declared, and that may be declared once more."""
+        """The names of sizes declared by a quoted shape, which may be declared again."""
         self.views: dict[str, Region] = {}
-        """What each view is of."""
+        """The source of each view."""
         self.matched: dict[str, Buffer] = {}
         """The buffer of each parameter that is a handle."""
 
     def symbol(self, name: str, dtype: str, at: ast.AST, frame: Frame) -> Symbol:
-        """A size that is known when the kernel is called."""
+        """A size known only at the call."""
         if dtype not in ("i32", "i64", "i16", "i8", "u8", "u16", "u32", "u64"):
             raise refuse("MS731", at, f"`{name}` is a `{dtype}` that nothing gives a value")
         own = self.names.declared(name)
@@ -51,7 +51,7 @@ class Declared:
         return self.symbols[own]
 
     def place(self, buffer: Buffer) -> tuple[Expr, tuple[Expr, ...]]:
-        """Where a buffer or view begins in its memory, in elements, and its strides."""
+        """The offset of a buffer or view in its memory, in elements, and its strides."""
         source = self.views.get(buffer.name)
         if source is None:
             return buffer.offset or ZERO, buffer.strides or row_major(buffer.shape)
@@ -61,7 +61,7 @@ class Declared:
         return simplify(offset), strides[len(strides) - len(buffer.shape) :]
 
     def add(self, buffer: Buffer) -> Buffer:
-        """Remember a buffer."""
+        """Register a buffer."""
         self.buffers[buffer.name] = buffer
         return buffer
 
@@ -102,7 +102,7 @@ def allocation(
 
 
 def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame) -> View:
-    """`A = T.match_buffer(B[i:i + 16, 0:16], (16, 16))`; its strides and offset are those of what it views."""
+    """`A = T.match_buffer(B[i:i + 16, 0:16], (16, 16))`; its strides and offset are those of its source."""
     found = _fields(call, "param", *_FIELDS)
     of = needed(call, found, "param")
     source = _source(read.region(of, scope), read.value(of, scope))
@@ -115,7 +115,7 @@ def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call
 
 
 def _is_fixed(read: Expressions, e: ast.expr, scope: Scope) -> bool:
-    """Whether strides or an offset are numbers; names there stand for whatever they are."""
+    """Whether strides or an offset are numbers; names there match any value."""
     value = read.value(e, scope)
     values = value if isinstance(value, tuple) else (value,)
     return all(isinstance(v, Number) and constant(v) is not None for v in values)
@@ -126,7 +126,7 @@ def _source(region: Region, value: Value) -> Region:
 
 
 def _fields(call: ast.Call, *names: str) -> dict[str, ast.expr]:
-    """The arguments of a declaration; those that say nothing of what is computed are let be."""
+    """The arguments of a declaration; those without influence on the results are ignored."""
     for k in call.keywords:
         if k.arg is not None and k.arg not in names and k.arg not in _HARMLESS:
             raise refuse("MS733", k, f"`{text_of(call.func)}` has no use for `{k.arg}`")
@@ -186,7 +186,7 @@ def _scope(read: Expressions, e: ast.expr | None, scope: Scope, default: str) ->
 
 
 def _offset(read: Expressions, e: ast.expr | None, scope: Scope) -> Expr | None:
-    """Where a buffer begins. A name that stands for nothing else says that it may begin anywhere."""
+    """The offset of a buffer. An otherwise unbound name means any offset."""
     if e is None:
         return None
     found = as_index(read.number(e, scope), e)
@@ -194,7 +194,7 @@ def _offset(read: Expressions, e: ast.expr | None, scope: Scope) -> Expr | None:
 
 
 def _sizes(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Expr, ...]:
-    """A shape or strides. A text names a size (`"n"`, `"n + 1"`), which it declares if need be."""
+    """A shape or strides. A string names a size (`"n"`, `"n + 1"`), and declares it if necessary."""
     elements = e.elts if isinstance(e, ast.Tuple | ast.List) else None
     if elements is None:
         value = read.value(e, scope)

@@ -72,7 +72,7 @@ _LARGEST: Mapping[str, float] = MappingProxyType(
 
 
 def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
-    """`axis.remap` for `T.axis.remap`; None for what is not in TVM's namespace."""
+    """`axis.remap` for `T.axis.remap`; None for names outside of TVM's namespace."""
     match e:
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in aliases:
             return attr
@@ -83,7 +83,7 @@ def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
 
 
 def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:
-    """The arguments of a call by the names of its parameters; a last name `**` lets any other keyword be."""
+    """The arguments of a call by the names of its parameters; a last name `**` accepts any other keyword."""
     known = [n for n in names if n != "**"]
     if len(e.args) > len(known):
         raise refuse("MS733", e, f"`{text_of(e.func)}` takes {len(known)} arguments, not {len(e.args)}")
@@ -97,20 +97,20 @@ def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:
 
 
 def needed(e: ast.Call, found: Mapping[str, ast.expr], name: str) -> ast.expr:
-    """An argument that has to be there."""
+    """A required argument."""
     if name not in found:
         raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{name}`")
     return found[name]
 
 
 def arguments(read: Expressions, e: ast.Call, scope: Scope, *names: str) -> list[Number]:
-    """The arguments of a call, all of which have to be there and be numbers; further keywords may stand after `**`."""
+    """The arguments of a call, all of which are required and numbers; `**` accepts further keywords."""
     found = bound(e, *names)
     return [read.number(needed(e, found, n), scope) for n in names if n != "**"]
 
 
 def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    """What a call in an expression stands for."""
+    """The value of a call in an expression."""
     name = dotted(e.func, read.aliases)
     if name is None:
         return _foreign(read, e, scope)
@@ -165,7 +165,7 @@ def _python(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Value:
 
 
 def element_type(read: Expressions, e: ast.expr, scope: Scope) -> str:
-    """The element type that a text names."""
+    """The element type with a name."""
     name = dotted(e, read.aliases) or read.value(e, scope)
     dtype = our_type(name) if isinstance(name, str) else None
     if dtype is None:
@@ -175,7 +175,7 @@ def element_type(read: Expressions, e: ast.expr, scope: Scope) -> str:
 
 # ------------------------------------------------------------------ casts and literals
 def cast(n: Number, dtype: str, *, folded: bool) -> Number:
-    """A conversion. `folded`: of a literal it is the literal, to the same type nothing at all, as TVM does it."""
+    """A conversion. `folded`: a literal is converted, and a conversion to the same type is dropped, as in TVM."""
     if n.index and dtype in ("i32", "i64") and folded:
         return index(n.expr, dtype)
     if folded and (n.dtype == dtype or constant(n) is not None):
@@ -191,7 +191,7 @@ def _cast(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     value = read.number(needed(e, found, "value"), scope)
     match value.expr:
         case Cast(operand=Call(name="clz") as counted) if counted.dtype == dtype and not folded:
-            # There `clz` gives an `int32`, so ours is written with a cast.
+            # TVM's `clz` returns an `int32`, so ours is written with a cast.
             return Number(counted, dtype)
     return cast(value, dtype, folded=folded)
 
@@ -220,7 +220,7 @@ def _variable(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 
 def _limit(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    """`T.min_value(dtype)`, `T.max_value(dtype)`: of floating types the finite ones; `T.infinity(dtype)`."""
+    """`T.min_value(dtype)`, `T.max_value(dtype)`: for floating types the finite ones; `T.infinity(dtype)`."""
     dtype = element_type(read, needed(e, bound(e, "dtype", "**"), "dtype"), scope)
     name = dotted(e.func, read.aliases)
     if name == "infinity":
@@ -235,7 +235,7 @@ def _limit(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 # ------------------------------------------------------------------ operators that are calls
 def _truncated(read: Expressions, e: ast.Call, scope: Scope, op: str) -> Number:
-    """Division towards zero, where that is floor division."""
+    """Division towards zero, if it is provably floor division."""
     a, b = arguments(read, e, scope, "a", "b", "**")
     found = binary(op, a, b, e)
     assert isinstance(found.expr, Binary)
@@ -289,7 +289,7 @@ def _same(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 
 def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    """`T.Let(expr, where={x: value})`: the expression with the values put in."""
+    """`T.Let(expr, where={x: value})`: the expression after substitution of the values."""
     found = bound(e, "expr", "where", "**")
     where = found.get("where")
     if "expr" not in found or not isinstance(where, ast.Dict):
@@ -318,7 +318,7 @@ def _function(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Number
     if function.truth:
         return Number(Call(name, given, "bool"), "bool")
     if name == "clz":
-        # There it gives an `int32` whatever it is of.
+        # In TVM the result is an `int32` for every operand type.
         called = Call(name, given, _of(like))
         return Number(called if called.dtype == "i32" else Cast("i32", called), "i32")
     return with_expr(like, Call(name, given, _of(like)))
@@ -337,7 +337,7 @@ def _power(base: float) -> Handler:
 
 
 def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
-    """`T.call_extern("float32", "erff", x)`: a function of another library, of numbers."""
+    """`T.call_extern("float32", "erff", x)`: an external function of numbers."""
     found = bound(ast.copy_location(ast.Call(e.func, [], e.keywords), e), "dtype")
     typed = e.args if "dtype" in found else e.args[1:]
     if not typed or not e.args:

@@ -1,4 +1,4 @@
-"""What a file's own assignments say without being run: numbers, texts, and lists of them."""
+"""Constants of a file, read without running it: numbers, strings, and lists of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCRIPTS = frozenset({"tir", "tirx", "s_tir"})
 
 
 def aliases_of(tree: ast.Module) -> frozenset[str]:
-    """The names that a file gives to TVM's namespace of TensorIR; `T` if it imports none."""
+    """A file's names of TVM's TensorIR namespace; `T` if it imports none."""
     found: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -27,7 +27,7 @@ def aliases_of(tree: ast.Module) -> frozenset[str]:
 
 
 def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Expressions) -> dict[str, Value]:
-    """The names known after statements; what is assigned more than once or otherwise is not known."""
+    """The names known after statements; names assigned several times, or to other values, are unknown."""
     scope = Scope(names)
     seen: set[str] = set()
     for s in statements:
@@ -71,7 +71,7 @@ def _short(e: ast.expr) -> str:
 
 
 def bodies(s: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The lists of statements directly inside of a statement, all of its branches."""
+    """The lists of statements directly inside a statement, for all of its branches."""
     for _, field in ast.iter_fields(s):
         match field:
             case [ast.stmt(), *_]:
@@ -81,7 +81,7 @@ def bodies(s: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _assigned(s: ast.stmt) -> Iterator[str]:
-    """The names that a statement gives a value to, in its branches too."""
+    """The names that a statement assigns, including its branches."""
     waiting: list[ast.AST] = [s]
     while waiting:
         node = waiting.pop()
@@ -95,7 +95,7 @@ def _assigned(s: ast.stmt) -> Iterator[str]:
 
 
 def parameters(f: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, Value]) -> dict[str, Value]:
-    """The names inside a Python function around a program: its parameters are known to its callers only."""
+    """The names inside a Python function around a program: its parameters are known only to its callers."""
     args = f.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
     return {**names, **{a.arg: Unknown(f"`{a.arg}` is a parameter of `{f.name}`") for a in every}}

@@ -16,17 +16,17 @@ _Event = tuple[str, bool]
 
 
 def directed(program: Program, said: tuple[AttrValue, ...] | None = None) -> Program:
-    """The program with the directions of its parameters: those said, or those that its statements tell.
+    """The program with the directions of its parameters: declared, or derived from its statements.
 
-    What is never written is `in`; what is written before it is read is `out`; the rest is `inout`, as is a parameter of
-    which elements are provably never written: its caller keeps them.
+    A parameter that is never written is `in`; one written before it is read is `out`; the others are `inout`, as is a
+    parameter with elements that are provably never written, because their old values stay.
     """
     found = derived(program) if said is None or len(said) != len(program.params) else tuple(map(str, said))
     return replace(program, params=tuple(replace(q, direction=d) for q, d in zip(program.params, found, strict=True)))
 
 
 def derived(program: Program) -> tuple[str, ...]:
-    """The directions that the statements tell."""
+    """The directions derived from the statements."""
     views = {v.buffer.name: v.source.buffer for b in blocks_of(program.body) for v in b.views}
     first: dict[str, bool] = {}
     written: set[str] = set()

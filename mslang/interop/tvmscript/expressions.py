@@ -49,15 +49,15 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = MappingProxyType(
 
 
 class Expressions:
-    """Reads expressions; `aliases` are the names that stand for TVM's namespace (`T`)."""
+    """Reads expressions; `aliases` are the names of TVM's namespace (`T`)."""
 
     def __init__(self, aliases: frozenset[str], intrinsics: Sequence[Intrin] = ()) -> None:
         self.aliases = aliases
         self.intrinsics = tuple(x for x in intrinsics if TVM in dict(x.texts))
-        """The instructions that are known by their calls."""
+        """The instructions that are recognised by their calls."""
 
     def value(self, e: ast.expr, scope: Scope) -> Value:
-        """What an expression stands for."""
+        """The value of an expression."""
         match e:
             case ast.Constant(value=bool() | int() | float() as v):
                 return literal(v)
@@ -94,7 +94,7 @@ class Expressions:
         raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", f"it is a Python {type(e).__name__}")
 
     def values(self, xs: list[ast.expr], scope: Scope) -> tuple[Value, ...]:
-        """What several expressions stand for; `*xs` stands for several."""
+        """The values of several expressions; `*xs` gives several."""
         found: list[Value] = []
         for x in xs:
             if isinstance(x, ast.Starred):
@@ -118,7 +118,7 @@ class Expressions:
         return found
 
     def number(self, e: ast.expr, scope: Scope) -> Number:
-        """An expression that has to be a number."""
+        """An expression that must be a number."""
         match self.value(e, scope):
             case Number() as n:
                 return n
@@ -129,7 +129,7 @@ class Expressions:
         raise refuse("MS733", e, f"`{text_of(e)}` is no number")
 
     def index(self, e: ast.expr, scope: Scope) -> Expr:
-        """An expression that has to be an index."""
+        """An expression that must be an index."""
         return as_index(self.number(e, scope), e)
 
     def unary(self, op: ast.unaryop, x: ast.expr, scope: Scope) -> Number:
@@ -205,7 +205,7 @@ class Expressions:
         return as_index(v, at)
 
     def region(self, e: ast.expr, scope: Scope) -> Region:
-        """A region of a buffer: `A[i, j:j + 4]`; dimensions that are not said, and `A` itself, are whole."""
+        """A region of a buffer: `A[i, j:j + 4]`; omitted dimensions, and `A` itself, are covered in full."""
         subscript = isinstance(e, ast.Subscript)
         of = self.value(e.value if isinstance(e, ast.Subscript) else e, scope)
         if isinstance(of, Reads) and not subscript:
@@ -246,7 +246,7 @@ class Expressions:
 
 
 def _computed(n: Number) -> Number:
-    """A number made of Python's own (`N // 4`), which Python computes; a text's plain literals stay as they are."""
+    """A number made of Python's own (`N // 4`), which Python computes; plain literals are kept."""
     match n.expr:
         case Binary(op=op, left=Const(), right=Const(value=b)) if n.index and (b != 0 or op not in ("//", "%")):
             return index(simplify(n.expr), n.dtype)

@@ -1,7 +1,7 @@
-"""Instructions on fragments in TVMScript (`wmma`), by what they mean.
+"""Instructions on fragments in TVMScript (`wmma`), read by their meaning.
 
 A fragment is addressed by its number: fragments are counted row by row in their buffer. Here an operand is the tile
-that the block declares, or a view, and the number has to be that of this tile.
+that the block declares, or a view, and the number must be that of this tile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mslang.interop.tvmscript.statements import Statements
 
 Built = tuple[Intrin, Mapping[str, Array]]
-"""What an instruction means, and the buffer or view that stands for each of its operands."""
+"""The meaning of an instruction, and the buffer or view of each of its operands."""
 
 
 def _arguments(e: ast.Call, *names: str) -> list[ast.expr]:
@@ -38,7 +38,7 @@ def _arguments(e: ast.Call, *names: str) -> list[ast.expr]:
 def _tile(
     made: Statements, of: Buffer, sizes: Sequence[ast.expr], which: ast.expr, scope: Scope, frame: Frame, first: str
 ) -> tuple[int, int]:
-    """The height and width of a fragment: of those that its scope allows the ones that the block declares."""
+    """The height and width of a fragment: the shape allowed by its scope that the block declares."""
     m, n, k = (as_index(made.read.number(x, scope), x) for x in sizes)
     if not (isinstance(m, Const) and isinstance(n, Const) and isinstance(k, Const)):
         raise refuse("MS731", sizes[0], "the sizes of a fragment are numbers")
@@ -53,7 +53,7 @@ def _tile(
 def _check_number(
     made: Statements, of: Buffer, tile: tuple[int, int], which: ast.expr, scope: Scope, frame: Frame, first: str
 ) -> None:
-    """That a fragment is the tile that the block declares."""
+    """Check that a fragment is the tile that the block declares."""
     strides = made.declared.place(of)[1]
     if len(strides) < 2:
         raise refuse("MS731", which, f"`{of.name}` has no tiles: it has one dimension")
@@ -77,7 +77,7 @@ def filled(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> Built:
 
 
 def filled_by(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> tuple[Stmt, ...]:
-    """A fragment filled with what each iteration computes, which no intrinsic takes as an operand: stores."""
+    """A fragment filled with a value that depends on the iteration, which is no operand of an intrinsic: as stores."""
     target, *sizes, which, given = _arguments(e, "a fragment", "m", "n", "k", "its number", "a value")
     of = buffer(made, target, scope).buffer
     value = as_data(made.read.number(given, scope), of.dtype)
@@ -148,7 +148,7 @@ def _multiplied(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> Bu
 
 
 def _keep_order(made: Statements, fragment: Buffer, order: str, at: ast.expr) -> None:
-    """Note how a fragment holds its tile, which is the same wherever it is loaded."""
+    """Record the order in which a fragment holds its tile; it must be the same in all loads."""
     if made.orders.setdefault(_root(made, fragment), order) != order:
         raise refuse("MS731", at, f"`{fragment.name}` is loaded by rows here and by columns there")
 

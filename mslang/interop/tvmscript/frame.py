@@ -1,4 +1,4 @@
-"""What a block or a function collects while its statements are read."""
+"""The state of a block or function while its statements are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mslang.ir.symbols import annotation_exprs
 from mslang.ir.visit import free_vars, loads_of
 
 _IMPLIED = frozenset({"global_symbol", "tir.noalias", "tirx.noalias"})
-"""Attributes that say what holds here anyway."""
+"""Attributes that are implied here."""
 
 
 class Frame:
@@ -33,12 +33,12 @@ class Frame:
         self.views: list[View] = []
         self.notes: Annotations = ()
         self.instruction: tuple[Stmt, ...] | None = None
-        """What the instruction means that the block is, if it is one."""
+        """The meaning of the instruction, if the block is one."""
         self.sizes: dict[str, tuple[AttrValue, ...]] = {}
         self.directions: tuple[AttrValue, ...] | None = None
 
     def function_attributes(self, notes: Annotations) -> None:
-        """Take in what `T.func_attr` says; what only `print` writes is not kept as an annotation."""
+        """Read `T.func_attr`; attributes that only `print` writes are not kept as annotations."""
         for key, value in notes:
             match key, value:
                 case (str(), tuple()) if key == SIZES:
@@ -65,7 +65,7 @@ def notes_of(read: Expressions, e: ast.expr, scope: Scope) -> Annotations:
 
 
 def annotation(read: Expressions, e: ast.expr, scope: Scope) -> AttrValue:
-    """The value of an annotation. Python's numbers stay such; `T.int64(4)` is a constant with a type."""
+    """The value of an annotation. Python's numbers stay plain; `T.int64(4)` is a constant with a type."""
     match e:
         case ast.Constant(value=bool() | int() | float() | str() as v):
             return v

@@ -1,6 +1,6 @@
-"""Calls of instructions: read as what they mean, on views, in a block that is named after the instruction.
+"""Calls of instructions: read by their meaning, on views, in a block named after the instruction.
 
-There an instruction is a call with pointers, and what it touches is what the block around declares. Here the block
+In TVM an instruction is a call with pointers, and its footprint is declared by the enclosing block. Here the block
 keeps the instruction's meaning as its body, and the call as the intrinsic's text. A fragment is addressed by its number
 there; here it is the tile that the block declares.
 """
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from mslang.interop.tvmscript.statements import Statements
 
 Operands = Mapping[str, Array]
-"""The buffer or view that stands for each operand of an intrinsic."""
+"""The buffer or view of each operand of an intrinsic."""
 
 
 def instruction(made: Statements, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | None:
-    """What a call of an instruction means; None if it is none that is known."""
+    """The meaning of a call of an instruction; None if the instruction is unknown."""
     if not isinstance(e, ast.Call):
         return None
     if target(made, e, scope) is not None:
@@ -72,7 +72,7 @@ def instruction(made: Statements, e: ast.expr, scope: Scope, frame: Frame) -> tu
 
 # ------------------------------------------------------------------ operands
 def _pointed(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> None:
-    """A pointer for its own sake: a view of what the block declares of the buffer."""
+    """A bare pointer: a view of the region that the block declares of the buffer."""
     of = buffer(made, e, scope).buffer
     if frame.function:
         return
@@ -101,9 +101,9 @@ def _operands(names: Mapping[str, str], scope: Scope) -> Operands | None:
 def _views(
     made: Statements, intrin: Intrin, operands: Operands, frame: Frame, *, whole_only: bool = False
 ) -> tuple[View, ...] | None:
-    """A view for each operand, in the order of the intrinsic's; None if one is not what the intrinsic takes.
+    """A view for each operand, in the order of the intrinsic's; None if one does not match the intrinsic.
 
-    `whole_only`: a buffer that is no view is an operand as it is, not a part of it that the block declares.
+    `whole_only`: a buffer that is not a view is an operand as a whole, not only its declared region.
     """
     here = {v.buffer.name: v for v in frame.views}
     found: list[View] = []
@@ -131,7 +131,7 @@ def _views(
 def _own_block(
     made: Statements, intrin: Intrin, operands: Operands, e: ast.Call, scope: Scope, frame: Frame
 ) -> tuple[Stmt, ...] | None:
-    """A block for an instruction that stands in the function itself."""
+    """A block for an instruction outside of blocks."""
     inner = Frame()
     inner.reads, inner.writes = frame.reads, frame.writes
     views = _views(made, intrin, operands, inner, whole_only=True)
@@ -147,7 +147,7 @@ def _own_block(
 def _placed(
     made: Statements, intrin: Intrin, views: tuple[View, ...], e: ast.Call, scope: Scope, frame: Frame
 ) -> tuple[Stmt, ...]:
-    """The meaning of an intrinsic on views, which become the last of the block that is being read."""
+    """The meaning of an intrinsic on views, which become the last ones of the current block."""
     if frame.function or frame.instruction is not None:
         raise refuse("MS731", e, "an instruction is a block of its own here", help="put it into a block")
     bare = tuple(replace(v, buffer=replace(v.buffer, strides=None, offset=None, align=None)) for v in views)
@@ -163,7 +163,7 @@ def _placed(
 
 
 def _copied(made: Statements, intrin: Intrin, views: Mapping[str, str], scope: Scope) -> tuple[Stmt, ...]:
-    """What the description says, with names that are free here."""
+    """The description's body, with names that are free here."""
     body = intrin.desc.body
     loops = {s.var: made.names.loop(s.var, scope.outer) for s in walk(body) if isinstance(s, For)}
     blocks = {b.name: made.names.declared(b.name, f"{b.name}_block") for b in blocks_of(body)}
@@ -171,7 +171,7 @@ def _copied(made: Statements, intrin: Intrin, views: Mapping[str, str], scope: S
 
 
 def _own_axes(made: Statements, s: Stmt, scope: Scope) -> Stmt:
-    """A statement whose axes have names that nothing else here has."""
+    """A statement with fresh names of its axes."""
     if isinstance(s, Block):
         names = {a.name: made.names.inside(a.name, scope.outer) for a in s.axes}
         bound = {a.name: a.binding for a in s.axes}

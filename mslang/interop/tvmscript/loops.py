@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """One loop before it has a name: `start`, `start + step`, … (`extent` of them)."""
+    """One loop before it is named: `start`, `start + step`, … (`extent` of them)."""
 
     start: Expr
     extent: Expr

@@ -1,4 +1,4 @@
-"""What TVM's instructions on fragments mean: programs on tiles, each with the call that it is there."""
+"""The meanings of TVM's instructions on fragments: programs on tiles, each with TVM's call."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def _param(name: str, dtype: str, tile: tuple[int, int], direction: str) -> Para
 
 
 def _number(name: str, tile: tuple[int, int]) -> str:
-    """The number of the tile in its buffer, row by row, from where it begins."""
+    """The row-major number of the tile in its buffer, from its offset."""
     height, width = tile
     begin, row = f"{{{name}}}.elem_offset", f"{{{name}.stride}}"
     return f"{begin} // ({row} * {height}) * ({row} // {width}) + {begin} % {row} // {width}"
 
 
 def _fragment(name: str, tile: tuple[int, int], sizes: Sequence[ast.expr]) -> str:
-    """A fragment as the instructions take it: a pointer, the sizes of the instruction, the fragment's number."""
+    """A fragment as operands of an instruction: a pointer, the sizes of the instruction, the fragment's number."""
     return ", ".join((f"{{{name}}}.data", *map(ast.unparse, sizes), _number(name, tile)))
 
 

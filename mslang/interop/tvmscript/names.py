@@ -1,4 +1,4 @@
-"""What things are called on both sides: element types, scopes, functions, kinds of loops and axes."""
+"""Corresponding names on both sides: element types, scopes, functions, kinds of loops and axes."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ THEIR_SCOPES: Table = MappingProxyType(
 OUR_SCOPES = _inverse(THEIR_SCOPES)
 
 THEIR_FUNCTIONS: Table = MappingProxyType({"round": "nearbyint"})
-"""Functions that are called otherwise there; the others have the same name."""
+"""Functions with another name in TVM; the others have the same name."""
 OUR_FUNCTIONS: Table = MappingProxyType({"nearbyint": "round", "power": "pow", "fabs": "abs"})
 
 LOOPS: Table = MappingProxyType(
     {"serial": "serial", "parallel": "parallel", "vectorized": "vectorized", "unroll": "unrolled"}
 )
-"""Their loops and our kinds."""
+"""TVM's loops and our kinds."""
 THEIR_LOOPS = _inverse(LOOPS)
 
 AXES: Table = MappingProxyType(
     {"S": "spatial", "R": "reduce"} | {kind: kind for kind in ("spatial", "reduce", "scan", "opaque")}
 )
-"""What axes are made with, and our kinds."""
+"""TVM's constructors of axes and our kinds."""
 
 FUNCTION_ATTRIBUTE = "tvm."
-"""What the name of a program's annotation begins with if it is an attribute of their function."""
+"""The prefix of a program's annotations that are attributes of TVM's function."""
 SIZES = "mslang.sizes"
-"""The attribute that tells the ranges of a printed program's dynamic sizes, where they are not any size."""
+"""The attribute with the ranges of a printed program's dynamic sizes, where they are restricted."""
 DIRECTIONS = "mslang.directions"
-"""The attribute that tells the directions of a printed program's parameters, where its body does not."""
+"""The attribute with the directions of a printed program's parameters, where its body does not imply them."""
 
 
 @lru_cache(maxsize=256)
@@ -68,7 +68,7 @@ def our_type(name: str) -> str | None:
 
 
 def their_type(dtype: str) -> str:
-    """What an element type is called there."""
+    """TVM's name of an element type."""
     found = parts(dtype)
     assert found is not None
     return THEIR_TYPES[found.scalar] + (f"x{found.lanes}" if found.lanes > 1 else "")

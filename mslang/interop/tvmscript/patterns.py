@@ -1,4 +1,4 @@
-"""Calls of instructions as patterns: what an implementation calls, with holes for its operands."""
+"""Calls of instructions as patterns: an implementation's call, with holes for its operands."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _OPERATORS: Mapping[str, type[ast.operator]] = {
 
 
 def matched(text: str, e: ast.expr) -> dict[str, str] | None:
-    """The name that stands for each operand if `e` is the call that a text says, else None. What casts, types and
-    spellings of operators say beside does not matter."""
+    """The name of each operand if `e` matches the call in a text, otherwise None. Casts, types and operators' spellings
+    are ignored."""
     found: dict[str, str] = {}
     return found if _same(_pattern(text), _plain(e), found) else None
 
@@ -72,10 +72,10 @@ class _Plain(ast.NodeTransformer):
 
 
 def implementation(f: ast.FunctionDef, desc: Program) -> str:
-    """The text that a function's only call is, with holes for the function's parameters, in the order of `desc`'s.
+    """The text of a function's only call, with holes for the function's parameters, in the order of `desc`'s.
 
     Raises:
-        Refusal: it does something beside, or has other parameters.
+        Refusal: the function does more than the call, or has other parameters.
     """
     calls = _calls(f.body)
     if len(calls) != 1:
@@ -103,7 +103,7 @@ class _Holes(ast.NodeTransformer):
 
 
 def _calls(body: list[ast.stmt]) -> list[ast.expr]:
-    """The calls in a body that are no declarations."""
+    """The calls in a body that are not declarations."""
     found: list[ast.expr] = []
     for s in body:
         match s:

@@ -1,4 +1,4 @@
-"""Pointers in TVMScript: into which buffer they point, and where."""
+"""Pointers in TVMScript: their buffers and positions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def target(made: Statements, e: ast.expr, scope: Scope) -> ast.Name | None:
-    """The name of the buffer into which an expression points; None if it is no pointer."""
+    """The name of the buffer into which an expression points; None if it is not a pointer."""
     match e:
         case ast.Attribute(value=ast.Name() as name, attr="data"):
             pass
@@ -49,21 +49,21 @@ def buffer(made: Statements, e: ast.expr, scope: Scope) -> Array:
 
 
 def declared(of: Buffer, frame: Frame, first: str = "read") -> Region:
-    """What a block declares of a buffer, the reads or the writes first; all of it if it declares nothing."""
+    """The region of a buffer that a block declares, reads or writes first; all of it without a declaration."""
     sides = (frame.reads or (), frame.writes or ())
     regions = [r for side in (sides if first == "read" else sides[::-1]) for r in side]
     return next((r for r in regions if r.buffer == of.name), Region(of.name, whole(of)))
 
 
 def extents(made: Statements, of: Buffer, frame: Frame, first: str = "read") -> tuple[Expr, ...]:
-    """The sizes of what an instruction touches of a buffer: all of a view, else what the block declares."""
+    """The extents of an instruction's footprint in a buffer: all of a view, otherwise the declared region."""
     if of.name in made.declared.views:
         return of.shape
     return tuple(r.extent for r in declared(of, frame, first).ranges)
 
 
 def begin(made: Statements, of: Buffer, frame: Frame, first: str = "read") -> Expr:
-    """Where that begins, in elements from the beginning of the memory."""
+    """The start of that footprint, in elements from the start of the memory."""
     offset, strides = made.declared.place(of)
     if of.name in made.declared.views:
         return offset
@@ -73,14 +73,14 @@ def begin(made: Statements, of: Buffer, frame: Frame, first: str = "read") -> Ex
 
 
 def alike(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
-    """Whether sizes are provably the same."""
+    """Whether sizes are provably equal."""
     return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def check_pointer(
     made: Statements, e: ast.expr, stride: ast.expr, of: Buffer, scope: Scope, frame: Frame, first: str
 ) -> None:
-    """That a pointer is at the beginning of what an instruction touches, and that its rows are those of the buffer."""
+    """Check that a pointer is at the start of an instruction's footprint, and that its rows are those of the buffer."""
     at, strides = _pointed_at(made, e, of, scope), made.declared.place(of)[1]
     rows = number(made, stride, scope)
     ranges = scope.ranges()
@@ -111,7 +111,7 @@ def _pointed_at(made: Statements, e: ast.expr, of: Buffer, scope: Scope) -> Expr
 
 
 def number(made: Statements, e: ast.expr, scope: Scope) -> Expr:
-    """An index in which `A.elem_offset` and `A.strides[0]` stand for what they are."""
+    """An index with `A.elem_offset` and `A.strides[0]` replaced by their values."""
     inner = scope.inner()
     changed = _Places(made, inner).visit(ast.parse(ast.unparse(e), mode="eval").body)
     for x in ast.walk(changed):
@@ -120,7 +120,7 @@ def number(made: Statements, e: ast.expr, scope: Scope) -> Expr:
 
 
 class _Places(ast.NodeTransformer):
-    """Puts names in the place of offsets and strides of buffers, and gives the names these values."""
+    """Replaces offsets and strides of buffers by names, and binds the names to their values."""
 
     def __init__(self, made: Statements, scope: Scope) -> None:
         self.made = made

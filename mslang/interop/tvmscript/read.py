@@ -1,4 +1,4 @@
-"""TVMScript to programs."""
+"""Reading TVMScript."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import walk_expr
 
 ALIGNED = 64
-"""The bytes to which a buffer is aligned there if it says nothing."""
+"""TVM's default alignment of buffers in bytes."""
 _DECLARING = frozenset({"match_buffer", "alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
 
 
 class Function(msgspec.Struct, frozen=True):
-    """A program that was read. `blocks` tells what each block is called here, by its name there."""
+    """A program that was read. `blocks` maps TVM's names of blocks to ours."""
 
     program: Program
     blocks: Mapping[str, str]
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a text holds: its functions as far as they could be read, and why the others could not."""
+    """The contents of a text: its readable functions, and diagnostics of the others."""
 
     functions: tuple[Function, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def parse(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) -> tuple[Program, ...]:
-    """The programs of a text: every `prim_func` in it, those of classes too.
+    """The programs of a text: every `prim_func` in it, including those in classes.
 
     Args:
-        text: a Python text. It is not run; names from outside of a function stand for what their assignments
-            plainly say (`N = 128`).
-        path: what diagnostics call the text.
-        intrinsics: instructions whose calls may stand in blocks: those with a text for `tvm`, as `intrin` reads them.
+        text: a Python text. It is not run; names from outside of a function have the values of their literal
+            assignments (`N = 128`).
+        path: the name of the text in diagnostics.
+        intrinsics: instructions whose calls may occur in blocks: those with a text for `tvm`, as `intrin` reads them.
 
     Raises:
-        MsError: MS730 it is no Python; MS736 there is no program in it; MS731 to MS735 what cannot be brought over.
+        MsError: MS730, the text is not Python; MS736, it has no program; MS731 to MS735, a feature is not supported.
     """
     found = read(text, path, intrinsics)
     if found.diagnostics:
@@ -77,7 +77,7 @@ def parse_one(text: str, path: str | None = None, intrinsics: Sequence[Intrin] =
 
 
 def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) -> Reading:
-    """As `parse`, but what can be read is there beside the diagnostics of what cannot."""
+    """As `parse`, but returns the readable programs together with the diagnostics of the others."""
     source = Source(text, path)
     try:
         tree = ast.parse(text)
@@ -102,16 +102,16 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
 
 
 def intrin(name: str, desc: str, impl: str) -> Intrin:
-    """An intrinsic from TVM's pair: a function that says what it does, and one that calls it.
+    """An intrinsic from TVM's pair of functions: a description and an implementation.
 
     Args:
-        name: what it is called.
-        desc: the text of the first. It is the intrinsic's meaning, and what runs where the instruction is not.
-        impl: the text of the second. Beside declarations it is one call, in which the names of its buffers stand for
+        name: the intrinsic's name.
+        desc: the text of the description. It is the intrinsic's meaning, and runs without the instruction.
+        impl: the text of the implementation. Besides declarations it is one call, in which the names of its buffers are
             the operands.
 
     Raises:
-        MsError: as `parse`; MS731, the second is more than one call.
+        MsError: as `parse`; MS731, the implementation is more than one call.
     """
     source = Source(impl)
     functions = [f for f in ast.walk(ast.parse(impl)) if isinstance(f, ast.FunctionDef) and is_program(f)]
@@ -153,7 +153,7 @@ def _registered(tree: ast.Module, aliases: frozenset[str], source: Source) -> It
 
 
 def _anywhere(desc: Program) -> Program:
-    """A description without the alignment that every buffer has there: a part of one need not have it."""
+    """A description without TVM's default alignment, which a part of a buffer need not have."""
     buffers = (replace(q.buffer, align=None if q.buffer.align == ALIGNED else q.buffer.align) for q in desc.params)
     return replace(desc, params=tuple(replace(q, buffer=b) for q, b in zip(desc.params, buffers, strict=True)))
 
@@ -166,7 +166,7 @@ def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
 def _programs(
     body: list[ast.stmt], names: Mapping[str, Value], read: Expressions
 ) -> Iterator[tuple[ast.FunctionDef, Mapping[str, Value]]]:
-    """The programs in a body, with the names that are known around each."""
+    """The programs in a body, with the names in scope at each."""
     known = collect(body, names, read)
     for s in body:
         match s:
@@ -203,7 +203,7 @@ def _function(
 
 
 def _reserved(f: ast.FunctionDef, aliases: frozenset[str]) -> Iterator[str]:
-    """The names that buffers and blocks of a function will ask for."""
+    """The names that buffers and blocks of a function will need."""
     for a in f.args.args:
         yield a.arg
     for node in ast.walk(f):
@@ -269,7 +269,7 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
     dtype = size_type(kind, read.aliases)
     name = dotted(kind.func if isinstance(kind, ast.Call) else kind, read.aliases) if kind is not None else None
     if dtype is not None and not is_integer(dtype):
-        # A number that is no size comes as an array without dimensions.
+        # A number that is not a size becomes a zero-dimensional array.
         made_of = made.declared.add(Buffer(made.names.declared(a.arg), dtype, ()))
         scope.bind(a.arg, Array(made_of))
         return made_of
@@ -290,7 +290,7 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
 
 
 def _unquoted(a: ast.arg) -> ast.expr | None:
-    """An annotation, taken out of its quotes if it stands in some."""
+    """An annotation, without quotes."""
     match a.annotation:
         case ast.Constant(value=str() as text):
             try:
@@ -304,7 +304,7 @@ def _unquoted(a: ast.arg) -> ast.expr | None:
 
 
 def _check_sizes(f: ast.FunctionDef, program: Program, dynamic: tuple[Symbol, ...]) -> None:
-    """Each size is a parameter or stands in the shape of one."""
+    """Check that each size is a parameter or occurs in a parameter's shape."""
     told = {x for q in program.params for e in (*q.buffer.shape, *(q.buffer.strides or ())) for x in walk_expr(e)}
     own = {a.arg for a in f.args.args}
     for s in dynamic:

@@ -1,4 +1,4 @@
-"""What names of a function stand for while it is read."""
+"""The values of names of a function while it is read."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Array(msgspec.Struct, frozen=True):
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """A parameter that `match_buffer` has to make a buffer of."""
+    """A parameter that needs a `match_buffer` to become a buffer."""
 
     name: str
 
 
 class Unnamed(msgspec.Struct, frozen=True):
-    """A size that the name it is bound to names (`n = T.int32()`)."""
+    """A size that is named by its binding (`n = T.int32()`)."""
 
     dtype: str
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """Something that only running the file would tell."""
+    """A value known only when the file runs."""
 
     why: str
 
@@ -49,26 +49,26 @@ Value = Number | Array | Handle | Unnamed | Unknown | Reads | str | None | tuple
 
 
 class Scope:
-    """The names that are known at a place. A body has a scope of its own; what it binds is gone after it."""
+    """The names in scope. A body has a scope of its own; its bindings end with it."""
 
     def __init__(self, names: Mapping[str, Value], outer: Mapping[str, Outer] | None = None) -> None:
         self.names: dict[str, Value] = dict(names)
         self.outer: dict[str, Outer] = dict(outer or {})
         """The variables of the program (not of the text) that are in scope."""
         self.own: set[str] = set()
-        """The names that this body has bound itself."""
+        """The names bound in this body."""
 
     def inner(self) -> Scope:
-        """The scope of a body inside."""
+        """The scope of a nested body."""
         return Scope(self.names, self.outer)
 
     def bind(self, name: str, value: Value) -> None:
-        """Give a name its meaning in this body."""
+        """Bind a name in this body."""
         self.names[name] = value
         self.own.add(name)
 
     def look(self, name: ast.Name) -> Value:
-        """The meaning of a name; refuses one that has none."""
+        """The value of a name; unknown names are refused."""
         value = self.names.get(name.id, Unknown(f"nothing in the file says what `{name.id}` is"))
         if isinstance(value, Unknown):
             raise refuse(
@@ -85,7 +85,7 @@ class Scope:
         return {n: Range(x.start, x.extent) for n, x in self.outer.items() if isinstance(x, Loop)}
 
     def expanded(self, e: Expr) -> Expr:
-        """An expression without the `let`s in scope."""
+        """An expression with the `let`s in scope expanded."""
         lets = {n: x.value for n, x in self.outer.items() if isinstance(x, Let)}
         while free_vars(e) & lets.keys():
             e = substitute(e, lets)
@@ -93,12 +93,12 @@ class Scope:
 
 
 class Names:
-    """Hands out names that are free in the program, the first who asks getting the name itself."""
+    """Allocates unique names in the program; the first request gets the name itself."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self.taken: set[str] = set()
         self.reserved = frozenset(reserved)
-        """Names of buffers and blocks that are still to come: no loop, axis or let takes them."""
+        """Names reserved for later buffers and blocks: no loop, axis or let takes them."""
         self.local: set[str] = set()
         """The names of axes and lets."""
 
@@ -135,6 +135,6 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def plain(name: str) -> str:
-    """A name that can be one: without what ends a quoted name, and not a word that means something."""
+    """A valid name: without backticks and newlines, and not a reserved word."""
     text = name.replace("`", "_").replace("\n", "_").replace("\r", "_")
     return f"{text or 'b'}_" if text in ("", "_", "inf", "nan") else text

@@ -1,4 +1,4 @@
-"""Places in a Python text, and the refusal that points at one."""
+"""Positions in a Python text, and refusals located there."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Source:
         )
 
     def span(self, node: ast.AST) -> Span | None:
-        """Where a node stands."""
+        """The span of a node."""
         if not isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.ExceptHandler):
             return None
         start = self.offset(node.lineno, node.col_offset)
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If):
-            # All of a body under carets helps nobody.
+            # Underlining a whole body is not helpful.
             return Span(start, self._starts[node.lineno - 1] + len(self._lines[node.lineno - 1].rstrip()))
         return Span(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset))
 
@@ -50,7 +50,7 @@ class Source:
 
 
 class Refusal(MsError):
-    """Something at `node` that cannot be brought over."""
+    """An unsupported construct at `node`."""
 
     def __init__(self, node: ast.AST, diagnostic: Diagnostic) -> None:
         super().__init__(diagnostic)
@@ -58,13 +58,13 @@ class Refusal(MsError):
 
 
 def refuse(code: str, node: ast.AST, message: str, why: str | None = None, help: str | None = None) -> Refusal:
-    """The refusal of what stands at `node`."""
+    """The refusal of the construct at `node`."""
     return Refusal(node, problem(code, message, why=why, help=help))
 
 
 @contextmanager
 def refusing(node: ast.AST) -> Iterator[None]:
-    """What is refused inside points at `node`."""
+    """Refusals inside the context are located at `node`."""
     try:
         yield
     except Refusal:
@@ -74,6 +74,6 @@ def refusing(node: ast.AST) -> Iterator[None]:
 
 
 def text_of(node: ast.AST) -> str:
-    """A node as Python writes it, for messages; long ones are cut."""
+    """A node as Python source for messages; long ones are truncated."""
     text = ast.unparse(node).replace("\n", " ")
     return text if len(text) <= 60 else text[:57] + "…"

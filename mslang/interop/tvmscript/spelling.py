@@ -1,4 +1,4 @@
-"""How the names and expressions of a program are written in TVMScript."""
+"""Names and expressions of a program in TVMScript."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ Names = Mapping[str, str]
 
 
 def text(value: str) -> str:
-    """A Python text."""
+    """A Python string literal."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def refused(message: str, why: str | None = None, help: str | None = None) -> MsError:
-    """What TVMScript cannot say."""
+    """The error of a feature that TVMScript cannot express."""
     return MsError(problem("MS737", message, why=why, help=help))
 
 
 class Identifiers:
-    """Hands out Python names, each once."""
+    """Allocates unique Python names."""
 
     def __init__(self) -> None:
         self._taken = set(_RESERVED)
@@ -78,7 +78,7 @@ class Identifiers:
         return found
 
     def take(self, name: str) -> str:
-        """A Python name like `name`, itself if it can be one and is free."""
+        """A Python name like `name`; `name` itself if it is valid and free."""
         found = unicodedata.normalize("NFKC", name)
         if not found.isidentifier():
             found = re.sub(r"\W", "_", found)
@@ -189,7 +189,7 @@ def _at_least(written: tuple[str, int], level: int) -> str:
 
 
 _OF_C = frozenset({"cbrt", "expm1"})
-"""Functions that TVM has no operation for: there, they are calls of the C library."""
+"""Functions without an operation in TVM: written as calls of the C library."""
 
 
 def _call(name: str, args: tuple[Expr, ...], dtype: str, names: Names) -> str:

@@ -30,7 +30,7 @@ _IN_PLACE: Mapping[type[ast.operator], str] = MappingProxyType(
 _ALLOCATIONS = frozenset({"alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
 _BLOCKS = frozenset({"block", "sblock"})
 _HINTS = frozenset({"assume"})
-"""Promises to the compiler, which say nothing of what is computed."""
+"""Hints to the compiler without influence on the results."""
 
 
 def _declares_nothing(s: ast.stmt) -> bool:
@@ -50,18 +50,18 @@ class Statements:
         self.report = report
         self.declared = Declared(names)
         self.record = ir.Program("", (), ())
-        """Carries what is known of the instructions that were read."""
+        """The known instructions."""
         self.orders: dict[str, str] = {}
-        """How fragments hold their tiles: by rows or by columns."""
+        """The order in which fragments hold their tiles: by rows or by columns."""
         self.block_names: dict[str, str] = {}
-        """What each block is called here, by what it is called there (the first of that name)."""
+        """Our name of each block by TVM's name (of the first block with that name)."""
         self.shared_names: set[str] = set()
-        """Names there that several blocks have: TVM finds none of them by it."""
+        """TVM's names shared by several blocks, which TVM cannot look up."""
 
     # -------------------------------------------------------------- lists of statements
     def body(self, statements: list[ast.stmt], scope: Scope, frame: Frame) -> tuple[Stmt, ...]:
-        """The statements of a body. A refusal in one of them is reported, and the others are read all the same,
-        unless it declares what they need."""
+        """The statements of a body. A refusal in one of them is reported and the others are still read,
+        unless it declares a name that they need."""
         made: list[Stmt] = []
         for k, s in enumerate(statements):
             try:
@@ -80,7 +80,7 @@ class Statements:
         return tuple(made)
 
     def _root(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | None:
-        """What the explicit root block of a function holds: that is the function's own."""
+        """The statements of a function's explicit root block, which belong to the function itself."""
         match s:
             case ast.With(items=[ast.withitem(context_expr=ast.Call() as e)], body=inside) if (
                 dotted(e.func, self.read.aliases) in _BLOCKS
@@ -91,7 +91,7 @@ class Statements:
         return None
 
     def statement(self, s: ast.stmt, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let | ir.For:
-        """One statement; a `let` or a loop of threads without its body, which is what follows it."""
+        """One statement; a `let` or a thread loop without its body, which follows it."""
         match s:
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 return (self.store(target, self.read.number(value, scope), scope),)
@@ -131,7 +131,7 @@ class Statements:
     def assign(
         self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame
     ) -> tuple[Stmt, ...] | ir.Let | ir.For:
-        """A name for a buffer, an axis, a size or a value."""
+        """Bind a name to a buffer, an axis, a size or a value."""
         name = dotted(value.func, self.read.aliases) if isinstance(value, ast.Call) else None
         if isinstance(value, ast.Call) and name is not None:
             if name.startswith("axis."):
@@ -147,7 +147,7 @@ class Statements:
         return self.bind(target, self.read.value(value, scope), scope, frame)
 
     def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
-        """Give a value its name."""
+        """Bind a value to its name."""
         match target, value:
             case ast.Name(id=name), Unnamed(dtype=dtype) if name in self.declared.implicit:
                 known = scope.names[name]
@@ -171,7 +171,7 @@ class Statements:
         raise refuse("MS731", target, f"nothing can be assigned to `{text_of(target)}`")
 
     def let(self, target: ast.Name, value: Number, scope: Scope) -> ir.Let:
-        """`let`: what follows in the same body sees it."""
+        """`let`: visible in the remainder of the body."""
         old = scope.names.get(target.id)
         if (
             isinstance(old, Number)
@@ -218,7 +218,7 @@ class Statements:
         scope.bind(target.id, Array(made))
 
     def placed(self, call: ast.Call, view: ir.Buffer, scope: Scope) -> None:
-        """Names of strides and of an offset that a view is declared with stand for what it has."""
+        """Bind the names of strides and of an offset in a view's declaration to the view's values."""
         offset, strides = self.declared.place(view)
         given = {k.arg: k.value for k in call.keywords}
         named = given.get("strides")
@@ -292,7 +292,7 @@ class Statements:
         return ()
 
     def evaluate(self, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
-        """A call for its effect. None of ours has any: it is only kept for what it reads."""
+        """A call for its effect. Our functions have no effects: the call is kept only for its reads."""
         if isinstance(e, ast.Call) and dotted(e.func, self.read.aliases) in _HINTS:
             return ()
         meaning = instruction(self, e, scope, frame)

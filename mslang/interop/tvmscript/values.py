@@ -1,8 +1,8 @@
-"""Numbers as TVM types them, and how two of them meet.
+"""Numbers with TVM's types, and their promotion.
 
-There loop variables, axes, sizes and Python's integers are 32 or 64 bits wide and mix with data; here they are all
-`i64`, and data keeps its own type. A number that is made of indices alone is computed in `i64` and becomes data of
-another type only where it meets some.
+In TVM loop variables, axes, sizes and Python's integers are 32 or 64 bits wide and mix with data; here they are all
+`i64`, and data keeps its own type. A number made of indices alone is computed in `i64` and becomes data of another
+type only where it is combined with such data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mslang.ir.visit import map_expr
 
 
 class Number(msgspec.Struct, frozen=True):
-    """An expression with its type there. An `index` computes in `i64`, whatever its width there."""
+    """An expression with its TVM type. An `index` is computed in `i64`, regardless of its width in TVM."""
 
     expr: Expr
     dtype: str
@@ -31,7 +31,7 @@ def index(expr: Expr, dtype: str = "i32") -> Number:
 
 
 def literal(value: bool | int | float) -> Number:
-    """What Python's numbers are there: `bool`, `int32` (or `int64` if it must be), `float32`."""
+    """The TVM type of Python's numbers: `bool`, `int32` (`int64` if needed), `float32`."""
     match value:
         case bool():
             return Number(Const(value, "bool"), "bool")
@@ -41,7 +41,7 @@ def literal(value: bool | int | float) -> Number:
 
 
 def constant(n: Number) -> int | float | bool | None:
-    """The value of a literal, else None."""
+    """The value of a literal, otherwise None."""
     match n.expr:
         case Const(value=v):
             return v
@@ -68,7 +68,7 @@ def _wrapped(value: int, dtype: str) -> int:
 
 
 def _typed(e: Expr, dtype: str) -> Expr | None:
-    """An index expression of literals alone as one of type `dtype`; None if there is more in it."""
+    """An index expression of literals alone as one of type `dtype`; None if it contains anything else."""
     match e:
         case Const(value=v) if is_float(dtype):
             return Const(float(v), dtype)
@@ -109,7 +109,7 @@ def as_index(n: Number, at: ast.AST) -> Expr:
 
 
 def plain_index(e: Expr) -> Expr:
-    """An index without conversions between the two widths that indices have there."""
+    """An index without conversions between TVM's two widths of indices."""
     return map_expr(
         e, lambda x: x.operand if isinstance(x, Cast) and x.dtype == INDEX and _is_index(x.operand) else None
     )
@@ -129,7 +129,7 @@ def condition(n: Number, at: ast.AST) -> Expr:
 
 
 def promoted(a: str, b: str, at: ast.AST) -> str:
-    """The type in which values of two types meet."""
+    """The common type of two types."""
     if a == b:
         return a
     first, second = parts(a), parts(b)
@@ -149,7 +149,7 @@ def promoted(a: str, b: str, at: ast.AST) -> str:
 
 
 def met(a: Number, b: Number, at: ast.AST) -> tuple[Expr, Expr, Number]:
-    """Two numbers in one type, and a number that has that type (to be given another expression)."""
+    """Two numbers converted to one type, and a number of that type (a template for results)."""
     dtype = promoted(a.dtype, b.dtype, at)
     a, b = _beside(a, b), _beside(b, a)
     if a.index and b.index:
@@ -158,7 +158,7 @@ def met(a: Number, b: Number, at: ast.AST) -> tuple[Expr, Expr, Number]:
 
 
 def _beside(n: Number, other: Number) -> Number:
-    """A literal `T.int32(4)` is an index beside one."""
+    """A literal `T.int32(4)` is an index if the other operand is one."""
     match n.expr:
         case Const(value=v, dtype="i32") if other.index:
             return index(Const(v))
@@ -171,7 +171,7 @@ def with_expr(like: Number, expr: Expr) -> Number:
 
 
 def binary(op: str, a: Number, b: Number, at: ast.AST) -> Number:
-    """`a op b`, in the type in which the two meet."""
+    """`a op b`, in the common type of the two."""
     if op in LOGICAL:
         return Number(Binary(op, condition(a, at), condition(b, at)), "bool")
     left, right, like = met(a, b, at)

@@ -1,4 +1,4 @@
-"""Programs to TVMScript."""
+"""Writing TVMScript."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ INDENT = "    "
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """What the two spellings in use call things."""
+    """The names in one of the two spellings in use."""
 
     module: str
     decorator: str
@@ -95,14 +95,14 @@ def print_script(*programs: Program, dialect: Dialect = "tirx") -> str:
     """Programs as TVMScript, which `parse` reads back: one as a function, several as the functions of a module.
 
     As in what TVM prints, the imports are comments: `tvm.script.from_source` takes the text as it is, a Python file
-    wants them as statements.
+    needs them as statements.
 
     Args:
-        programs: what to print. Their sizes are numbers or dynamic.
+        programs: the programs to print. Their sizes are numbers or dynamic.
         dialect: `tirx` for the spelling in use (`T.sblock`), `tir` for the one before (`T.block`).
 
     Raises:
-        MsError: MS737, a program has decisions without a value, or something else that TVMScript cannot say.
+        MsError: MS737, a program has decisions without a value, or another feature that TVMScript cannot express.
 
     >>> from mslang.sema.program import parse_program
     >>> double = parse_program("program double(A: f32[8], out B: f32[8]) { block b[i: 8] { B[i] = A[i] * 2.0 } }")
@@ -145,9 +145,9 @@ class _Writer:
         self.identifiers = Identifiers()
         self.instructions = recorded(program)
         self.blocks = tvm_names(program)
-        """TVM's names of blocks that are called otherwise here."""
+        """TVM's names of renamed blocks."""
         self.loops: dict[str, For] = {}
-        """The loops met so far."""
+        """The loops written so far."""
         for s in symbols_of(program):
             if not isinstance(s.domain, DynamicRange):
                 raise refused(
@@ -158,7 +158,7 @@ class _Writer:
         named = [*(s.name for s in symbols_of(program)), *all_buffers(program)]
         told = {x for q in program.params for e in buffer_exprs(q.buffer) for x in walk_expr(e)}
         self.given = [s.name for s in symbols_of(program) if s not in told]
-        """The sizes that no parameter's shape tells: parameters of their own."""
+        """The sizes that occur in no parameter's shape: they become parameters."""
         self.names: Names = {n: self.identifiers.take(n) for n in named}
 
     # -------------------------------------------------------------- functions
@@ -190,12 +190,12 @@ class _Writer:
             body.append(f"{self.words.attr}({notes_text(own, self.names)})")
         body += self.body(p.body, self.names)
         if own or (len(p.body) == 1 and isinstance(p.body[0], Block) and not p.body[0].axes):
-            # A function that is one block without axes is taken for its own root.
+            # TVM takes a function with a single block without axes for its own root block.
             body = [f"with {self.words.block}({text('root')}):", *_indented(["T.reads()", "T.writes()", *body])]
         return [self.words.decorator, *head.split("\n"), *_indented([*inside, *body])]
 
     def attributes(self) -> Annotations:
-        """What holds of the function: what it says, and what its text else would not tell."""
+        """The attributes of the function: its annotations, and facts that its text does not imply."""
         p = self.program
         notes: list[tuple[str, AttrValue]] = [(self.words.no_alias, True)]
         notes += [(k.removeprefix(FUNCTION_ATTRIBUTE), v) for k, v in p.annotations if k.startswith(FUNCTION_ATTRIBUTE)]
@@ -235,7 +235,7 @@ class _Writer:
 
     # -------------------------------------------------------------- statements
     def body(self, body: tuple[Stmt, ...], names: Names) -> list[str]:
-        """The statements of a body; Python wants one at least."""
+        """The statements of a body; Python requires at least one."""
         return [line for s in body for line in self.statement(s, names)] or ["T.evaluate(0)"]
 
     def statement(self, s: Stmt, names: Names) -> list[str]:
@@ -262,7 +262,7 @@ class _Writer:
         raise TypeError(f"not a statement: {s!r}")
 
     def loop(self, s: For, names: Names) -> list[str]:
-        """A loop; plain ones that nest without depending on one another stand in one `T.grid`."""
+        """A loop; independent nested plain loops become one `T.grid`."""
         nest, names = [s], {**names, s.var: self.identifiers.take(s.var)}
         while _plain(s) and len(s.body) == 1 and isinstance(inner := s.body[0], For) and _plain(inner):
             if free_vars(inner.extent) & {x.var for x in nest}:
@@ -278,7 +278,7 @@ class _Writer:
         return [f"for {variables} in {self.header(s, names)}:", *body]
 
     def header(self, s: For, names: Names) -> str:
-        """What one loop runs over."""
+        """The range of a loop."""
         between = [expression(stop_of(Range(s.start, s.extent)), names)]
         if s.start != ZERO or s.annotations or s.kind not in ("serial", "parallel", "vectorized", "unrolled"):
             between = [expression(s.start, names), *between]
@@ -299,7 +299,7 @@ class _Writer:
             names[a.name] = self.identifiers.inside(a.name, (*outside.values(), *names.values()))
         inside = self.axes(b.axes, outside, names)
         if b.predicate != TRUE:
-            # The condition stands outside of the block there: it knows the loops, not the axes.
+            # In TVM the predicate is outside of the block: it uses loops, not axes.
             condition = substitute(b.predicate, {a.name: a.binding for a in b.axes})
             inside.append(f"T.where({expression(condition, outside)})")
         inside += [self.alloc(x) for x in b.allocs]
@@ -315,7 +315,7 @@ class _Writer:
         return [f"with {self.words.block}({text(self.blocks.get(b.name, b.name))}):", *_indented(inside)]
 
     def called(self, b: Block, names: Names) -> str | None:
-        """The call that a block is, if it is an instruction that has one there."""
+        """The call for a block that is an instruction with a call in TVM."""
         known = self.instructions.get(intrin_of(b) or "")
         if known is None or TVM not in known.texts:
             return None
@@ -350,7 +350,7 @@ class _Writer:
         ]
 
     def remaps(self, a: Axis) -> bool:
-        """Whether an axis is a loop by another name."""
+        """Whether an axis is bound to a plain loop of its own extent."""
         loop = self.loops.get(a.binding.name) if isinstance(a.binding, Var) else None
         return a.kind in ("spatial", "reduce") and loop is not None and (loop.start, loop.extent) == (ZERO, a.extent)
 
