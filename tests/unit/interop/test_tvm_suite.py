@@ -1,8 +1,12 @@
 """The harness over TVM's schedule tests, on a checkout made up here."""
 
+import tracemalloc
+
+import numpy as np
 import pytest
 
 from benchmarks.tvm_suite.__main__ import summary, table
+from benchmarks.tvm_suite.comparing import close
 from benchmarks.tvm_suite.running import FOLDER, PREFIX, findings
 
 TEXT = """
@@ -95,3 +99,17 @@ def test_findings(found, test):
 def test_figures(found):
     assert summary(list(found.values()), "pair").startswith("pairs: 1 of 3 reproduced (33 % of all, 50 % of the 2 ")
     assert "| `tiny` | 1 of 3 | 1 | 1 of 2 |  |" in table(list(found.values()))
+
+
+def test_equal_arrays_are_compared_without_copies_of_them():
+    a = np.arange(1 << 20, dtype=np.float32)
+    b = a.copy()
+    tracemalloc.start()
+    assert close(a, b)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= a.nbytes
+    b[3] = np.nan
+    assert not close(a, b)
+    a[3] = np.nan
+    assert close(a, b)
