@@ -163,14 +163,6 @@ IN_PRIMITIVES = (
         pair=48,
     ),
     Planted(
-        "a legality check that says yes: at a loop that still reduces, results are final",
-        "mslang/transform/primitives/read_write_at.py",
-        "reduced = [s.var for s in loops_to(target) if s.var in loops_beyond_spatial(path)]",
-        "reduced: list[str] = []",
-        only=("write_at",),
-        pair=5,
-    ),
-    Planted(
         "a wrong bound: one new element too few is computed into a rolling buffer",
         "mslang/transform/primitives/rolling_buffer.py",
         'Binary("<=", roll.overlap, ',

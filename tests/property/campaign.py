@@ -59,9 +59,14 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
 
 def check_pair(generator: Generator, seed: int, number: int, tally: Tally, weights: Weights) -> None:
     """Draw a pair and check it; a fault goes to the tally."""
-    before, rng = generator.draw(seed, number)
-    schedule = Schedule(before.program, seed=number)
     tally.pairs += 1
+    try:
+        # Programs come of primitives, too.
+        before, rng = generator.draw(seed, number)
+    except FAULTS as error:
+        tally.faults.append(Fault(number, f"{type(error).__name__}: {error}", (), "", generator.name))
+        return
+    schedule = Schedule(before.program, seed=number)
     done: list[str] = []
     try:
         done = generator.schedule(schedule, number, rng, tally, weights)
