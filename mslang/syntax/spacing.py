@@ -21,9 +21,9 @@ def needs_space(before: Token | None, token: Token, after: Token, tight: frozens
         return False
     if token.start in tight or (after.start in tight and after.kind == "DOTDOT"):
         return False
-    if after.kind in ("LPAR", "LSQB"):
-        return not _is_callee(before, token, after)
-    return token.kind not in ("SUM", "STAR") or not is_prefix(before)
+    if token.kind in ("SUM", "STAR") and is_prefix(before):
+        return False
+    return after.kind not in ("LPAR", "LSQB") or not _is_callee(before, token, after)
 
 
 def is_prefix(before: Token | None) -> bool:

@@ -1,8 +1,13 @@
+from pathlib import Path
+
 import pytest
 
 from mslang.diagnostics import Span
 from mslang.syntax.format import format_range, format_text
 from tests.unit.syntax.samples import SAMPLES
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted(p for folder in ("stdlib", "examples") for p in (ROOT / folder).rglob("*.ms"))
 
 
 @pytest.mark.parametrize("name", ["matmul", "long_form"])
@@ -16,6 +21,17 @@ def test_samples_change_only_where_the_layout_is_one() -> None:
     written = written.replace("                 # add", "  # add")
     assert conv == written
     assert format_text(SAMPLES["wmma"]) == SAMPLES["wmma"].replace("   # bank", "  # bank")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
+def test_what_is_shipped_has_the_one_layout(path: Path) -> None:
+    assert format_text(path.read_text()) == path.read_text()
+
+
+@pytest.mark.parametrize("operand", ["*[x for x in a]", "*b", "-(a + 1)", "-a", "a * [1]", "a - (b)"])
+def test_a_prefix_stands_at_its_operand(operand: str) -> None:
+    loose = operand.replace("*[", "* [").replace("-(", "- (")
+    assert f"g({operand})" in formatted(f"fn f(a: int) {{ return g({loose}) }}")
 
 
 def formatted(text: str) -> str:
