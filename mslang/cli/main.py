@@ -13,7 +13,7 @@ import sys
 import time
 from keyword import iskeyword
 from pathlib import Path
-from typing import NoReturn, Protocol, TextIO, cast
+from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from mslang import __version__
 from mslang.cli.common import UsageError, bounded_depth
@@ -55,6 +55,10 @@ class Verb(Protocol):
 
 class Parser(argparse.ArgumentParser):
     """argparse, with wrong use reported as a diagnostic."""
+
+    def __init__(self, **options: Any) -> None:
+        # An option that permits something (`--allow-native`) is never meant by a part of its name.
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Print the error and the usage; exit status 2."""

@@ -218,3 +218,12 @@ def test_without_its_packages_the_server_says_what_to_install(
     monkeypatch.setattr(verb, "entry_points", lambda **_: ())
     assert status("lsp") == 3
     assert "MS499" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["run", "--allow-nativ"], ["tune", "--trial", "1"], ["db", "top", "--mach", "x"]])
+def test_no_option_is_meant_by_a_part_of_its_name(words: list[str], good: Path, capsys: Captured) -> None:
+    file = [] if words[0] == "db" else [f"{good}:s"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, *file])
+    assert ended.value.code == 2
+    assert "MS701" in capsys.readouterr().err
