@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.region import resolved
@@ -31,7 +32,6 @@ from mslang.transform.analysis.definite_writes import Box, paved
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.instances import where_both_run
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     bindings,
     block_at,
@@ -280,7 +280,7 @@ def _apart(box: Box, loop: For, ranges: dict[str, Range]) -> bool:
 
 
 def _steps_over(r: Range, var: str, ranges: dict[str, Range]) -> bool:
-    terms = linear_terms(r.start, frozenset({var}))
+    terms = coefficients(r.start, frozenset({var}))
     if not terms or var in free_vars(r.extent):
         return False
     step = terms[var]

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
@@ -19,7 +20,6 @@ from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
 from mslang.transform.analysis.definite_writes import fills, moved, paved, provably_stored, spread, viewed
 from mslang.transform.analysis.dependence import storage_of, writers
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
@@ -243,8 +243,8 @@ def _bounds_a_part(value: Expr, bound: Expr, binding: Expr, extent: Expr, ranges
         case Binary("//", part, by) if arith.equal(part, value, ranges):
             return arith.proved(Binary("<=", extent, arith.floordiv(bound, by)), ranges)
     for v in sorted(free_vars(value)):
-        terms, within = linear_terms(value, frozenset({v})), linear_terms(binding, frozenset({v}))
-        scale = None if terms is None or within is None or not arith.equal(terms[v], ONE) else within.get(v)
+        terms, within = coefficients(value, frozenset({v})), coefficients(binding, frozenset({v}))
+        scale = None if terms is None or within is None or not arith.equal(terms.get(v, ZERO), ONE) else within.get(v)
         if scale is None or free_vars(scale) or not arith.proved(Binary("<=", ONE, scale), ranges):
             continue
         rest = arith.simplify(arith.sub(binding, arith.mul(scale, value)), ranges)

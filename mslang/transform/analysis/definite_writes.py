@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import Block, Evaluate, For, If, Let, Range, Region, Stmt, Store
 from mslang.ir.visit import Path, blocks_of, conjuncts, free_vars, loads_of, substitute, walk
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     axis_ranges,
     bindings,
@@ -230,7 +230,7 @@ def _without_unit_loops(box: Box, inner: Mapping[str, Range]) -> tuple[Box, Mapp
 
 
 def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
-    terms = linear_terms(r.start, frozenset(inner))
+    terms = coefficients(r.start, frozenset(inner))
     if terms is None:
         return False
     ranges = {**outer, **inner}

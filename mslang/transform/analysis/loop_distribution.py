@@ -14,6 +14,7 @@ import msgspec
 
 from mslang.diagnostics import MsError
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Program, Range, Region, Store
 from mslang.ir.reducers import combines_in_any_order
@@ -23,7 +24,6 @@ from mslang.transform.analysis.carried_dependence import storages_of
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
@@ -155,7 +155,7 @@ def _alike(
     place = next((k for k, p in enumerate(first.under.loops) if p[-1] is a), None)
     if place != next((k for k, p in enumerate(second.under.loops) if p[-1] is b), None):
         return False
-    steps = [(linear_terms(mine[d], frozenset({a.var})), linear_terms(its[d], frozenset({b.var}))) for d in ones]
+    steps = [(coefficients(mine[d], frozenset({a.var})), coefficients(its[d], frozenset({b.var}))) for d in ones]
     return (
         arith.equal(a.start, b.start)
         and arith.equal(a.extent, b.extent)

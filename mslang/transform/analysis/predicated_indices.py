@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.arith.convert import write
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Expr, Var, children, with_children
 from mslang.ir.program import Range
 from mslang.ir.visit import conjunction, conjuncts, free_vars, fresh, substitute, walk_expr
-from mslang.transform.analysis.linear import linear_terms
 
 
 class Indices(msgspec.Struct, frozen=True):
@@ -72,11 +72,11 @@ def _coarser(indices: Indices) -> tuple[Expr, ...]:
     for c in indices.conditions:
         if isinstance(c, Binary) and c.op == "<":
             inner = free_vars(c.left) & indices.ranges.keys()
-            for step in (linear_terms(c.left, inner) or {}).values():
+            for step in (coefficients(c.left, inner) or {}).values():
                 bound, total = (arith.simplify(arith.floordiv(x, step), indices.ranges) for x in (c.right, c.left))
                 if not arith.proved(Binary("<", ONE, step)):
                     continue
-                if arith.equal(arith.mul(bound, step), c.right) and linear_terms(total, inner):
+                if arith.equal(arith.mul(bound, step), c.right) and coefficients(total, inner):
                     found.append(Binary("<", total, bound))
     return tuple(found)
 
@@ -146,7 +146,7 @@ def _with_digit(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> 
     plain = _told(e, total, name, inner)
     if not free_vars(plain) & inner.keys():
         return plain
-    mine, of_total = (linear_terms(x, frozenset(inner)) for x in (e, total))
+    mine, of_total = (coefficients(x, frozenset(inner)) for x in (e, total))
     if mine is None or of_total is None:
         return None
     unit = next((v for v, c in of_total.items() if arith.equal(c, ONE)), None)
@@ -188,7 +188,7 @@ def _part(x: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr |
 def _numbers(x: Expr, op: str, total: Expr) -> tuple[Expr, ...]:
     """What `total` may have been divided by where `x` was made of it: what is divided by in it, before a common
     factor of `total` but for its last digits was taken out."""
-    steps = (linear_terms(total, free_vars(total)) or {}).values()
+    steps = (coefficients(total, free_vars(total)) or {}).values()
     found = [y.right for y in walk_expr(x) if isinstance(y, Binary) and y.op == op and not free_vars(y.right)]
     return tuple(dict.fromkeys(arith.mul(n, s) for s in (ONE, *steps) for n in found))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
 from mslang.ir.program import For
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above
 from mslang.transform.analysis.reducers import known_reducers
 
@@ -32,7 +32,7 @@ def why_not_in_sequence(path: Path) -> str | None:
 
 def _ascends(total: Expr, loops: Sequence[For], path: Path) -> bool:
     """Is a number larger in each later iteration of some loops?"""
-    terms = linear_terms(total, frozenset(s.var for s in loops))
+    terms = coefficients(total, frozenset(s.var for s in loops))
     if terms is None:
         return False
     ranges = ranges_above(path)

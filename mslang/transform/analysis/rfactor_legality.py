@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Cast, Const, Expr, dtype_of
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import Path, free_vars, loads_of, substitute
@@ -15,7 +16,6 @@ from mslang.transform.analysis.legality import (
     why_not_reduction_form,
     why_not_stage_pipeline,
 )
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import bindings, block_at, leaves, loop_at, loops_above, ranges_above
 from mslang.transform.outcome import refuse
 
@@ -164,7 +164,7 @@ def rises(path: Path, value: Expr, reducing: frozenset[str]) -> bool:
     if dtype_of(value) not in ("i32", "i64") or any(loads_of(value)):
         return False
     bound, ranges = substitute(value, bindings(block_at(path))), ranges_above(path)
-    steps, box = linear_terms(arith.simplify(bound, ranges), reducing), arith.bounds(bound, ranges)
+    steps, box = coefficients(arith.simplify(bound, ranges), reducing), arith.bounds(bound, ranges)
     if steps is None or box is None or not arith.proved(Binary("<", box[1], Const(1 << 31))):
         return False
     inside: Expr = ZERO

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Block, Range, Region
 from mslang.ir.visit import free_vars, substitute
 from mslang.transform.analysis.definite_writes import Box
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import axis_ranges
 
 Spans = Mapping[str, Range]
@@ -48,7 +48,7 @@ def _solved(
         case Binary("//", inside, by) if not free_vars(by) and arith.equal(own.extent, ONE):
             scaled = Range(arith.mul(wanted.start, by), arith.mul(wanted.extent, by))
             return _solved(axis, Range(inside, ONE), scaled, axes, ranges)
-    terms = linear_terms(own.start, frozenset(axes))
+    terms = coefficients(own.start, frozenset(axes))
     if terms is None or axis not in terms or free_vars(own.extent) & set(axes):
         return None
     stride = terms[axis]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var, children, dtype_of
 from mslang.ir.intrin import Intrin
 from mslang.ir.print import print_expr
@@ -19,7 +20,6 @@ from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, Store
 from mslang.ir.visit import Path, free_vars, fresh, substitute
 from mslang.transform.analysis.axes import axis_loops
 from mslang.transform.analysis.description import described
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import block_at, block_path, loops_above
 from mslang.transform.analysis.unify import Mismatch, Side
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
@@ -273,7 +273,7 @@ def _coefficient(e: Expr, name: str) -> Expr:
     """What a variable is multiplied by in an index; a number that matches nothing where it is not linear."""
     if name not in free_vars(e):
         return ZERO
-    terms = linear_terms(e, frozenset({name}))
+    terms = coefficients(e, frozenset({name}))
     return _NOT_LINEAR if terms is None else terms.get(name, ZERO)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Select, Var
 from mslang.ir.program import Block, For, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
@@ -15,7 +16,6 @@ from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, guar
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.legality import why_not_alone, why_not_complete
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
@@ -168,7 +168,7 @@ def _bound(block: Block, condition: Expr) -> tuple[str, bool, Expr]:
         case Binary(op="<" | ">" | "<=" | ">=" as op, left=left, right=right) if not any(loads_of(condition)):
             small, great = (left, right) if op in ("<", "<=") else (right, left)
             rest = arith.simplify(arith.sub(great, small) if "=" in op else arith.sub(arith.sub(great, small), ONE))
-            terms = linear_terms(rest, names)
+            terms = coefficients(rest, names)
             used = {n: c for n, c in (terms or {}).items() if not arith.equal(c, ZERO)}
             if terms is not None and len(used) == 1:
                 ((name, scale),) = used.items()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import (
     COMPARISONS,
     ONE,
@@ -35,7 +36,6 @@ from mslang.ir.visit import (
     path_to_block,
     substitute,
 )
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import block_at, scope_path
 from mslang.transform.rewriting.rewrite import map_bodies, put
 
@@ -120,7 +120,7 @@ def _by_radix(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, E
 
 def _digits(index: Expr, position: int, axes: Mapping[str, Range]) -> dict[str, Expr] | None:
     """The axes of one index that is a sum of them in mixed radix."""
-    terms = linear_terms(index, frozenset(axes))
+    terms = coefficients(index, frozenset(axes))
     if terms is None:
         return None
     offset = arith.simplify(substitute(index, dict.fromkeys(terms, ZERO)))

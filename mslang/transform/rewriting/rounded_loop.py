@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
+from mslang.ir.arith.linear import coefficients
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
@@ -17,7 +18,6 @@ from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, s
 from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import storage_of, writers
-from mslang.transform.analysis.linear import linear_terms
 from mslang.transform.analysis.position import (
     block_at,
     common_path,
@@ -151,7 +151,7 @@ def _accesses(block: Block) -> Iterator[Load | Store]:
 
 def _steps(here: _Padding, e: Expr, what: str) -> int:
     """By how much an index grows in one iteration of the loop."""
-    terms = linear_terms(e, frozenset({here.loop.var}))
+    terms = coefficients(e, frozenset({here.loop.var}))
     step = None if terms is None else terms.get(here.loop.var, ZERO)
     if not isinstance(step, Const) or int(step.value) < 0:
         raise here.refused(f"{what} does not grow with it by a fixed number")
