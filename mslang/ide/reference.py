@@ -16,10 +16,11 @@ from textwrap import dedent
 
 from mslang.ide.pages import code_page, operation_doc, rendered
 from mslang.ops.signature import Group, Signature
-from mslang.ops.table import GETTERS, PRIMITIVES, SAMPLERS
+from mslang.ops.table import GETTERS, SAMPLERS
 from mslang.schedule.schedule import Schedule
+from mslang.transform.primitive import Primitive, primitive
 from mslang.transform.registries import BUILT_IN
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import IMPLEMENTATIONS, PRIMITIVES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "primitives.md"
 
@@ -105,10 +106,10 @@ def _codes(s: Signature) -> str:
     return f"Diagnostics:\n\n{listed}\n" if listed else ""
 
 
-def codes_of(primitive: str) -> frozenset[str]:
+def codes_of(name: str) -> frozenset[str]:
     """The codes that a primitive may refuse with: those in the functions that its implementation reaches."""
     seen: set[Callable[..., object]] = set()
-    queue: list[Callable[..., object]] = [IMPLEMENTATIONS[primitive]]
+    queue: list[Callable[..., object]] = [IMPLEMENTATIONS[name]]
     codes: set[str] = set()
     while queue:
         function = queue.pop()
@@ -127,7 +128,9 @@ def _facts(function: Callable[..., object]) -> tuple[frozenset[str], tuple[Calla
     tree = ast.parse(dedent(inspect.getsource(function)))
     names = vars(sys.modules[inspect.unwrap(function).__module__])
     codes = {c.args[0].value for c in _refusals(tree)}  # type: ignore[attr-defined]
-    used = (names.get(n.id) for n in ast.walk(tree) if isinstance(n, ast.Name))
+    mentioned = (names.get(n.id) for n in ast.walk(tree) if isinstance(n, ast.Name))
+    # The decorator declares a primitive: it is no part of what it does.
+    used = (x.function if isinstance(x, Primitive) else x for x in mentioned if x is not primitive)
     reached = {
         f for f in used if (inspect.isfunction(f) or inspect.isclass(f)) and f.__module__.startswith("mslang.transform")
     }

@@ -10,9 +10,9 @@ from mslang.ide.cursor import Cursor, cursor_at, enclosing
 from mslang.ide.snapshot import Snapshot
 from mslang.ops.infos import info
 from mslang.ops.signature import Group, Param, Signature
-from mslang.ops.table import OPERATIONS
 from mslang.syntax.lexer import Token
 from mslang.transform.registries import registry_of
+from mslang.transform.registry import OPERATIONS
 
 
 class Called(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from mslang.ir.expr import Var as IrVar
 from mslang.ir.program import LOOP_KINDS, SCOPES
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
-from mslang.ops.table import OPERATIONS
 from mslang.ops.words import ACCESSES, COPIES, ELEMENT_TYPES, TAILS
 from mslang.schedule import values
 from mslang.schedule.arguments import refuse_keywords
@@ -30,6 +29,7 @@ from mslang.sema.values import const_value
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import Target
+from mslang.transform.registry import OPERATIONS
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter

@@ -11,10 +11,10 @@ from pathlib import Path
 from textwrap import indent
 
 from mslang.ops.signature import Kind, Param, Required, Signature
-from mslang.ops.table import GETTERS, PRIMITIVES
+from mslang.ops.table import GETTERS
 from mslang.ops.words import ACCESSES, TAILS
 from mslang.transform import getters
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import IMPLEMENTATIONS, PRIMITIVES
 
 METHODS = Path(__file__).with_name("methods.py")
 

@@ -7,8 +7,8 @@ import keyword
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace
+from mslang.transform.registry import OPERATIONS
 
 
 def to_python(trace: Trace, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A user's own primitive: a Python function, of which a decorator makes an operation like the built-in ones."""
+"""Primitives: functions of which a decorator makes operations of the language, built-in ones and a user's own."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Annotated, Generic, ParamSpec, TypeVar
 
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Expr
 from mslang.ir.index_map import IndexMap
+from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
+from mslang.transform.kinds import Spread
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome, refuse
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Gives = type[LoopRef] | type[BlockRef] | type[BufferRef]
 
 _KINDS: Mapping[object, Kind] = MappingProxyType(
@@ -28,6 +33,7 @@ _KINDS: Mapping[object, Kind] = MappingProxyType(
         BufferRef: Kind.BUFFER,
         Expr: Kind.SIZE,
         IndexMap: Kind.INDEX_MAP,
+        Intrin: Kind.INTRIN,
         int: Kind.INT,
         float: Kind.FLOAT,
         bool: Kind.BOOL,
@@ -50,11 +56,14 @@ _LISTS: Mapping[object, Kind] = MappingProxyType(
 )
 
 
-class Primitive(msgspec.Struct, frozen=True):
-    """An operation with its implementation, which takes the program, then the arguments of the signature."""
+class Primitive(msgspec.Struct, Generic[P], frozen=True):
+    """An operation with its implementation, which takes the program, then the arguments of the signature.
+
+    Called, it is the function itself, so that primitives can be made of each other.
+    """
 
     signature: Signature
-    function: Callable[..., Outcome]
+    function: Callable[P, Outcome]
 
     @property
     def name(self) -> str:
@@ -66,26 +75,30 @@ class Primitive(msgspec.Struct, frozen=True):
         """Its documentation: the function's docstring."""
         return inspect.getdoc(self.function) or ""
 
-    def __call__(self, program: Program, *args: object, **named: object) -> Outcome:
-        """The function itself, so that primitives can be made of each other."""
-        return self.function(program, *args, **named)
+    def __call__(self, *args: P.args, **named: P.kwargs) -> Outcome:
+        """The function itself."""
+        return self.function(*args, **named)
+
+    def apply(self, program: Program, **args: object) -> Outcome:
+        """Apply it, arguments by name; those of a variadic parameter as one sequence."""
+        function: Callable[..., Outcome] = self.function
+        spread = next((p.name for p in self.signature.params if p.variadic), None)
+        if spread is None or _takes_list(function, spread):
+            return function(program, **args)
+        names = [p.name for p in self.signature.params]
+        positional = [args.pop(n) for n in names[: names.index(spread)]]
+        rest = args.pop(spread)
+        assert isinstance(rest, tuple)
+        return function(program, *positional, *rest, **args)
 
     def run(self, program: Program, **args: object) -> Outcome:
-        """Apply it, arguments by name; what it gives is checked before anybody sees it.
+        """Apply it as `apply` does; what it gives is checked before anybody sees it.
 
         Raises:
             ScheduleError: it refuses; or MS397, it failed; or MS396, what it gives is no well-formed program.
         """
-        spread = next((p.name for p in self.signature.params if p.variadic), None)
-        before: tuple[object, ...] = ()
-        if spread is not None:
-            names = [p.name for p in self.signature.params]
-            positional = [args.pop(n) for n in names[: names.index(spread)]]
-            rest = args.pop(spread)
-            assert isinstance(rest, tuple)
-            before = (*positional, *rest)
         try:
-            outcome = self.function(program, *before, **args)
+            outcome = self.apply(program, **args)
         except MsError:
             raise
         except Exception as failure:
@@ -138,7 +151,7 @@ def primitive(
     params: Mapping[str, Kind] = MappingProxyType({}),
     family: str = "own",
     name: str | None = None,
-) -> Callable[[Callable[..., Outcome]], Primitive]:
+) -> Callable[[Callable[P, Outcome]], Primitive[P]]:
     """Make a primitive of a function `(program, …) -> Outcome`; its signature is read from the annotations.
 
     A package that names it as an entry point of the group `mslang.primitives` gives it to the language: text,
@@ -165,7 +178,7 @@ def primitive(
     'loop.halve(parts = 2) -> loop…'
     """
 
-    def make(function: Callable[..., Outcome]) -> Primitive:
+    def make(function: Callable[P, Outcome]) -> Primitive[P]:
         made = _params(function, params)
         called = name or function.__name__
         for consumed in consumes:
@@ -180,7 +193,7 @@ def primitive(
 def _params(function: Callable[..., Outcome], given: Mapping[str, Kind]) -> tuple[Param, ...]:
     name = function.__name__
     try:
-        hints = typing.get_type_hints(function)
+        hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as failure:
         raise _misdeclared(name, f"its annotations cannot be read: {failure}") from failure
     first, *rest = inspect.signature(function).parameters.values() or (None,)
@@ -192,7 +205,7 @@ def _params(function: Callable[..., Outcome], given: Mapping[str, Kind]) -> tupl
             raise _misdeclared(name, f"`**{p.name}` is no parameter that the language has")
         kind = given.get(p.name) or kind_of(hints.get(p.name), name, p.name)
         default = REQUIRED if p.default is p.empty else p.default
-        variadic = p.kind is p.VAR_POSITIONAL
+        variadic = p.kind is p.VAR_POSITIONAL or _said(hints.get(p.name), Spread) is not None
         found.append(Param(p.name, kind, default, variadic, p.kind is p.KEYWORD_ONLY))
     if not found or found[0].keyword:
         raise _misdeclared(name, "it takes nothing that it could be called on")
@@ -205,6 +218,9 @@ def kind_of(annotation: object, primitive: str, parameter: str) -> Kind:
     Raises:
         MsError: MS214, no kind has that annotation.
     """
+    said = _said(annotation, Kind)
+    if said is not None:
+        return said
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         inner = frozenset(args) - {type(None)}
@@ -225,6 +241,17 @@ def kind_of(annotation: object, primitive: str, parameter: str) -> Kind:
             primitive, f"`{parameter}` is annotated {annotation!r}, which is no kind of argument of the language"
         )
     return known
+
+
+def _said(annotation: object, kind: type[T]) -> T | None:
+    """What an `Annotated` type, or a union with one, says of this kind."""
+    found = (annotation, *typing.get_args(annotation))
+    marked = (m for a in found if typing.get_origin(a) is Annotated for m in typing.get_args(a)[1:])
+    return next((m for m in marked if isinstance(m, kind)), None)
+
+
+def _takes_list(function: Callable[..., Outcome], parameter: str) -> bool:
+    return inspect.signature(function).parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL
 
 
 def _misdeclared(name: str, why: str) -> MsError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -11,12 +12,11 @@ from mslang.diagnostics import Diagnostic, MsError, ScheduleError, problem
 from mslang.ops import discovery
 from mslang.ops.discovery import Extension
 from mslang.ops.signature import Signature
-from mslang.ops.table import OPERATIONS
 from mslang.sema.module import Module
 from mslang.suggestions import did_you_mean
 from mslang.transform.outcome import Outcome
 from mslang.transform.primitive import Primitive
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -27,10 +27,10 @@ class Registry(msgspec.Struct, frozen=True):
     built-in operation, always; a name of `own` comes before an installed one.
     """
 
-    own: tuple[Primitive, ...] = ()
+    own: tuple[Primitive[Any], ...] = ()
     packages: frozenset[str] | None = None
 
-    def with_(self, *primitives: Primitive) -> Registry:
+    def with_(self, *primitives: Primitive[Any]) -> Registry:
         """The registry that has these primitives, too.
 
         Raises:
@@ -114,7 +114,7 @@ class Registry(msgspec.Struct, frozen=True):
     def operations(self) -> Mapping[str, Signature]:
         """Every operation by name; loads all packages that count."""
         installed = (e.value for e in self.installed() if isinstance(e.value, Primitive))
-        return {p.name: p.signature for p in (*installed, *self.own)} | OPERATIONS
+        return {**{p.name: p.signature for p in (*installed, *self.own)}, **OPERATIONS}
 
     def installed(self) -> tuple[Extension, ...]:
         """What packages declare and count, with what is wrong with them."""
@@ -122,7 +122,7 @@ class Registry(msgspec.Struct, frozen=True):
         found = (self._extension(n) for n in names)
         return tuple(e for e in found if e is not None and self._admits(e))
 
-    def _primitive(self, name: str) -> Primitive | None:
+    def _primitive(self, name: str) -> Primitive[Any] | None:
         own = next((p for p in self.own if p.name == name), None)
         if own is not None:
             return own

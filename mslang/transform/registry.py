@@ -1,11 +1,15 @@
-"""The implementations of primitives, by name: what the schedule layer and the documentation look up."""
+"""The built-in primitives, in the order of the reference; with samplers and getters they are the operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
+from mslang.ops.signature import Signature
+from mslang.ops.table import GETTERS, SAMPLERS
 from mslang.transform.outcome import Outcome
+from mslang.transform.primitive import Primitive
 from mslang.transform.primitives.annotate import annotate, unannotate
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.buffer_access import annotate_buffer_access, unsafe_hide_buffer_access
@@ -35,53 +39,59 @@ from mslang.transform.primitives.transform_block_layout import reorder_block_ite
 from mslang.transform.primitives.transform_layout import transform_layout
 from mslang.transform.primitives.unsafe_set_dtype import unsafe_set_dtype
 
-IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType(
-    {
-        "split": split,
-        "fuse": fuse,
-        "reorder": reorder,
-        "add_unit_loop": add_unit_loop,
-        "loop_partition": loop_partition,
-        "fission": fission,
-        "merge": merge,
-        "specialize": specialize,
-        "pipeline": pipeline,
-        "parallel": parallel,
-        "vectorize": vectorize,
-        "unroll": unroll,
-        "bind": bind,
-        "annotate": annotate,
-        "unannotate": unannotate,
-        "cache_read": cache_read,
-        "cache_write": cache_write,
-        "compute_at": compute_at,
-        "reverse_compute_at": reverse_compute_at,
-        "compute_inline": compute_inline,
-        "reverse_compute_inline": reverse_compute_inline,
-        "blockize": blockize,
-        "tensorize": tensorize,
-        "decompose_reduction": decompose_reduction,
-        "rfactor": rfactor,
-        "fuse_reduction_epilogue": fuse_reduction_epilogue,
-        "pad_einsum": pad_einsum,
-        "decompose_padding": decompose_padding,
-        "set_scope": set_scope,
-        "unsafe_set_dtype": unsafe_set_dtype,
-        "unsafe_hide_buffer_access": unsafe_hide_buffer_access,
-        "annotate_buffer_access": annotate_buffer_access,
-        "rolling_buffer": rolling_buffer,
-        "write_at": write_at,
-        "read_at": read_at,
-        "cache_index": cache_index,
-        "storage_align": storage_align,
-        "transform_layout": transform_layout,
-        "transform_block_layout": transform_block_layout,
-        "reorder_block_iter_var": reorder_block_iter_var,
-        "reindex_cache_write": reindex_cache_write,
-        "reindex_cache_read": reindex_cache_read,
-        "reindex": reindex,
-        "cache_inplace": cache_inplace,
-    }
+BUILT_IN: tuple[Primitive[Any], ...] = (
+    split,
+    fuse,
+    reorder,
+    add_unit_loop,
+    loop_partition,
+    merge,
+    fission,
+    specialize,
+    parallel,
+    vectorize,
+    unroll,
+    bind,
+    pipeline,
+    annotate,
+    unannotate,
+    cache_read,
+    cache_write,
+    cache_inplace,
+    cache_index,
+    reindex,
+    reindex_cache_read,
+    reindex_cache_write,
+    read_at,
+    write_at,
+    compute_at,
+    reverse_compute_at,
+    compute_inline,
+    reverse_compute_inline,
+    fuse_reduction_epilogue,
+    decompose_reduction,
+    rfactor,
+    blockize,
+    tensorize,
+    reorder_block_iter_var,
+    transform_block_layout,
+    annotate_buffer_access,
+    unsafe_hide_buffer_access,
+    set_scope,
+    storage_align,
+    unsafe_set_dtype,
+    rolling_buffer,
+    transform_layout,
+    pad_einsum,
+    decompose_padding,
 )
-"""Each takes the program first, then the arguments of its signature (`mslang.ops.table`) by name; a variadic one its
-handles as one sequence."""
+
+PRIMITIVES: tuple[Signature, ...] = tuple(p.signature for p in BUILT_IN)
+"""The signatures of the built-in primitives, those of a family together."""
+
+OPERATIONS: Mapping[str, Signature] = MappingProxyType({s.name: s for s in (*PRIMITIVES, *SAMPLERS, *GETTERS)})
+"""Every built-in operation by name; a name stands for one operation only."""
+
+IMPLEMENTATIONS: Mapping[str, Callable[..., Outcome]] = MappingProxyType({p.name: p.function for p in BUILT_IN})
+"""Each takes the program first, then the arguments of its signature by name; a variadic one its handles as one
+sequence."""

@@ -13,11 +13,11 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.schedule.values import Location
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
+from mslang.transform.registry import OPERATIONS
 from tests.property import families
 from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.trace import ENTER_POSTPROC
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 from tests.property.campaign import GENERATORS, WEIGHTS, campaign
 from tests.property.open_findings import OPEN
 from tests.property.sampled_steps import SAMPLERS

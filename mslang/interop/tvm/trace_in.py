@@ -39,7 +39,6 @@ from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import blocks_of, walk
 from mslang.ops.signature import Required
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import sampling
 from mslang.schedule.arguments import bind
 from mslang.schedule.decisions import Drawing
@@ -49,6 +48,7 @@ from mslang.schedule.sketch import sketch_of
 from mslang.schedule.trace import Trace
 from mslang.schedule.values import Location
 from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.registry import OPERATIONS
 
 
 class Imported(msgspec.Struct, frozen=True):

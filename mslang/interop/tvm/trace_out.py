@@ -21,7 +21,6 @@ from mslang.interop.tvm.writing import Writing, lacking
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Program
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import trace as ours
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
@@ -30,6 +29,7 @@ from mslang.schedule.session import Session
 from mslang.schedule.trace import Instruction, Trace
 from mslang.schedule.values import Location
 from mslang.transform.outcome import LoopRef
+from mslang.transform.registry import OPERATIONS
 
 _KEEPS_LOOPS = frozenset(
     {

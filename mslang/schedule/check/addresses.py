@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from mslang.ops.table import OPERATIONS
 from mslang.sema.module import Found, Module
 from mslang.sema.native import BUILTINS, Native
 from mslang.sema.refer import dotted_name, nodes
 from mslang.syntax import tree
+from mslang.transform.registry import OPERATIONS
 
 DEPTH = 16
 """The call depth to which fns are followed."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from mslang.diagnostics import Diagnostic, Span
 from mslang.ops.signature import Group, Kind, Param, Required, Signature
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.kinds import ANY, NOTHING, Static, list_of, of_kind
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
+from mslang.transform.registry import OPERATIONS
 
 
 class Argument(NamedTuple):

@@ -12,7 +12,6 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, Fix, Note, Span
 from mslang.ops.signature import Kind
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.addresses import addresses_of, unnamed_samplers
 from mslang.schedule.check.expressions import Expressions
 from mslang.schedule.check.kinds import (
@@ -32,6 +31,7 @@ from mslang.sema.module import Found, Module
 from mslang.sema.report import fault, unknown, warning
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
+from mslang.transform.registry import OPERATIONS
 
 
 class Mention(msgspec.Struct, frozen=True):

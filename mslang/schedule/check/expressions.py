@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from mslang.diagnostics import Diagnostic, Fix, Span
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.check.calls import (
     Argument,
     Given,
@@ -48,6 +47,7 @@ from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
+from mslang.transform.registry import OPERATIONS
 
 Mentioned = Callable[[Span, str, Static, Span | None], None]
 

@@ -11,7 +11,6 @@ from mslang.ir.expr import Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Block
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import resolved
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
@@ -19,6 +18,7 @@ from mslang.transform.analysis.position import block_at, block_path
 from mslang.transform.analysis.tensorize_mapping import classes, padding_for
 from mslang.transform.analysis.tensorize_mapping import tensorize_mapping as search
 from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.registry import OPERATIONS
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter

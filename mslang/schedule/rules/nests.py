@@ -8,7 +8,6 @@ from mslang.diagnostics import MsError
 from mslang.ir.expr import Const
 from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import blocks_of, path_to_block
-from mslang.ops.table import OPERATIONS
 from mslang.schedule.arguments import bind
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
@@ -16,7 +15,7 @@ from mslang.transform.analysis.axes import axis_loops
 from mslang.transform.analysis.position import block_at, leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome
 from mslang.transform.outcome import Handle as Ref
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 
 
 def leaf_blocks(program: Program) -> tuple[Block, ...]:

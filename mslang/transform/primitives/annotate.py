@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec.structs import replace
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import AttrValue, Block, For, Program
 from mslang.ir.visit import free_vars
+from mslang.ops.signature import Kind
 from mslang.transform.analysis.position import path_of, shown
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import put
 
 
-def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: AttrValue = True) -> Outcome:
+@primitive(family="annotations")
+def annotate(
+    program: Program, target: LoopRef | BlockRef, key: str, value: Annotated[AttrValue, Kind.VALUE] = True
+) -> Outcome:
     """Leave a remark on a loop or a block, for lowering, rules or people.
 
     A key that is there already gets the new value: what is said last counts.
@@ -49,6 +56,7 @@ def annotate(program: Program, target: LoopRef | BlockRef, key: str, value: Attr
     return Outcome(put(program, path, replace(s, annotations=notes)))
 
 
+@primitive(family="annotations")
 def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcome:
     """Take a remark away from a loop or a block.
 

@@ -24,14 +24,17 @@ from mslang.transform.analysis.position import (
     ranges_above,
     taken_names,
 )
+from mslang.transform.kinds import LoopOrBlocks
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_division import PRIMITIVE, Part, divided, outer_axes, predicates, with_regions
 from mslang.transform.rewriting.block_of_blocks import of_blocks
 from mslang.transform.rewriting.init_nest import init_nest
 from mslang.transform.rewriting.rewrite import put, tidy
 
 
-def blockize(program: Program, target: LoopRef | Sequence[BlockRef]) -> Outcome:
+@primitive(family="blocks", gives=(BlockRef,))
+def blockize(program: Program, target: LoopOrBlocks) -> Outcome:
     """Make what stands under a loop, or several blocks that stand side by side, one block.
 
     The new block, `mm_o`, has an axis `i_o` for each axis `i` of the old one: the part of `i` that the loops outside

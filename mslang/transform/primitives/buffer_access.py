@@ -23,14 +23,19 @@ from mslang.transform.analysis.position import (
     scope_block,
     scope_path,
 )
+from mslang.transform.kinds import Access, RegionMap
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import put
 
 EXPLICIT = {"read": "explicit_read_region", "write": "explicit_write_region"}
 """The annotations that tell which of its regions a block was given: their numbers."""
 
 
-def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef, access: str, map: IndexMap) -> Outcome:
+@primitive(family="blocks")
+def annotate_buffer_access(
+    program: Program, block: BlockRef, buffer: BufferRef, access: Access, map: RegionMap
+) -> Outcome:
     """Say which part of a buffer a block reads, or writes, in place of what its body tells.
 
     `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
@@ -79,7 +84,10 @@ def annotate_buffer_access(program: Program, block: BlockRef, buffer: BufferRef,
     return Outcome(put(program, path, _declaring(replace(target, annotations=notes), access, kept)))
 
 
-def unsafe_hide_buffer_access(program: Program, block: BlockRef, access: str, buffers: Sequence[BufferRef]) -> Outcome:
+@primitive(family="blocks")
+def unsafe_hide_buffer_access(
+    program: Program, block: BlockRef, access: Access, buffers: Sequence[BufferRef]
+) -> Outcome:
     """Take buffers from what a block declares to read, or to write, though it still does.
 
     Other primitives do not see these accesses any more: nobody checks what that does to their results. The block

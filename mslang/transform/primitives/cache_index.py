@@ -40,13 +40,16 @@ from mslang.ir.visit import (
 )
 from mslang.transform.analysis.cover import consumed_box
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, ranges_above, scope_path, taken_names
+from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.nest import nest
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import with_alloc
 
 
-def cache_index(program: Program, block: BlockRef, scope: str = "global", *, threshold: int = 0) -> Outcome:
+@primitive(family="caching", gives=(BlockRef,), many=True)
+def cache_index(program: Program, block: BlockRef, scope: Scope = "global", *, threshold: int = 0) -> Outcome:
     """Compute what a block's loads are indexed by beforehand, into buffers of indices.
 
     Each whole-number formula of the axes that stands as an index of a load, and occurs at least `threshold` times

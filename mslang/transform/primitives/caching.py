@@ -18,7 +18,9 @@ from mslang.transform.analysis.position import (
     scope_body,
     scope_path,
 )
+from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.buffer_replacement import read_from, work_on
 from mslang.transform.rewriting.rewrite import put
@@ -43,11 +45,12 @@ from mslang.transform.rewriting.staging import (
 )
 
 
+@primitive(family="caching", gives=(BlockRef,))
 def cache_read(
     program: Program,
     block: BlockRef,
     buffer: BufferRef,
-    scope: str = "global",
+    scope: Scope = "global",
     *,
     consumers: Sequence[BlockRef] | None = None,
 ) -> Outcome:
@@ -126,11 +129,12 @@ def cache_read(
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
+@primitive(family="caching", gives=(BlockRef,))
 def cache_write(
     program: Program,
     block: BlockRef,
     buffer: BufferRef,
-    scope: str = "global",
+    scope: Scope = "global",
     *,
     consumers: Sequence[BlockRef] | None = None,
 ) -> Outcome:
@@ -198,7 +202,8 @@ def cache_write(
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
-def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: str = "global") -> Outcome:
+@primitive(family="caching", gives=(BlockRef, BlockRef))
+def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: Scope = "global") -> Outcome:
     """Let a block that reads and writes a buffer do so in a new buffer, filled before and copied back after.
 
     Two copies are made and returned: `A_local`, which fills the new buffer `A_local_1` with what the block reads, and

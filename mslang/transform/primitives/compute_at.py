@@ -33,7 +33,9 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.spans import Spans, joined_spans, spans_touching
 from mslang.transform.analysis.stability import runs_alike
+from mslang.transform.kinds import Location
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_own_writes
 from mslang.transform.rewriting.block_moving import (
     LAST,
@@ -53,7 +55,8 @@ from mslang.transform.rewriting.block_moving import (
 from mslang.transform.rewriting.nest import without
 
 
-def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int = LAST) -> Outcome:
+@primitive(family="compute location")
+def compute_at(program: Program, block: BlockRef, loop: Location, *, index: int = LAST) -> Outcome:
     """Move a producer under a loop of its consumers, to compute there what one iteration of the loop needs.
 
     The block gets new loops, one an axis, over the values for which its consumers under the loop read it: the union
@@ -108,7 +111,8 @@ def compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int =
     return _explained(_compute_at, program, block, loop, index)
 
 
-def reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, *, index: int = LAST) -> Outcome:
+@primitive(family="compute location")
+def reverse_compute_at(program: Program, block: BlockRef, loop: Location, *, index: int = LAST) -> Outcome:
     """Move a consumer under a loop of its producers, to use there what one iteration of the loop has produced.
 
     The block gets new loops, one an axis, over the values for which it reads what its producers under the loop write

@@ -35,6 +35,7 @@ from mslang.transform.analysis.position import (
     scope_body,
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
 from mslang.transform.rewriting.formula import (
@@ -52,6 +53,7 @@ from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
 
+@primitive(family="inlining", consumes=("block",))
 def compute_inline(program: Program, block: BlockRef) -> Outcome:
     """Put the formula of a block into all that read its result; block and buffer go.
 

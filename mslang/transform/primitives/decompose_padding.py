@@ -29,6 +29,7 @@ from mslang.transform.analysis.position import (
     taken_names,
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.formula import formula_of, tidy_value
 from mslang.transform.rewriting.rewrite import put, substitute_loops, tidy
@@ -36,6 +37,7 @@ from mslang.transform.rewriting.rewrite import put, substitute_loops, tidy
 PRIMITIVE = "decompose_padding"
 
 
+@primitive(family="layout", gives=(BlockRef,))
 def decompose_padding(program: Program, block: BlockRef, loop: LoopRef) -> Outcome:
     """Make two blocks of one that pads: one fills everything with the constant, the other copies what lies inside.
 

@@ -30,12 +30,14 @@ from mslang.transform.analysis.position import (
     taken_names,
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.init_nest import init_nest, touched_by, with_sources
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import require_filled
 
 
+@primitive(family="reductions", gives=(BlockRef,))
 def decompose_reduction(program: Program, block: BlockRef, loop: LoopRef) -> Outcome:
     """Move the initialisation of a reduction into a nest of its own, in front of a loop.
 

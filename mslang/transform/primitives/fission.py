@@ -26,12 +26,15 @@ from mslang.transform.analysis.position import (
     shown,
     taken_names,
 )
+from mslang.transform.kinds import LoopArguments
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import require_still_concurrent, used_outside_of_blocks
 from mslang.transform.rewriting.loop_nest import called, require_distinct, require_plain
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 
 
+@primitive(family="loops", gives=(LoopRef, LoopRef), consumes=("loop",))
 def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outcome:
     """Take a loop apart behind a statement of its body: one loop up to it, and one over the rest.
 
@@ -98,7 +101,8 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
     return Outcome(result, made, {loop: Gone("fission", made)})
 
 
-def merge(program: Program, loops: Sequence[LoopRef]) -> Outcome:
+@primitive(family="loops", gives=(LoopRef,), consumes=("loops",))
+def merge(program: Program, loops: LoopArguments) -> Outcome:
     """Make one nest of several that stand side by side: its body is theirs, in their order.
 
     They may be named in any order. The loops and those around them, up to the statement that holds all the nests, are

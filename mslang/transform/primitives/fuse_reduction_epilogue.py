@@ -25,6 +25,7 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.reduction_updates import updates_of
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.compute_inline import complete_formula, require_covered, require_inner
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.primitives.reverse_compute_inline import limits, made_for_all
@@ -36,6 +37,7 @@ from mslang.transform.rewriting.rewrite import put
 PRIMITIVE = "fuse_reduction_epilogue"
 
 
+@primitive(family="inlining", consumes=("epilogue",))
 def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRef) -> Outcome:
     """Put what follows a reduction into the reduction; the epilogue and the buffer between the two go.
 

@@ -25,13 +25,16 @@ from mslang.transform.analysis.dependence import storages_written
 from mslang.transform.analysis.legality import why_not_reduction
 from mslang.transform.analysis.position import block_at, index_of, loop_at, loop_path, loops_above
 from mslang.transform.analysis.threads import require_one_index
+from mslang.transform.kinds import ThreadAxis
 from mslang.transform.outcome import LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import put
 
 MAX_STEPS = "unroll.max_steps"
 """The annotation of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 
 
+@primitive(family="loop kinds")
 def parallel(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop at once, shared out over the machine's cores.
 
@@ -70,6 +73,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
     return Outcome(put(program, path, _marked(old, "parallel")))
 
 
+@primitive(family="loop kinds")
 def vectorize(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop at once, as the lanes of vector instructions.
 
@@ -110,6 +114,7 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
     return Outcome(put(program, path, _marked(old, "vectorized")))
 
 
+@primitive(family="loop kinds")
 def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) -> Outcome:
     """Write out the iterations of a loop one after the other.
 
@@ -144,7 +149,8 @@ THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
 """The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
 
 
-def bind(program: Program, loop: LoopRef, axis: str) -> Outcome:
+@primitive(family="loop kinds")
+def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
     """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
     `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single

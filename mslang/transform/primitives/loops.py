@@ -24,7 +24,9 @@ from mslang.transform.analysis.position import (
     same_scope,
     taken_names,
 )
+from mslang.transform.kinds import LoopArguments, Tail
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.loop_nest import called, mixed_radix, nested, require_distinct, require_plain
 from mslang.transform.rewriting.rewrite import guard, put, substitute_loops
@@ -32,12 +34,13 @@ from mslang.transform.rewriting.rounded_loop import pad
 from mslang.transform.rewriting.split_tails import peel, shift
 
 
+@primitive(family="loops", gives=(LoopRef,), many=True, consumes=("loop",))
 def split(
     program: Program,
     loop: LoopRef,
     factors: Sequence[Expr | None],
     *,
-    tail: str = "guard",
+    tail: Tail = "guard",
     disable_predication: bool = False,
 ) -> Outcome:
     """Replace a loop by a nest of loops over the same values.
@@ -175,7 +178,8 @@ def _split_extents(loop: For, factors: Sequence[Expr | None]) -> list[Expr]:
     return given
 
 
-def fuse(program: Program, loops: Sequence[LoopRef]) -> Outcome:
+@primitive(family="loops", gives=(LoopRef,), consumes=("loops",))
+def fuse(program: Program, loops: LoopArguments) -> Outcome:
     """Make one loop of several that are directly nested in each other, over all their iterations in the same order.
 
     The new loop is named `i_j_fused` and returned; the old handles are dead. Fusing one loop alone changes nothing.
@@ -264,7 +268,8 @@ def _between(outer: For, inner: For) -> tuple[Stmt, ...]:
     return () if path is None else tuple(s for s in path[:-1])
 
 
-def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
+@primitive(family="loops")
+def reorder(program: Program, loops: LoopArguments) -> Outcome:
     """Permute loops of one nest: they take the places that they hold among them, in the order given.
 
     The loops need not be next to each other; loops between them that are not named stay where they are. Handles stay
@@ -345,6 +350,7 @@ def reorder(program: Program, loops: Sequence[LoopRef]) -> Outcome:
     return Outcome(result)
 
 
+@primitive(family="loops", gives=(LoopRef,))
 def add_unit_loop(program: Program, target: LoopRef | BlockRef) -> Outcome:
     """Put a loop of one iteration around a loop or a block.
 

@@ -23,7 +23,9 @@ from mslang.transform.analysis.position import (
     taken_names,
     within_scope,
 )
+from mslang.transform.kinds import Values
 from mslang.transform.outcome import BlockRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.compute_inline import require_covered
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.cloning import used_outside_of_blocks
@@ -33,7 +35,8 @@ from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import with_alloc
 
 
-def pad_einsum(program: Program, block: BlockRef, padding: Sequence[int | Expr]) -> Outcome:
+@primitive(family="layout")
+def pad_einsum(program: Program, block: BlockRef, padding: Values) -> Outcome:
     """Round the extents of a product of tensors up, on padded copies of what it reads and writes.
 
     `padding` has a number for each axis; its extent becomes a multiple of that. What is added to the buffers read is

@@ -12,6 +12,7 @@ from mslang.transform.analysis.carried_dependence import why_unplaced
 from mslang.transform.analysis.dependence import storages_read, storages_written
 from mslang.transform.analysis.position import leaves, loop_at, loop_path
 from mslang.transform.outcome import LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import private_buffers
 from mslang.transform.rewriting.loop_nest import called
 from mslang.transform.rewriting.rewrite import put
@@ -20,6 +21,7 @@ STAGES, COPY = "pipeline.stages", "pipeline.copy"
 """The annotations of a pipelined loop: how many iterations are under way at once, and how their copies move data."""
 
 
+@primitive(family="loop kinds")
 def pipeline(program: Program, loop: LoopRef, *, stages: int, copy: str | None = None) -> Outcome:
     """Run the copies of a loop's later iterations ahead of the rest of earlier ones.
 

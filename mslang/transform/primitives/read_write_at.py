@@ -23,7 +23,9 @@ from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.legality import why_not_stage_pipeline
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at, loop_path, scope_body
+from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.block_moving import loops_to, ranges_inside
 from mslang.transform.rewriting.buffer_replacement import work_on
@@ -45,7 +47,8 @@ AUTO_COPY = "auto_copy"
 """The annotation of a block that copies what one iteration of a loop touches."""
 
 
-def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: str = "global") -> Outcome:
+@primitive(family="caching", gives=(BlockRef,))
+def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: Scope = "global") -> Outcome:
     """Copy what one iteration of a loop reads of a buffer into a new buffer.
 
     All blocks under the loop that read the old one read that. The copy is a block `A_shared` under loops of its own,
@@ -108,7 +111,8 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 
-def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: str = "global") -> Outcome:
+@primitive(family="caching", gives=(BlockRef,))
+def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef, scope: Scope = "global") -> Outcome:
     """Let all blocks under a loop compute into a new buffer, and copy to the old one what one iteration has written.
 
     The copy is a block `C_local` under loops of its own, after the last statement of the loop that writes the buffer;

@@ -36,7 +36,9 @@ from mslang.transform.analysis.position import (
     scope_body,
     scope_path,
 )
+from mslang.transform.kinds import Access, Scope
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.axis_stage import Stage, Used, staged
 from mslang.transform.rewriting.staging import (
     after_writer,
@@ -47,8 +49,9 @@ from mslang.transform.rewriting.staging import (
 )
 
 
+@primitive(family="caching", gives=(BlockRef,))
 def reindex(
-    program: Program, block: BlockRef, buffer: BufferRef, *, access: str | None = None, fold_units: bool = False
+    program: Program, block: BlockRef, buffer: BufferRef, *, access: Access | None = None, fold_units: bool = False
 ) -> Outcome:
     """Stage a buffer in the layout of the axes by which a block indexes it.
 
@@ -103,7 +106,8 @@ def reindex(
     return staged(program, path, old, used, stage, writing, primitive)
 
 
-def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: str, map: IndexMap) -> Outcome:
+@primitive(family="caching", gives=(BlockRef,))
+def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, scope: Scope, map: IndexMap) -> Outcome:
     """Copy what a block reads of a buffer into a new buffer in a layout of one's own.
 
     `map` gives the indices of the new buffer by the block's axes.
@@ -145,7 +149,8 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
     return staged(program, path, old, used, stage, False, primitive)
 
 
-def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: str, map: IndexMap) -> Outcome:
+@primitive(family="caching", gives=(BlockRef,))
+def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, scope: Scope, map: IndexMap) -> Outcome:
     """Let a block compute into a new buffer in a layout of one's own, and copy that to the old one.
 
     `map` gives the indices of the new buffer by the block's axes.

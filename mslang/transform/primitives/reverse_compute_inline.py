@@ -45,6 +45,7 @@ from mslang.transform.analysis.position import (
     whole_box,
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.compute_inline import (
     complete_formula,
     require_complete,
@@ -60,6 +61,7 @@ from mslang.transform.rewriting.rewrite import put
 PRIMITIVE = "reverse_compute_inline"
 
 
+@primitive(family="inlining", consumes=("block",))
 def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     """Put a block's formula into the block that produces what it reads; block and buffer go.
 

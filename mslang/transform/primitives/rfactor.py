@@ -34,12 +34,14 @@ from mslang.transform.analysis.rfactor_legality import (
     rises,
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.formula import tidy_value
 from mslang.transform.rewriting.rewrite import put, tidy
 from mslang.transform.rewriting.staging import with_alloc
 
 
+@primitive(family="reductions", gives=(BlockRef,))
 def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
     """Take a reduction apart along a loop, into partial results and a reduction of these.
 

@@ -58,10 +58,12 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.stride import pace
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_moving import loops_to
 from mslang.transform.rewriting.rewrite import map_bodies
 
 
+@primitive(family="memory")
 def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outcome:
     """Keep of a buffer only what one iteration of a loop needs, and compute in each only what the one before has not.
 

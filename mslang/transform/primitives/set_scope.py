@@ -7,11 +7,14 @@ from msgspec.structs import replace
 from mslang.ir.program import SCOPES, Block, Buffer, Program, Stmt, View
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
+from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import map_bodies
 
 
-def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: str) -> Outcome:
+@primitive(family="memory")
+def set_scope(program: Program, block: BlockRef, buffer: BufferRef, scope: Scope) -> Outcome:
     """Move a buffer that the program allocates to another memory; views of it go with it.
 
     Before:

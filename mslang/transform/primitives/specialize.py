@@ -36,7 +36,9 @@ from mslang.ir.visit import (
     walk_expr,
 )
 from mslang.transform.analysis.position import loop_at, loop_path, loop_range, ranges_above, taken_names
+from mslang.transform.kinds import Condition
 from mslang.transform.outcome import Gone, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import (
     cloned,
     divided_by,
@@ -50,7 +52,8 @@ from mslang.transform.rewriting.rewrite import put, substitute_loops
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
 
 
-def specialize(program: Program, loop: LoopRef, condition: Expr) -> Outcome:
+@primitive(family="loops", gives=(LoopRef, LoopRef), consumes=("loop",))
+def specialize(program: Program, loop: LoopRef, condition: Condition) -> Outcome:
     """Make two copies of a nest: one that runs where a condition holds, and one that runs where it does not.
 
     The condition is about sizes known at the call, decisions, and the loops around. In the first copy it is taken for

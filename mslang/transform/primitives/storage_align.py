@@ -13,6 +13,7 @@ from mslang.ir.visit import blocks_of
 from mslang.transform.analysis.dependence import buffers_written, storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import put
 
 ALIGNMENT = "buffer_dim_align"
@@ -27,6 +28,7 @@ class Alignment(msgspec.Struct, frozen=True):
     offset: int
 
 
+@primitive(family="memory")
 def storage_align(
     program: Program,
     block: BlockRef,

@@ -26,12 +26,14 @@ from mslang.transform.analysis.position import axis_ranges, block_at, block_path
 from mslang.transform.analysis.tensorize_mapping import tiled
 from mslang.transform.analysis.unify import Mismatch, Operand, side, unify
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.storage_align import alignments
 from mslang.transform.rename import renamed
 from mslang.transform.rewriting.rewrite import map_bodies, put
 
 
+@primitive(family="blocks")
 def tensorize(program: Program, target: LoopRef | BlockRef, intrin: Intrin) -> Outcome:
     """Let an instruction do what a block of blocks, or what stands under a loop, does.
 

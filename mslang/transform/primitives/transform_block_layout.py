@@ -21,11 +21,13 @@ from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.position import bindings, block_at, block_path, taken_names
 from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.access_rewriting import Scope, map_accesses
 from mslang.transform.rewriting.layout_filling import trivial_nest
 from mslang.transform.rewriting.rewrite import put, substitute_loops, tidy
 
 
+@primitive(family="blocks")
 def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> Outcome:
     """Give a block other axes, computed from its own by an index map, and loops over them.
 
@@ -209,6 +211,7 @@ def _names(results: Sequence[Expr], block: Block, taken: set[str]) -> tuple[str,
     return tuple(names)
 
 
+@primitive(family="blocks")
 def reorder_block_iter_var(program: Program, block: BlockRef, order: Sequence[object]) -> Outcome:
     """Permute the axes of a block: axis `order[k]` comes to stand at place `k`.
 

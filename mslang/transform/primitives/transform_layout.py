@@ -18,7 +18,9 @@ from mslang.transform.analysis.dependence import buffers_read, buffers_written, 
 from mslang.transform.analysis.index_maps import Image, hull, image, why_not_fitting
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import block_at, block_path, buffer_named, taken_names
+from mslang.transform.kinds import PadValue
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.primitives.storage_align import without_alignment
 from mslang.transform.rewriting.layout_change import Relayout
 from mslang.transform.rewriting.layout_filling import filled_after, filled_by_writer, literal, own_loops
@@ -27,13 +29,14 @@ from mslang.transform.rewriting.rewrite import map_bodies
 _PRIMITIVE = "transform_layout"
 
 
+@primitive(family="layout")
 def transform_layout(
     program: Program,
     block: BlockRef,
     buffer: BufferRef,
     map: IndexMap,
     *,
-    pad: object = None,
+    pad: PadValue = None,
     assume_injective: bool = False,
 ) -> Outcome:
     """Give a buffer another layout: element `[i, j]` becomes `map(i, j)`.

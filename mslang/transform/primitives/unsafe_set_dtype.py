@@ -11,11 +11,14 @@ from mslang.ir.program import Block, Buffer, Program, Stmt, Store, View
 from mslang.ir.visit import all_buffers, blocks_of, map_expr, map_program_exprs
 from mslang.transform.analysis.dependence import buffers_written, storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
+from mslang.transform.kinds import ElementType
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
+from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import map_bodies
 
 
-def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype: str) -> Outcome:
+@primitive(family="memory")
+def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype: ElementType) -> Outcome:
     """Change the element type of a buffer that the program allocates; views of it go with it.
 
     What is stored is converted to the new type, what is loaded back to the old one, so that all is computed as before.

@@ -6,9 +6,10 @@ import sys
 import typing
 
 from mslang.ops.signature import Group
-from mslang.ops.table import OPERATIONS, SAMPLERS
+from mslang.ops.table import SAMPLERS
 from mslang.schedule.generate import METHODS, methods
 from mslang.schedule.schedule import Schedule
+from mslang.transform.registry import OPERATIONS
 
 TYPED = '''
 from typing import assert_type

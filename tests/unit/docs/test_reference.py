@@ -3,7 +3,7 @@
 import re
 
 from mslang.ide.reference import REFERENCE, codes_of, reference
-from mslang.ops.table import OPERATIONS
+from mslang.transform.registry import OPERATIONS
 
 
 def test_the_reference_is_current():

@@ -2,16 +2,18 @@
 
 import inspect
 import re
+from importlib import import_module
+from pkgutil import iter_modules
 
 from msgspec.structs import replace
 
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
 from mslang.ir.operators import select
+from mslang.ops.signature import Kind
 from mslang.ops.table import GETTERS as SIGNATURES
-from mslang.ops.table import PRIMITIVES
 from mslang.syntax.parse import parse_file
-from mslang.transform import getters
+from mslang.transform import getters, primitives
 from mslang.transform.analysis.axes import axis_loop
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import DependenceKind, dependences_of
@@ -22,8 +24,9 @@ from mslang.transform.analysis.legality import (
     why_not_stage_pipeline,
 )
 from mslang.transform.analysis.position import block_path, loop_path
+from mslang.transform.primitive import Primitive
 from mslang.transform.primitives.loops import fuse, reorder, split
-from mslang.transform.registry import IMPLEMENTATIONS
+from mslang.transform.registry import BUILT_IN, IMPLEMENTATIONS, OPERATIONS, PRIMITIVES
 from tests.unit.transform.programs import block, chain, loop, loops, matmul, refused, sizes
 
 
@@ -207,10 +210,25 @@ def test_a_reduction_over_several_axes():
 
 
 # ------------------------------------------------------------------ documentation
-def test_every_signature_is_implemented_and_its_parameters_are_named_alike():
-    for signature in PRIMITIVES:
-        names = list(inspect.signature(IMPLEMENTATIONS[signature.name]).parameters)
-        assert names == ["program", *(p.name for p in signature.params)], signature.name
+def test_every_primitive_that_is_declared_is_registered():
+    modules = (import_module(m.name) for m in iter_modules(primitives.__path__, primitives.__name__ + "."))
+    declared = {v.name for m in modules for v in vars(m).values() if isinstance(v, Primitive)}
+    assert [p.name for p in BUILT_IN if p.name not in declared] == []
+    assert declared == {p.name for p in BUILT_IN} == {s.name for s in PRIMITIVES} == IMPLEMENTATIONS.keys()
+    assert len(BUILT_IN) == len(declared)
+
+
+def test_a_declaration_tells_the_kinds_of_the_language():
+    def doc(name):
+        return OPERATIONS[name].text
+
+    assert doc("split") == "loop.split(factors, tail = guard, disable_predication = false) -> loop…"
+    assert doc("reorder") == "reorder(*loops)"
+    kinds = {p.name: p.kind for p in OPERATIONS["annotate_buffer_access"].params}
+    assert kinds == {"block": Kind.BLOCK, "buffer": Kind.BUFFER, "access": Kind.ACCESS, "map": Kind.REGION_MAP}
+
+
+def test_getters_name_their_parameters_as_their_signatures_do():
     for signature in SIGNATURES:
         names = list(inspect.signature(getters.GETTERS[signature.name]).parameters)
         assert names == ["program", *(p.name for p in signature.params)], signature.name

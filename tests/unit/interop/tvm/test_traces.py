@@ -23,10 +23,10 @@ from mslang.ir.expr import Binary, Const, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Program
 from mslang.ir.visit import blocks_of
-from mslang.ops.table import OPERATIONS
 from mslang.schedule import Schedule
 from mslang.schedule.replay import replay, space_of_text
 from mslang.sema.program import parse_program
+from mslang.transform.registry import OPERATIONS
 
 DATA = Path(__file__).parents[3] / "data" / "tvm"
 
