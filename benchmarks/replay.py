@@ -13,7 +13,7 @@ from common import WORKLOADS, conditions, percentile, seconds, show, table
 import mslang as ms
 from mslang.backend.llvm.compile import compile
 from mslang.ir.program import Program
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.schedule import memo
 from mslang.schedule.replay import replay
 from mslang.schedule.schedule import Schedule

@@ -167,14 +167,14 @@ def build(
     [1.0, 1.0, 1.0, 1.0]
     """
     from mslang.backend.llvm.compile import compile
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
     from mslang.runtime.kernel import load as load_kernel
 
     scheduled = _program_in(program, seed, pins)
     require_inside(scheduled)
     require_written(scheduled)
     machine = runnable_target(target)
-    executable = compile(lower(scheduled, machine, located=checked), machine, checked, allow_native)
+    executable = compile(lower(scheduled, machine, checked=checked), machine, allow_native)
     return load_kernel(executable.object, executable.signature)
 
 

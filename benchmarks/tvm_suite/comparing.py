@@ -18,7 +18,7 @@ from mslang.ir.equal import alpha_equal
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Block, For, If, Param, Program, Stmt
 from mslang.ir.visit import blocks_of, map_program_exprs, walk
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.runtime.arrays import sparse_integers
 from mslang.runtime.kernel import load
 from mslang.runtime.linker import Linker

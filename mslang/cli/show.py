@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from mslang.schedule.space import Candidate
 
 STAGES = ("program", "trace", "tvmscript", "loops", "llvm", "asm", "cuda", "ptx")
+"""What can be shown, besides the module after each pass of lowering."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The item and the form to show."""
+    from mslang.lower.passes import FLATTEN, PASSES
+
     candidate_arguments(parser)
-    parser.add_argument("--stage", choices=STAGES, default="program", help="what to show (default: program)")
+    parser.add_argument(
+        "--stage",
+        choices=(*STAGES, FLATTEN, *(p.name for p in PASSES)),
+        default="program",
+        help="what to show (default: program); the name of a pass of lowering: the kernel after it",
+    )
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
 
@@ -58,8 +66,8 @@ def _text(args: argparse.Namespace, candidate: Candidate, program: Program) -> s
     from mslang.backend.llvm.compile import compile
     from mslang.interop import tvmscript
     from mslang.ir.print import print_program
-    from mslang.lower.lower import lower
-    from mslang.lower.print import print_kernel
+    from mslang.kernel.print import print_module
+    from mslang.lower.passes import lower, stages
     from mslang.target.detect import host
 
     target = host()
@@ -71,10 +79,12 @@ def _text(args: argparse.Namespace, candidate: Candidate, program: Program) -> s
         case "tvmscript":
             return tvmscript.print(program)
         case "loops":
-            return print_kernel(lower(program, target))
+            return print_module(lower(program, target))
         case "llvm":
             return compile(lower(program, target), target, allow_native=args.allow_native).llvm
-    return compile(lower(program, target), target, allow_native=args.allow_native).assembly
+        case "asm":
+            return compile(lower(program, target), target, allow_native=args.allow_native).assembly
+    return next(print_module(module) for name, module in stages(program, target) if name == args.stage)
 
 
 def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:

@@ -77,6 +77,38 @@ class Load(Expr, frozen=True, cache_hash=True):
     dtype: str
 
 
+# ------------------------------------------------------------------ vectors, made by lowering
+class Ramp(Expr, frozen=True, cache_hash=True):
+    """The vector `base, base + stride, …` of `lanes` indices. Kernels alone have it, as all vectors."""
+
+    base: Expr
+    stride: int
+    lanes: int
+
+
+class Broadcast(Expr, frozen=True, cache_hash=True):
+    """The vector of `lanes` times the scalar `value`."""
+
+    value: Expr
+    lanes: int
+
+
+class Shuffle(Expr, frozen=True, cache_hash=True):
+    """The elements of `operands`, joined into one vector, at the positions `order`; a scalar if that is one."""
+
+    operands: tuple[Expr, ...]
+    order: tuple[int, ...]
+
+
+class MaskedLoad(Expr, frozen=True, cache_hash=True):
+    """`buffer[indices]` in the lanes in which `mask` holds; in the others no memory is read, and the value is 0."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    dtype: str
+    mask: Expr
+
+
 ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%", "min", "max"})
 SHIFTS = frozenset({"<<", ">>"})
 BITS = frozenset({"&", "|", "^"})
@@ -158,12 +190,14 @@ ONE = Const(1)
 
 
 def dtype_of(e: Expr) -> str:
-    """The type of an expression's value."""
+    """The type of an expression's value, of an element if it is a vector."""
     match e:
-        case Const(dtype=d) | Var(dtype=d) | Call(dtype=d) | Load(dtype=d) | Cast(dtype=d):
+        case Const(dtype=d) | Var(dtype=d) | Call(dtype=d) | Load(dtype=d) | Cast(dtype=d) | MaskedLoad(dtype=d):
             return d
-        case Symbol():
+        case Symbol() | Ramp():
             return INDEX
+        case Broadcast(value=x) | Shuffle(operands=(x, *_)):
+            return dtype_of(x)
         case Binary(op=op, left=left):
             return "bool" if op in COMPARISONS or op in LOGICAL else dtype_of(left)
         case Unary(op=op, operand=x):
@@ -174,17 +208,27 @@ def dtype_of(e: Expr) -> str:
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
-    """The direct operands of an expression (a symbol's domain is not one)."""
+    """The direct operands of an expression (a symbol's domain is not one).
+
+    Raises:
+        TypeError: it is no expression that stands here.
+    """
     match e:
+        case Const() | Var() | Symbol():
+            return ()
         case Binary(left=a, right=b):
             return (a, b)
         case Unary(operand=x) | Cast(operand=x):
             return (x,)
         case Select(condition=c, then=t, otherwise=o):
             return (c, t, o)
-        case Call(args=xs) | Load(indices=xs):
+        case Call(args=xs) | Load(indices=xs) | Shuffle(operands=xs):
             return xs
-    return ()
+        case Ramp(base=x) | Broadcast(value=x):
+            return (x,)
+        case MaskedLoad(indices=xs, mask=m):
+            return (*xs, m)
+    raise TypeError(f"not an expression: {e!r}")
 
 
 def with_children(e: Expr, xs: tuple[Expr, ...]) -> Expr:
@@ -204,4 +248,12 @@ def with_children(e: Expr, xs: tuple[Expr, ...]) -> Expr:
             return Call(n, xs, d)
         case Load(buffer=b, dtype=d):
             return Load(b, xs, d)
-    return e
+        case Shuffle(order=order):
+            return Shuffle(xs, order)
+        case Ramp(stride=k, lanes=n):
+            return Ramp(xs[0], k, n)
+        case Broadcast(lanes=n):
+            return Broadcast(xs[0], n)
+        case MaskedLoad(buffer=b, dtype=d):
+            return MaskedLoad(b, xs[:-1], d, xs[-1])
+    raise TypeError(f"not an expression: {e!r}")

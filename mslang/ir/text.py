@@ -16,6 +16,7 @@ from mslang.ir.expr import (
     LOGICAL,
     ONE,
     Binary,
+    Broadcast,
     Call,
     Cast,
     Choice,
@@ -25,9 +26,12 @@ from mslang.ir.expr import (
     Expr,
     FreeTile,
     Load,
+    MaskedLoad,
     PartitionedTile,
     PerfectTile,
+    Ramp,
     Select,
+    Shuffle,
     Symbol,
     Unary,
     Uniform,
@@ -149,7 +153,21 @@ def _expr(e: Expr, want: str | None) -> tuple[str, int]:
             return _binary(e, want)
         case Call(name=n, args=xs, dtype=d):
             return _call(n, xs, d, want), _ATOM
+        case Ramp() | Broadcast() | Shuffle() | MaskedLoad():
+            return _vector(e, want), _ATOM
     raise TypeError(f"not an expression: {e!r}")
+
+
+def _vector(e: Ramp | Broadcast | Shuffle | MaskedLoad, want: str | None) -> str:
+    match e:
+        case Ramp(base=x, stride=k, lanes=n):
+            return f"ramp({print_expr(x)}, {k}, {n})"
+        case Broadcast(value=x, lanes=n):
+            return f"broadcast({print_expr(x, want)}, {n})"
+        case Shuffle(operands=xs, order=order):
+            return f"shuffle({expr_list(xs, want)}, [{', '.join(map(str, order))}])"
+        case MaskedLoad(buffer=b, indices=xs, mask=m):
+            return f"masked({name_text(b)}[{expr_list(xs, INDEX)}], {print_expr(m)})"
 
 
 def _at_least(text: tuple[str, int], level: int) -> str:

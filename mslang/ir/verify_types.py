@@ -121,6 +121,10 @@ def _node(e: Expr, here: Visible) -> Found:
             yield from _call(e, here)
         case Load(buffer=b, indices=xs, dtype=d):
             yield from access(b, xs, d, here)
+        case _:
+            yield here.fault(
+                "MS153", f"`{print_expr(e)}` is a vector", "programs compute with scalars, kernels alone have vectors"
+            )
 
 
 def access(buffer: str, indices: tuple[Expr, ...], dtype: str, here: Visible) -> Found:

@@ -78,7 +78,11 @@ def loads_of(e: Expr) -> Iterator[Load]:
 
 # ------------------------------------------------------------------ statements
 def bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    """The statement lists directly inside a statement (a block's init first)."""
+    """The statement lists directly inside a statement (a block's init first).
+
+    Raises:
+        TypeError: it is no statement of a program.
+    """
     match s:
         case For(body=b) | While(body=b) | Let(body=b):
             return (b,)
@@ -86,7 +90,9 @@ def bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (t, o)
         case Block(init=i, body=b):
             return (b,) if i is None else (i, b)
-    return ()
+        case Store() | Evaluate():
+            return ()
+    raise TypeError(f"not a statement: {s!r}")
 
 
 def walk(body: tuple[Stmt, ...], into_blocks: bool = True) -> Iterator[Stmt]:
@@ -123,7 +129,7 @@ def stmt_exprs(s: Stmt) -> tuple[Expr, ...]:
         case Block(axes=axes, reads=r, writes=w, predicate=p):
             regions = tuple(x for g in (*r, *w) for d in g.ranges for x in (d.start, d.extent))
             return (*(x for a in axes for x in (a.extent, a.binding)), p, *regions)
-    return ()
+    raise TypeError(f"not a statement: {s!r}")
 
 
 def map_region(r: Region, f: Callable[[Expr], Expr]) -> Region:

@@ -1,6 +1,5 @@
-"""Lowering: from scheduled programs to what back ends emit."""
+"""Lowering: from scheduled programs to the kernels that back ends print."""
 
-from mslang.lower.kernel import Kernel
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 
-__all__ = ["Kernel", "lower"]
+__all__ = ["lower"]

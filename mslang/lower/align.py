@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Const, Expr
-from mslang.ir.program import Buffer, Stmt
-from mslang.lower.kernel import Allocate, Body, bodies, with_bodies
-from mslang.transform.primitives.storage_align import Alignment
+from mslang.ir.program import Buffer
+from mslang.kernel.nodes import Alignment, Allocate, Body, Stmt
+from mslang.kernel.visit import bodies, with_bodies
 
 
-def align(body: Body, wanted: Mapping[str, Sequence[Alignment]]) -> Body:
+def align(body: Body) -> Body:
     """The statements with strides given to the buffers for which some are asked."""
-    return tuple(_aligned(s, wanted) for s in body) if wanted else body
+    return tuple(_aligned(s) for s in body)
 
 
-def _aligned(s: Stmt, wanted: Mapping[str, Sequence[Alignment]]) -> Stmt:
-    inner = with_bodies(s, tuple(align(b, wanted) for b in bodies(s)))
-    if not isinstance(inner, Allocate) or inner.buffer.name not in wanted:
+def _aligned(s: Stmt) -> Stmt:
+    inner = with_bodies(s, tuple(align(b) for b in bodies(s)))
+    if not isinstance(inner, Allocate) or not inner.alignment:
         return inner
-    return replace(inner, buffer=_with_strides(inner.buffer, wanted[inner.buffer.name]))
+    return replace(inner, buffer=_with_strides(inner.buffer, inner.alignment), alignment=())
 
 
 def _with_strides(buffer: Buffer, wanted: Sequence[Alignment]) -> Buffer:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mslang.ir.expr import Const, Expr, Load, Var
-from mslang.ir.program import Evaluate, For, Store
+from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Var
 from mslang.ir.visit import walk_expr
-from mslang.lower.kernel import Body, Invoke, bodies, expressions, walk
+from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Store
+from mslang.kernel.visit import bodies, expressions, walk
 
-Access = Load | Store
+Access = Load | MaskedLoad | Store | Atomic
 
 
 def accesses(body: Body) -> Iterator[Access]:
     """Every load and store, in no particular order within a statement."""
     for s in walk(body):
-        if isinstance(s, Store):
+        if isinstance(s, Store | Atomic):
             yield s
         for e in expressions(s):
             for x in walk_expr(e):
-                if isinstance(x, Load):
+                if isinstance(x, Load | MaskedLoad):
                     yield x
 
 
@@ -37,7 +37,7 @@ def weight(body: Body) -> int:
                 total += int(n) * weight(b)
             case For(kind="vectorized", extent=Const(value=n), body=b):
                 total += max(1, int(n) // 16) * weight(b)
-            case Store() | Evaluate():
+            case Store() | Atomic() | Evaluate():
                 total += 1
             case Invoke(text=text):
                 total += text.count("\n") + 1
@@ -54,7 +54,7 @@ def work(body: Body) -> int:
         match s:
             case For():
                 total += trips(s) * inner
-            case Store() | Evaluate():
+            case Store() | Atomic() | Evaluate():
                 total += 1
             case _:
                 total += inner

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.program import For, If, Stmt
 from mslang.ir.visit import conjunction, conjuncts
+from mslang.kernel.nodes import Body, For, If, Stmt
+from mslang.kernel.visit import bodies, expressions, walk, with_bodies
 from mslang.lower.analysis import mentions
-from mslang.lower.kernel import Body, bodies, expressions, walk, with_bodies
 from mslang.lower.linear import Condition, condition
 
 

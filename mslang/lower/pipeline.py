@@ -16,20 +16,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
-from mslang.ir.program import Buffer, Evaluate, For, Stmt, Store, While
+from mslang.ir.program import Buffer
 from mslang.ir.visit import loads_of, map_expr, substitute
+from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, Evaluate, For, Invoke, Stmt, Store, While
+from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
-from mslang.lower.kernel import (
-    Allocate,
-    Body,
-    Invoke,
-    bodies,
-    expressions,
-    map_deep,
-    map_expressions,
-    walk,
-    with_bodies,
-)
 from mslang.transform.primitives.pipeline import STAGES
 
 
@@ -134,7 +125,7 @@ def _touched(s: Stmt) -> _Touched:
     return _Touched(
         frozenset(x.buffer for x in inner if isinstance(x, Store)) - own,
         frozenset(x.buffer for e in read for x in loads_of(e)) - own,
-        not any(isinstance(x, Evaluate | While) for x in inner),
+        not any(isinstance(x, Evaluate | While | Atomic | Barrier) for x in inner),
     )
 
 

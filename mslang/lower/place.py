@@ -9,50 +9,58 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError
 from mslang.ir.arith import relax, union_box
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
-from mslang.ir.program import Buffer, For, Let, Range, Stmt, Store
+from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, map_expr
+from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
+from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
 from mslang.lower.analysis import accesses
-from mslang.lower.blocks import Flat
-from mslang.lower.kernel import Allocate, Body, bodies, expressions, map_expressions, with_bodies
 from mslang.lower.linear import tidy
 
 Box = tuple[Range, ...]
 
 
-def place(flat: Flat, *, compact: bool = True) -> Body:
-    """The statements with every buffer allocated around its accesses; `compact`: no larger than what they access."""
-    body = flat.body
-    for buffer in flat.buffers:
-        kept = frozenset(loop for name, loop in flat.carried if name == buffer.name)
-        body = _place(buffer, body, kept, compact)
+def place(body: Body, *, compact: bool = True) -> Body:
+    """The statements with the buffers that are allocated around all of them allocated around their accesses instead.
+
+    Args:
+        body: allocations, one in another, around what uses the buffers.
+        compact: make buffers no larger than what is accessed of them there.
+    """
+    outside: list[Allocate] = []
+    while len(body) == 1 and isinstance(body[0], Allocate):
+        outside.append(body[0])
+        body = body[0].body
+    for a in outside:
+        body = _place(a, body, compact)
     return body
 
 
-def _place(buffer: Buffer, body: Body, kept: frozenset[str], compact: bool) -> Body:
-    users = [k for k, s in enumerate(body) if _uses(s, buffer.name)]
+def _place(a: Allocate, body: Body, compact: bool) -> Body:
+    users = [k for k, s in enumerate(body) if _uses(s, a.buffer.name)]
     if not users:
         return body
     if len(users) == 1:
         s = body[users[0]]
-        inner = _descend(buffer, s, kept, compact)
+        inner = _descend(a, s, compact)
         if inner is not None:
             return (*body[: users[0]], inner, *body[users[0] + 1 :])
     first, last = users[0], users[-1] + 1
-    inside = body[first:last]
-    return (*body[:first], allocate(buffer, inside) if compact else Allocate(buffer, inside), *body[last:])
+    inside = replace(a, body=body[first:last])
+    return (*body[:first], compacted(inside) if compact else inside, *body[last:])
 
 
-def _descend(buffer: Buffer, s: Stmt, kept: frozenset[str], compact: bool) -> Stmt | None:
+def _descend(a: Allocate, s: Stmt, compact: bool) -> Stmt | None:
     """The statement with the buffer placed inside, or None if it must be outside."""
-    if any(_mentions(e, buffer.name) for e in expressions(s)):
+    buffer = a.buffer.name
+    if any(_mentions(e, buffer) for e in expressions(s)):
         return None
-    if isinstance(s, For) and (s.var in kept or s.kind == "vectorized"):
+    if isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized"):
         return None
     parts = bodies(s)
-    users = [k for k, b in enumerate(parts) if any(_uses(x, buffer.name) for x in b)]
+    users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]
     if len(users) != 1:
         return None
-    return with_bodies(s, tuple(_place(buffer, b, kept, compact) if k == users[0] else b for k, b in enumerate(parts)))
+    return with_bodies(s, tuple(_place(a, b, compact) if k == users[0] else b for k, b in enumerate(parts)))
 
 
 def _uses(s: Stmt, buffer: str) -> bool:
@@ -71,18 +79,20 @@ def _mentions(e: Expr, buffer: str) -> bool:
 
 
 # ------------------------------------------------------------------ compaction
-def allocate(buffer: Buffer, body: Body) -> Allocate:
-    """The allocation of a buffer for `body`, holding only the box that is accessed there."""
+def compacted(a: Allocate) -> Allocate:
+    """The allocation holding only the box of its buffer that is accessed."""
+    buffer = a.buffer
     whole = tuple(Range(ZERO, n) for n in buffer.shape)
     if buffer.strides is not None or not buffer.shape:
-        return Allocate(buffer, body)
-    touched = _touched(buffer.name, body, {}, None, whole)
+        return a
+    touched = _touched(buffer.name, a.body, {}, None, whole)
     if touched is None:
-        return Allocate(buffer, body)
+        return a
     box = tuple(w if _is_whole(r, w) else r for r, w in zip(touched, whole, strict=True))
     if box == whole:
-        return Allocate(buffer, body)
-    return Allocate(replace(buffer, shape=tuple(r.extent for r in box)), _shifted(buffer.name, box, body))
+        return a
+    shape = tuple(r.extent for r in box)
+    return replace(a, buffer=replace(buffer, shape=shape), body=_shifted(buffer.name, box, a.body))
 
 
 def _is_whole(r: Range, whole: Range) -> bool:
@@ -126,7 +136,7 @@ def _escapes(r: Range, ranges: Mapping[str, Range]) -> bool:
 
 def _direct(s: Stmt, buffer: str) -> list[tuple[Expr, ...]]:
     found: list[tuple[Expr, ...]] = []
-    if isinstance(s, Store) and s.buffer == buffer:
+    if isinstance(s, Store | Atomic) and s.buffer == buffer:
         found.append(s.indices)
 
     def look(x: Expr) -> None:
@@ -150,6 +160,8 @@ def _shifted(buffer: str, box: Box, body: Body) -> Body:
     def statement(s: Stmt) -> Stmt:
         s = with_bodies(s, tuple(tuple(statement(x) for x in b) for b in bodies(s)))
         s = map_expressions(s, lambda e: map_expr(e, change))
-        return Store(buffer, moved(s.indices), s.value) if isinstance(s, Store) and s.buffer == buffer else s
+        if isinstance(s, Store | Atomic) and s.buffer == buffer:
+            return replace(s, indices=moved(s.indices))
+        return s
 
     return tuple(statement(s) for s in body)

@@ -114,7 +114,7 @@ def _expected(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
 
 def _compiled(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
     from mslang.backend.llvm.compile import compile
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
     from mslang.runtime.kernel import load
 
     executable = compile(lower(program, host()), host(), allow_native=allow_native)

@@ -129,7 +129,7 @@ def measure(job: bytes) -> bytes:
 
 def _compile(program: Program, target: Target, allow_native: bool) -> Built:
     from mslang.backend.llvm.compile import compile
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
 
     start = time.perf_counter()
     kernel = lower(program, target)

@@ -23,10 +23,10 @@ def checked_build(program: Program, target: Target) -> LoadedKernel | None:
     if provably_inside(program):
         return None
     from mslang.backend.llvm.compile import compile
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
     from mslang.runtime.kernel import load
 
-    executable = compile(lower(program, target, located=True), target, checked=True)
+    executable = compile(lower(program, target, checked=True), target)
     return load(executable.object, executable.signature)
 
 

@@ -107,7 +107,7 @@ def check_plain_compiler(program: Program, target: Target, allow_native: bool = 
     """
     from mslang.backend.llvm.compile import compile
     from mslang.backend.reference.interpret import run
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
     from mslang.runtime.kernel import load
 
     executable = compile(lower(program, target), target, allow_native=allow_native)

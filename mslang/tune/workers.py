@@ -29,7 +29,7 @@ PATIENCE = 0.1
 RUN_SECONDS = 30.0
 """The time limit of a candidate where nothing is known of how long the program takes."""
 
-PRELOAD = ("numpy", "llvmlite.binding", "mslang.lower.lower", "mslang.backend.llvm.compile", "mslang.tune.job")
+PRELOAD = ("numpy", "llvmlite.binding", "mslang.lower.passes", "mslang.backend.llvm.compile", "mslang.tune.job")
 """What every task needs: imported before the first one, so that no time limit pays for it."""
 
 

@@ -7,7 +7,7 @@ from tests.mutation.planted import Planted
 BELOW_PRIMITIVES = (
     Planted(
         "a lost initialisation: lowering leaves it out",
-        "mslang/lower/blocks.py",
+        "mslang/lower/flatten.py",
         "before = init if first == TRUE else (If(first, init),)",
         "before: Body = ()",
         pair=4,

@@ -17,7 +17,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.runtime.arrays import empty, poison, sparse_integers
 from mslang.runtime.kernel import LoadedKernel, load
 from mslang.runtime.linker import Linker
@@ -93,7 +93,7 @@ def compiled(program: Program, arrays: Arrays, target: Target, checked: bool) ->
 
 
 def _kernel(program: Program, target: Target, checked: bool) -> LoadedKernel:
-    made = compile(lower(program, target), target, checked)
+    made = compile(lower(program, target, checked=checked), target)
     return load(made.object, made.signature, _linker())
 
 

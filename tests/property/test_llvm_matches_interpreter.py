@@ -59,7 +59,7 @@ def narrow_host() -> Target:
 
 
 def compiled(program: Program, arrays: dict[str, np.ndarray], target: Target, checked: bool) -> dict[str, np.ndarray]:
-    made = compile(lower(program, target), target, checked)
+    made = compile(lower(program, target, checked=checked), target)
     kernel = load(made.object, made.signature, LINKER)
     # What is not written must show, in results and through temporaries.
     kernel.workspace.fill(0xFF)

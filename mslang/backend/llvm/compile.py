@@ -11,7 +11,7 @@ import msgspec
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import MsError, TargetError, problem
-from mslang.lower.kernel import Kernel
+from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature
 from mslang.target.description import Target
 
@@ -39,13 +39,12 @@ class Executable(msgspec.Struct, frozen=True):
         return text
 
 
-def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native: bool = False) -> Executable:
+def compile(kernel: Module, target: Target, allow_native: bool = False) -> Executable:
     """The kernel as machine code for the target.
 
     Args:
-        kernel: what to compile.
+        kernel: what to compile; if it is `checked`, every index is compared with its dimension.
         target: the machine.
-        checked: compare every index with its dimension.
         allow_native: whether implementations in LLVM text may do more than compute: call functions, hold assembly.
 
     Raises:
@@ -55,7 +54,7 @@ def compile(kernel: Kernel, target: Target, checked: bool = False, allow_native:
     """
     if not allow_native:
         require_contained(kernel.body)
-    writer = ModuleWriter(kernel, target, checked)
+    writer = ModuleWriter(kernel, target)
     text = writer.text()
     signature = Signature(
         kernel.name,

@@ -17,7 +17,8 @@ from typing import Any
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.instruction import put, unknown
 from mslang.diagnostics import MsError, problem
-from mslang.lower.kernel import Body, Invoke, walk
+from mslang.kernel.nodes import Body, Invoke
+from mslang.kernel.visit import walk
 
 _PROBE = "mslang.probe"
 

@@ -28,8 +28,9 @@ class BoundsGuard:
         """Leave the function, with the access reported, if an index is outside of its dimension."""
         fn = writer.fn
         axes = () if scope.within is None else scope.within.axes
+        at = () if scope.within is None else scope.within.values
         block = None if scope.within is None else scope.within.block
-        access = CheckedAccess(place.buffer.name, block, tuple(name for name, _ in axes))
+        access = CheckedAccess(place.buffer.name, block, axes)
         number = self.accesses.setdefault(access, len(self.accesses))
         for dimension, (e, size) in enumerate(zip(indices, place.buffer.shape, strict=True)):
             index = arithmetic.cast(fn, writer.value(e, scope), INDEX)
@@ -41,7 +42,7 @@ class BoundsGuard:
             with fn.nested():
                 args = f"ptr %ctx, i64 {number}, i64 {dimension}, {index.typed}, {extent.typed}"
                 values = fn.op(f"call ptr @mslang.report({args})")
-                for k, (_, axis) in enumerate(axes):
+                for k, axis in enumerate(at):
                     value = arithmetic.cast(fn, writer.value(axis, scope), INDEX)
                     fn.do(f"store {value.typed}, ptr {fn.op(f'getelementptr i64, ptr {values}, i64 {k}')}")
                 fn.do("ret i32 1")

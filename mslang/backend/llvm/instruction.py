@@ -17,7 +17,7 @@ from mslang.backend.llvm.scope import Scope
 from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.intrin import Formal
-from mslang.lower.kernel import Invoke
+from mslang.kernel.nodes import Invoke
 
 if TYPE_CHECKING:
     from mslang.backend.llvm.expression import ExpressionWriter

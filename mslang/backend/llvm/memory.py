@@ -10,7 +10,7 @@ from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr, Load
-from mslang.ir.program import Store
+from mslang.kernel.nodes import Store
 
 if TYPE_CHECKING:
     from mslang.backend.llvm.expression import ExpressionWriter

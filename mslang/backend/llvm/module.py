@@ -19,9 +19,9 @@ from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import limits
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, DynamicRange, Expr
-from mslang.ir.program import Buffer, For
+from mslang.ir.program import Buffer
+from mslang.kernel.nodes import For, Module
 from mslang.lower.analysis import accesses
-from mslang.lower.kernel import Kernel
 from mslang.lower.layout import row_major
 from mslang.runtime.signature import FIRST_ARGUMENT, symbol
 from mslang.target.description import Target
@@ -40,10 +40,10 @@ class _Task(NamedTuple):
 class ModuleWriter:
     """Writes one kernel. After `text`, `workspace` and `worker_workspace` say how many bytes it needs."""
 
-    def __init__(self, kernel: Kernel, target: Target, checked: bool = False) -> None:
+    def __init__(self, kernel: Module, target: Target) -> None:
         self.kernel = kernel
         self.target = target
-        self.guard = BoundsGuard() if checked else None
+        self.guard = BoundsGuard() if kernel.checked else None
         self.declarations = Declarations()
         self.aliases = Aliases()
         self.workspace = 0
@@ -237,7 +237,7 @@ def _aligned(size: int) -> int:
     return -(-size // 64) * 64
 
 
-def _core_name(kernel: Kernel) -> str:
+def _core_name(kernel: Module) -> str:
     return f"{symbol(kernel.name)}.core"
 
 

@@ -9,7 +9,7 @@ from mslang.backend.llvm.affine import Affine
 from mslang.backend.llvm.types import Value
 from mslang.ir.expr import Expr
 from mslang.ir.program import Buffer
-from mslang.lower.kernel import Within
+from mslang.kernel.nodes import Within
 
 
 class Memory(NamedTuple):

@@ -14,10 +14,11 @@ from mslang.backend.llvm.types import vector
 from mslang.backend.llvm.vector import Chunk, chunks, native_lanes, vectorizable
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
-from mslang.ir.program import Buffer, Evaluate, For, If, Let, Stmt, Store, While
+from mslang.ir.program import Buffer
+from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Stmt, Store, While, Within
+from mslang.kernel.visit import bodies, walk
 from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
-from mslang.lower.kernel import Allocate, Body, Invoke, Within, bodies, walk
 from mslang.lower.layout import row_major
 from mslang.transform.primitives.loop_kinds import MAX_STEPS
 

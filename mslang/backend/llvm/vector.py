@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, Var, dtype_of
-from mslang.ir.program import Evaluate, For, If, Let, Stmt, Store, While
 from mslang.ir.visit import free_vars, loads_of
-from mslang.lower.analysis import accesses
-from mslang.lower.kernel import Allocate, Body, Invoke, walk
+from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, If, Invoke, Let, Stmt, Store, While
+from mslang.kernel.visit import walk
+from mslang.lower.analysis import Access, accesses
 from mslang.target.description import Target
 
 _WIDE = 4
@@ -30,8 +30,8 @@ def native_lanes(body: Body, target: Target) -> int:
     return max(1, target.vector_bits // 8 // widest)
 
 
-def _element(access: Load | Store) -> str:
-    return access.dtype if isinstance(access, Load) else dtype_of(access.value)
+def _element(access: Access) -> str:
+    return dtype_of(access.value) if isinstance(access, Store | Atomic) else access.dtype
 
 
 def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:

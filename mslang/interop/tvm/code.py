@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mslang.ir.program import Program
-from mslang.lower.kernel import AUTO_VECTORIZE
+from mslang.kernel.nodes import AUTO_VECTORIZE
 
 
 def as_compiled_there(program: Program) -> Program:

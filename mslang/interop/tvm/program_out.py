@@ -30,7 +30,7 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.visit import substitute
-from mslang.lower.kernel import AUTO_VECTORIZE
+from mslang.kernel.nodes import AUTO_VECTORIZE
 
 _KINDS = {name: number for number, name in words.LOOP_KINDS.items()}
 _AXES = {name: number for number, name in words.AXIS_KINDS.items()}

@@ -58,7 +58,7 @@ from mslang.ir.program import (
 from mslang.ir.region import stop_of
 from mslang.ir.symbols import buffer_exprs, symbols_of
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, substitute, walk_expr
-from mslang.lower.kernel import AUTO_VECTORIZE
+from mslang.kernel.nodes import AUTO_VECTORIZE
 from mslang.lower.layout import row_major
 
 Dialect = Literal["tirx", "tir"]

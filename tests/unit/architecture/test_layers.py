@@ -22,6 +22,7 @@ LAYERS = (
     "sema",
     "runtime",
     "target",
+    "kernel",
     "ir",
     "workers",
     "syntax",

@@ -227,3 +227,13 @@ def test_no_option_is_meant_by_a_part_of_its_name(words: list[str], good: Path, 
         main([*words, *file])
     assert ended.value.code == 2
     assert "MS701" in capsys.readouterr().err
+
+
+def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:
+    shown = {}
+    for stage in ("flatten", "place", "align", "init", "pipeline", "predicates", "loops"):
+        assert status("show", "good.ms:s", "--set", "N=4", "--stage", stage) == 0
+        shown[stage] = capsys.readouterr().out
+    assert all(text.startswith("kernel p(") for text in shown.values())
+    assert shown["flatten"] != shown["predicates"] == shown["loops"]
+    assert status("show", "good.ms:s", "--stage", "no_pass") == 2

@@ -16,7 +16,7 @@ from mslang.target.detect import host
 
 def executable(program: Program, target: Target | None = None, checked: bool = False) -> Executable:
     target = target or host()
-    return compile(lower(program, target), target, checked)
+    return compile(lower(program, target, checked=checked), target)
 
 
 def loaded(program: Program, target: Target | None = None, checked: bool = False) -> LoadedKernel:

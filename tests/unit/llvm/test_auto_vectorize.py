@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from mslang.lower.kernel import AUTO_VECTORIZE
+from mslang.kernel.nodes import AUTO_VECTORIZE
 from mslang.sema.program import parse_program
 from tests.unit.llvm.support import executable, run
 

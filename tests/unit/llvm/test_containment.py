@@ -113,7 +113,7 @@ def test_the_library_stays_within_what_is_allowed():
     from msgspec.structs import replace
 
     from mslang.backend.llvm.containment import require_contained
-    from mslang.lower.lower import lower
+    from mslang.lower.passes import lower
     from mslang.resources import stdlib_folder
     from mslang.sema.intrin import library_intrin
     from mslang.target.description import AVX512

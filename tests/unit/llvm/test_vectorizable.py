@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mslang.backend.llvm.vector import vectorizable
-from mslang.ir.program import For
+from mslang.kernel.nodes import For
+from mslang.kernel.visit import walk
 from mslang.lower import lower
-from mslang.lower.kernel import walk
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 

@@ -1,9 +1,8 @@
 """Buffers that hand values from one iteration to the next live around the loop, others inside."""
 
-from mslang.ir.program import For
+from mslang.kernel.nodes import Allocate, For
 from mslang.lower.carry import carried_between
-from mslang.lower.kernel import Allocate
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.unit.transform.meaning import same

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference import interpret
+from mslang.ir import program as ir
 from mslang.ir import visit
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Const
 from mslang.ir.operators import select
-from mslang.ir.program import For, If, Program, Stmt
-from mslang.lower import Kernel, lower
-from mslang.lower.kernel import Allocate, walk
-from mslang.lower.print import print_kernel
+from mslang.ir.program import Program
+from mslang.kernel.nodes import Allocate, For, If, Module, Stmt
+from mslang.kernel.print import print_module
+from mslang.kernel.visit import walk
+from mslang.lower import lower
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
@@ -21,15 +23,15 @@ from tests.unit.llvm.support import loaded, run
 from tests.unit.lower.programs import packed_gemm
 
 
-def lowered(program: Program) -> Kernel:
+def lowered(program: Program) -> Module:
     return lower(program, GENERIC)
 
 
-def found(kernel: Kernel, kind: type[Stmt]) -> list[Stmt]:
+def found(kernel: Module, kind: type[Stmt]) -> list[Stmt]:
     return [s for s in walk(kernel.body) if isinstance(s, kind)]
 
 
-def shape_of(kernel: Kernel, buffer: str) -> set[tuple[int, ...]]:
+def shape_of(kernel: Module, buffer: str) -> set[tuple[int, ...]]:
     return {
         tuple(int(e.value) for e in s.buffer.shape if isinstance(e, Const))
         for s in walk(kernel.body)
@@ -118,7 +120,7 @@ def test_init_is_done_before_the_reduction():
         with b.block("y", spatial("i", 4, at=i0), reduce("k", 16, at=ko * 4 + ki)) as (i, k):
             y[i] += x[i, k]
     program = b.finish()
-    assert print_kernel(lowered(program)).count("for") == 3
+    assert print_module(lowered(program)).count("for") == 3
     assert not found(lowered(program), If)
     data = np.arange(64, dtype=np.float32).reshape(4, 16)
     assert np.array_equal(run(program, data), data.sum(1))
@@ -143,7 +145,7 @@ def test_padding_becomes_border_and_interior():
         y[i] = select((i >= 2) & (i < 32), x[i - 2], 0.0)
     program = b.finish()
     kernel = lowered(program)
-    assert "select" not in print_kernel(kernel)
+    assert "select" not in print_module(kernel)
     data = np.arange(30, dtype=np.float32)
     assert np.array_equal(run(program, data), np.pad(data, 2))
 
@@ -156,7 +158,7 @@ def test_unit_loops_and_dead_statements_go():
     with b.loop("i1", 4) as i1, b.block("never", spatial("i", 4, at=i1), where=i1 > 7) as (i,):
         y[i] = 0.0
     kernel = lowered(b.finish())
-    assert print_kernel(kernel) == (
+    assert print_module(kernel) == (
         "kernel small(X: f32[4], out Y: f32[4]) {\n    for i0 in 0..4 {\n        Y[i0] = X[i0]\n    }\n}\n"
     )
 
@@ -175,7 +177,7 @@ def test_loops_that_never_run_touch_nothing():
     }"""
     made = space_of_text(text, p).sample(0).program
     assert any(
-        int(s.extent.value) < 0 for s in visit.walk(made.body) if isinstance(s, For) and isinstance(s.extent, Const)
+        int(s.extent.value) < 0 for s in visit.walk(made.body) if isinstance(s, ir.For) and isinstance(s.extent, Const)
     )
     assert all(n > 0 for shape in shape_of(lowered(made), "T_reindex_1") for n in shape)
     given, out = np.arange(2, dtype=np.float32), np.zeros(2, np.float32)
@@ -240,7 +242,7 @@ def test_a_condition_that_a_loop_does_not_change_is_asked_outside_of_it():
                 y[i, j] += t[i + n // 100, j]
     program = b.finish()
     kernel = lowered(program)
-    text = print_kernel(kernel)
+    text = print_module(kernel)
     assert text.count("for r in") <= 2
     assert "select" not in text
     for s in found(kernel, For):

@@ -8,7 +8,7 @@ from mslang.backend.llvm.compile import compile
 from mslang.backend.reference import interpret
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.runtime.kernel import load
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
@@ -44,7 +44,7 @@ def same(before: Program, after: Program, **sizes: int) -> None:
     want = interpret.run(before, inputs, sizes=sizes)
     got = interpret.run(after, inputs, sizes=sizes)
     target = host()
-    made = compile(lower(after, target), target, checked=True)
+    made = compile(lower(after, target, checked=True), target)
     out = {n: np.full_like(a, np.nan) if n not in inputs else a.copy() for n, a in given.items()}
     load(made.object, made.signature)(**out)
     for name, expected in want.items():

@@ -4,11 +4,12 @@ from itertools import product
 
 import pytest
 
-from mslang.ir.program import For, Program
+from mslang.ir import program as ir
+from mslang.ir.program import Program
 from mslang.ir.visit import walk
-from mslang.lower.kernel import Allocate
-from mslang.lower.kernel import walk as walk_lowered
-from mslang.lower.lower import lower
+from mslang.kernel.nodes import Allocate, For
+from mslang.kernel.visit import walk as walk_lowered
+from mslang.lower.passes import lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from mslang.transform.primitives.annotate import unannotate
@@ -89,7 +90,7 @@ def test_inside_a_parallel_loop():
 
 def test_a_loop_that_was_changed_since_runs_as_it_stands():
     done = pipeline(staged(16, "A"), loop("k_0"), stages=2).program
-    outer = next(s for s in walk(done.body) if isinstance(s, For) and s.var == "k_0")
+    outer = next(s for s in walk(done.body) if isinstance(s, ir.For) and s.var == "k_0")
     assert dict(outer.annotations)["pipeline.stages"] == 2
     # in place of the copy, something that goes on from what the last iteration left
     from msgspec.structs import replace
@@ -102,7 +103,7 @@ def test_a_loop_that_was_changed_since_runs_as_it_stands():
             }
         }"""
     )
-    plain = replace(broken, body=tuple(replace(s, annotations=()) for s in broken.body if isinstance(s, For)))
+    plain = replace(broken, body=tuple(replace(s, annotations=()) for s in broken.body if isinstance(s, ir.For)))
     same(plain, broken)
 
 

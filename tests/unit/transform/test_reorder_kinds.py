@@ -8,7 +8,7 @@ from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import Block, For
 from mslang.ir.visit import walk
-from mslang.lower.lower import lower
+from mslang.lower.passes import lower
 from mslang.runtime.kernel import load
 from mslang.sema.program import parse_program
 from mslang.target.detect import host

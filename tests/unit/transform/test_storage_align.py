@@ -11,8 +11,9 @@ from mslang.ir.expr import Const
 from mslang.ir.print import print_program
 from mslang.ir.program import Buffer, Program
 from mslang.ir.visit import blocks_of
-from mslang.lower.kernel import Allocate, Body, bodies
-from mslang.lower.lower import lower
+from mslang.kernel.nodes import Allocate, Body
+from mslang.kernel.visit import bodies
+from mslang.lower.passes import lower
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.program import parse_program
 from mslang.target.detect import host

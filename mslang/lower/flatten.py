@@ -8,29 +8,36 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
+from mslang.ir import program as ir
+from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.intrin import intrin_of, recorded
-from mslang.ir.program import Block, Buffer, For, If, Let, Program, Stmt, Store, View, While
+from mslang.ir.program import Block, Program, View
 from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
 from mslang.ir.visit import walk as walk_program
+from mslang.kernel.nodes import (
+    AUTO_VECTORIZE,
+    Alignment,
+    Allocate,
+    Body,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
+from mslang.kernel.visit import walk
 from mslang.lower.analysis import accesses
 from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
-from mslang.lower.kernel import Body, Invoke, Within, bodies, map_expressions, walk, with_bodies
 from mslang.target.description import Target
-
-
-class Flat(NamedTuple):
-    """A program without blocks, the buffers it allocates not yet placed.
-
-    `carried` pairs a buffer with the loops from one iteration of which to another it carries values, so that it
-    must be placed around them.
-    """
-
-    body: Body
-    buffers: tuple[Buffer, ...]
-    carried: frozenset[tuple[str, str]]
+from mslang.transform.primitives.storage_align import alignments
 
 
 class _Names(NamedTuple):
@@ -40,18 +47,36 @@ class _Names(NamedTuple):
     views: Mapping[str, View]
 
 
-def flatten(p: Program, target: Target, located: bool = False) -> Flat:
-    """The program's statements with every block replaced by what it does; `located`: inside of a `Within`."""
-    notes = _Notes(p, target, located)
+def flatten(p: Program, target: Target, checked: bool = False) -> Module:
+    """The program's statements with every block replaced by what it does, and its buffers alchecked around all of them.
+
+    Args:
+        p: a concrete program.
+        target: decides which text an instruction has.
+        checked: keep blocks and the values of their axes as `Within`, for reports.
+
+    Raises:
+        MsError: MS405, a view is accessed with too many indices.
+        TargetError: MS417, MS418, an instruction exists on other targets only.
+    """
+    notes = _Notes(p, target, checked)
     body = _body(p.body, _Names({}, {}), notes)
-    return Flat(body, tuple(notes.buffers), frozenset(notes.carried) | carried_between(p))
+    carried = frozenset(notes.carried) | carried_between(p)
+    wanted = alignments(p)
+    for b in reversed(notes.buffers):
+        aligned = tuple(Alignment(a.axis, a.factor, a.offset) for a in wanted.get(b.name, ()))
+        body = (Allocate(b, body, frozenset(v for name, v in carried if name == b.name), aligned),)
+    dynamic = tuple(s for s in p.dynamic if isinstance(s, Symbol))
+    auto = bool(dict(p.annotations).get(AUTO_VECTORIZE, False))
+    function = Function(p.name, tuple(q.buffer for q in p.params), body)
+    return Module(p.name, p.params, (function,), dynamic, auto_vectorize=auto, checked=checked)
 
 
 class _Notes:
     """What flattening collects; and `let` names made unique, as they are local to their block only."""
 
-    def __init__(self, p: Program, target: Target, located: bool) -> None:
-        self.located = located
+    def __init__(self, p: Program, target: Target, checked: bool) -> None:
+        self.checked = checked
         self.intrinsics, self.target = recorded(p), target
         self.buffers = list(p.allocs)
         self.carried: set[tuple[str, str]] = set()
@@ -61,7 +86,7 @@ class _Notes:
         self.concurrent = {
             s.var
             for s in walk_program(p.body)
-            if isinstance(s, For) and s.kind not in ("serial", "unrolled", "vectorized")
+            if isinstance(s, ir.For) and s.kind not in ("serial", "unrolled", "vectorized")
         }
 
     def name(self, wanted: str) -> str:
@@ -72,28 +97,34 @@ class _Notes:
         return wanted
 
 
-def _body(body: tuple[Stmt, ...], names: _Names, notes: _Notes) -> Body:
+def _body(body: tuple[ir.Stmt, ...], names: _Names, notes: _Notes) -> Body:
     out: list[Stmt] = []
     for s in body:
         out.extend(_statement(s, names, notes))
     return tuple(out)
 
 
-def _statement(s: Stmt, names: _Names, notes: _Notes) -> Body:
+def _statement(s: ir.Stmt, names: _Names, notes: _Notes) -> Body:
     match s:
         case Block():
             return _block(s, names, notes)
-        case Store(buffer=b, indices=xs, value=v):
+        case ir.Store(buffer=b, indices=xs, value=v):
             buffer, indices = _access(b, tuple(_rewrite(x, names) for x in xs), names)
             return (Store(buffer, indices, _rewrite(v, names)),)
-        case Let(name=n, value=v, body=b):
+        case ir.Let(name=n, value=v, body=b):
             name = notes.name(n)
             inner = _Names({**names.values, n: Var(name, dtype_of(v))}, names.views)
             return (Let(name, _rewrite(v, names), _body(b, inner, notes)),)
-        case For() | If() | While():
-            parts = tuple(_body(b, names, notes) for b in bodies(s))
-            return (map_expressions(with_bodies(s, parts), lambda e: _rewrite(e, names)),)
-    return (map_expressions(s, lambda e: _rewrite(e, names)),)
+        case ir.For(var=v, kind=kind, annotations=said):
+            start, extent = _rewrite(s.start, names), _rewrite(s.extent, names)
+            return (For(v, extent, _body(s.body, names, notes), kind, start, said),)
+        case ir.If(condition=c, then=t, otherwise=o):
+            return (If(_rewrite(c, names), _body(t, names, notes), _body(o, names, notes)),)
+        case ir.While(condition=c, body=b):
+            return (While(_rewrite(c, names), _body(b, names, notes)),)
+        case ir.Evaluate(value=v):
+            return (Evaluate(_rewrite(v, names)),)
+    raise TypeError(f"not a statement: {s!r}")
 
 
 def _block(s: Block, names: _Names, notes: _Notes) -> Body:
@@ -118,9 +149,10 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     predicate = fold(_rewrite(s.predicate, inner))
     _note_carried(s, axes, predicate, touching, notes)
     body = body if predicate == TRUE else (If(predicate, body),)
-    if not notes.located:
+    if not notes.checked:
         return body
-    return (Within(s.name, tuple((n, e) for n, e in axes.items() if not any(loads_of(e))), body),)
+    shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
+    return (Within(s.name, tuple(shown), tuple(shown.values()), body),)
 
 
 def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:

@@ -1,0 +1,48 @@
+"""The kernel IR: what lowering makes, passes rewrite and back ends print."""
+
+from mslang.ir.expr import Broadcast, MaskedLoad, Ramp, Shuffle
+from mslang.kernel.nodes import (
+    AUTO_VECTORIZE,
+    Alignment,
+    Allocate,
+    Atomic,
+    Barrier,
+    Body,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Invoke,
+    Launch,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
+
+__all__ = [
+    "AUTO_VECTORIZE",
+    "Alignment",
+    "Allocate",
+    "Atomic",
+    "Barrier",
+    "Body",
+    "Broadcast",
+    "Evaluate",
+    "For",
+    "Function",
+    "If",
+    "Invoke",
+    "Launch",
+    "Let",
+    "MaskedLoad",
+    "Module",
+    "Ramp",
+    "Shuffle",
+    "Stmt",
+    "Store",
+    "While",
+    "Within",
+]

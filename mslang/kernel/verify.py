@@ -1,0 +1,152 @@
+"""What a well-formed kernel is, for tests of passes and for those who write one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import (
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Expr,
+    Load,
+    MaskedLoad,
+    Ramp,
+    Select,
+    Shuffle,
+    Symbol,
+    Unary,
+    Var,
+    children,
+    dtype_of,
+)
+from mslang.ir.program import LOOP_KINDS, Buffer
+from mslang.ir.text import print_expr
+from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, If, Let, Module, Stmt, Store, While
+from mslang.kernel.visit import bodies, expressions
+
+THREADS = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
+"""The variables of a function that is launched."""
+
+
+def verify(module: Module) -> None:
+    """Check a module: names are bound, ranks, types and lanes agree.
+
+    Raises:
+        MsError: MS424, it is not well-formed; the first fault is named.
+        TypeError: something in it is no node of the kernel IR.
+    """
+    for fault in faults(module):
+        raise MsError(problem("MS424", f"the kernel {module.name} is not well-formed", why=fault))
+
+
+def faults(module: Module) -> Iterator[str]:
+    """Everything that is wrong with a module, in words."""
+    known = {p.buffer.name: p.buffer for p in module.params} | {b.name: b for b in module.workspaces}
+    sizes = {s.text: INDEX for s in module.dynamic}
+    if len({f.name for f in module.functions}) < len(module.functions):
+        yield "two functions have one name"
+    for f in module.functions:
+        yield from (f"{f.name} takes {b.name}, which the module does not have" for b in f.params if b.name not in known)
+        names = dict(sizes) if f.launch is None else sizes | dict.fromkeys(THREADS, INDEX)
+        yield from _body(f.body, names, {b.name: b for b in f.params})
+
+
+def lanes_of(e: Expr) -> int:
+    """How many lanes an expression has; 1 for a scalar.
+
+    Raises:
+        ValueError: operands differ in lanes, and none of them is a scalar.
+    """
+    match e:
+        case Ramp(lanes=n) | Broadcast(lanes=n):
+            return n
+        case Shuffle(order=order):
+            return len(order)
+    found = {n for x in children(e) if (n := lanes_of(x)) > 1}
+    if len(found) > 1:
+        raise ValueError(f"`{print_expr(e)}` mixes vectors of {' and '.join(map(str, sorted(found)))} lanes")
+    return max(found, default=1)
+
+
+def _body(body: Body, names: Mapping[str, str], buffers: Mapping[str, Buffer]) -> Iterator[str]:
+    for s in body:
+        inside, around = dict(names), dict(buffers)
+        for e in expressions(s):
+            yield from _expression(e, names, buffers)
+        yield from _statement(s, buffers)
+        match s:
+            case For(var=n):
+                inside[n] = INDEX
+            case Let(name=n, value=v):
+                inside[n] = dtype_of(v)
+            case Allocate(buffer=b):
+                around[b.name] = b
+        for part in bodies(s):
+            yield from _body(part, inside, around)
+
+
+def _statement(s: Stmt, buffers: Mapping[str, Buffer]) -> Iterator[str]:
+    match s:
+        case Store(buffer=b, indices=xs, value=v, mask=mask):
+            yield from _access(b, xs, dtype_of(v), buffers)
+            yield from _lanes(*xs, v, *(() if mask is None else (mask,)))
+            if mask is not None and dtype_of(mask) != "bool":
+                yield f"the mask `{print_expr(mask)}` is {dtype_of(mask)}"
+        case Atomic(op=op, buffer=b, indices=xs, value=v):
+            yield from _access(b, xs, dtype_of(v), buffers)
+            if op not in ("+", "min", "max", "&", "|", "^"):
+                yield f"`{op}` is not atomic"
+        case For(var=v, start=start, extent=extent, kind=kind):
+            yield from (f"the bounds of `{v}` are not indices" for e in (start, extent) if dtype_of(e) != INDEX)
+            if kind not in LOOP_KINDS:
+                yield f"the loop `{v}` is of the unknown kind `{kind}`"
+        case If(condition=c) | While(condition=c):
+            if dtype_of(c) != "bool" or lanes_of(c) > 1:
+                yield f"the condition `{print_expr(c)}` is not one bool"
+        case Barrier(scope=scope):
+            if scope not in ("block", "warp"):
+                yield f"a barrier of the unknown scope `{scope}`"
+
+
+def _expression(e: Expr, names: Mapping[str, str], buffers: Mapping[str, Buffer]) -> Iterator[str]:
+    for x in children(e):
+        yield from _expression(x, names, buffers)
+    match e:
+        case Var(name=n, dtype=d):
+            if names.get(n) != d:
+                yield f"`{n}` is {names[n]}, not {d}" if n in names else f"`{n}` is not bound here"
+        case Symbol():
+            if e.text not in names:
+                yield f"`{e.text}` is no size of the kernel"
+        case Load(buffer=b, indices=xs, dtype=d) | MaskedLoad(buffer=b, indices=xs, dtype=d):
+            yield from _access(b, xs, d, buffers)
+            yield from _lanes(*children(e))
+        case Ramp(base=x) | Broadcast(value=x):
+            if lanes_of(x) > 1:
+                yield f"`{print_expr(e)}` is made of a vector"
+        case Binary() | Unary() | Select() | Cast() | Call():
+            yield from _lanes(*children(e))
+
+
+def _access(buffer: str, indices: tuple[Expr, ...], dtype: str, buffers: Mapping[str, Buffer]) -> Iterator[str]:
+    known = buffers.get(buffer)
+    if known is None:
+        yield f"there is no buffer `{buffer}` here"
+    elif len(indices) != len(known.shape):
+        yield f"`{buffer}` has {len(known.shape)} dimensions and is accessed with {len(indices)} indices"
+    elif dtype != known.dtype:
+        yield f"`{buffer}` holds {known.dtype} and is accessed as {dtype}"
+
+
+def _lanes(*parts: Expr) -> Iterator[str]:
+    try:
+        found = {n for x in parts if (n := lanes_of(x)) > 1}
+    except ValueError as error:
+        yield str(error)
+        return
+    if len(found) > 1:
+        yield f"vectors of {' and '.join(map(str, sorted(found)))} lanes meet: " + ", ".join(map(print_expr, parts))

@@ -1,0 +1,120 @@
+"""Walking and rebuilding kernels: one table of what is inside each statement, and the traversals derived from it.
+
+All rebuilds share what does not change: a subtree that comes back the same is the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mslang.ir.expr import Expr
+from mslang.kernel.nodes import (
+    Allocate,
+    Atomic,
+    Barrier,
+    Body,
+    Evaluate,
+    For,
+    If,
+    Invoke,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
+
+
+class Fields(NamedTuple):
+    """The fields of a statement that hold statements, and those that hold an expression, several, or none (None)."""
+
+    bodies: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+
+
+CHILDREN: Mapping[type[Stmt], Fields] = {
+    Store: Fields((), ("indices", "value", "mask")),
+    Let: Fields(("body",), ("value",)),
+    If: Fields(("then", "otherwise"), ("condition",)),
+    While: Fields(("body",), ("condition",)),
+    Evaluate: Fields((), ("value",)),
+    For: Fields(("body",), ("start", "extent")),
+    Allocate: Fields(("body",)),
+    Invoke: Fields(("meaning",), ("operands",)),
+    Within: Fields(("body",), ("values",)),
+    Barrier: Fields(),
+    Atomic: Fields((), ("indices", "value")),
+}
+"""The child table. A new statement is one line here; a statement that is not here is refused by every traversal."""
+
+
+def _fields(s: Stmt) -> Fields:
+    found = CHILDREN.get(type(s))
+    if found is None:
+        raise TypeError(f"not a statement of a kernel: {s!r}")
+    return found
+
+
+def bodies(s: Stmt) -> tuple[Body, ...]:
+    """The statement lists directly inside a statement."""
+    return tuple([getattr(s, f) for f in _fields(s).bodies])
+
+
+def with_bodies(s: Stmt, parts: tuple[Body, ...]) -> Stmt:
+    """The same statement over other statement lists; itself if they are the same objects."""
+    fields = _fields(s).bodies
+    changed = {f: b for f, b in zip(fields, parts, strict=True) if getattr(s, f) is not b}
+    return replace(s, **changed) if changed else s
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions directly in a statement."""
+    found: list[Expr] = []
+    for f in _fields(s).expressions:
+        value = getattr(s, f)
+        if isinstance(value, tuple):
+            found.extend(value)
+        elif value is not None:
+            found.append(value)
+    return tuple(found)
+
+
+def map_expressions(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """The statement with the expressions directly in it rebuilt; bodies stay."""
+    changed: dict[str, object] = {}
+    for name in _fields(s).expressions:
+        value = getattr(s, name)
+        if isinstance(value, tuple):
+            made = tuple([f(x) for x in value])
+            if any(a is not b for a, b in zip(made, value, strict=True)):
+                changed[name] = made
+        elif value is not None:
+            one = f(value)
+            if one is not value:
+                changed[name] = one
+    return replace(s, **changed) if changed else s
+
+
+def walk(body: Body) -> Iterator[Stmt]:
+    """Every statement, outer before inner, in order."""
+    for s in body:
+        yield s
+        for b in bodies(s):
+            yield from walk(b)
+
+
+def map_deep(body: Body, f: Callable[[Expr], Expr]) -> Body:
+    """Statements with every expression in them, at any depth, rebuilt by `f`."""
+    return tuple([map_expressions(with_bodies(s, tuple([map_deep(b, f) for b in bodies(s)])), f) for s in body])
+
+
+def map_functions(module: Module, f: Callable[[Body], Body]) -> Module:
+    """The module with the body of each function rebuilt; itself if they are the same objects."""
+    made = [f(x.body) for x in module.functions]
+    if all(b is x.body for b, x in zip(made, module.functions, strict=True)):
+        return module
+    return replace(module, functions=tuple(replace(x, body=b) for x, b in zip(module.functions, made, strict=True)))

@@ -1,0 +1,129 @@
+"""The passes of lowering: a table of pure functions from module to module, in the order in which they run.
+
+A pass is one function and one line of `PASSES`; `mslang show FILE:NAME --stage PASS` prints the module after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import parts
+from mslang.ir.expr import DynamicRange, Expr, Symbol
+from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
+from mslang.kernel.nodes import Module
+from mslang.kernel.visit import map_functions
+from mslang.lower.align import align
+from mslang.lower.auto_unroll import auto_unrolled
+from mslang.lower.flatten import flatten
+from mslang.lower.init import hoist
+from mslang.lower.pipeline import pipelined
+from mslang.lower.place import place
+from mslang.lower.predicates import resolve
+from mslang.target.description import Target
+
+FLATTEN = "flatten"
+"""The name of the module before all passes: the program's statements without blocks."""
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """A step of lowering: its name, what it does, and a line about that.
+
+    >>> same = Pass("same", lambda module, target: module, "nothing changes")
+    """
+
+    name: str
+    run: Callable[[Module, Target], Module]
+    about: str
+
+
+PASSES = (
+    Pass(
+        "place",
+        lambda m, _: map_functions(m, lambda body: place(body, compact=not m.checked)),
+        "buffers are allocated around their accesses, no larger than what is accessed there",
+    ),
+    Pass("align", lambda m, _: map_functions(m, align), "strides are what `storage_align` asked for"),
+    Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
+    Pass("pipeline", lambda m, _: map_functions(m, pipelined), "copies of later iterations run ahead"),
+    Pass(
+        "predicates",
+        lambda m, _: map_functions(m, resolve),
+        "predicates are proved and dropped, or loops are cut so that inner loops have none",
+    ),
+)
+"""The passes of every back end, in order."""
+
+
+def lower(program: Program, target: Target, *, checked: bool = False, passes: Sequence[Pass] = PASSES) -> Module:
+    """What a concrete program does, as functions of loops over placed buffers.
+
+    Args:
+        program: the program, all decisions numbers.
+        target: the machine to compile for.
+        checked: for a build that compares accesses with the shapes of buffers: these stay whole, and statements know
+            their block and its axes, so that a report names them.
+        passes: what is done to the program's statements once they are free of blocks.
+
+    Raises:
+        MsError: MS406, a decision of the program has no value; MS405, a view is accessed with too many indices; MS409,
+            a buffer's elements are vectors.
+        TargetError: MS417, MS418, the target lacks an instruction of the program.
+    """
+    module = _start(program, target, checked)
+    for p in passes:
+        module = p.run(module, target)
+    return module
+
+
+def stages(program: Program, target: Target, passes: Sequence[Pass] = PASSES) -> Iterator[tuple[str, Module]]:
+    """The module before all passes, as `flatten`, and after each, with the name of the pass.
+
+    Raises:
+        MsError, TargetError: as `lower`.
+    """
+    module = _start(program, target, False)
+    yield FLATTEN, module
+    for p in passes:
+        module = p.run(module, target)
+        yield p.name, module
+
+
+def _start(program: Program, target: Target, checked: bool) -> Module:
+    _check_decided(program)
+    _check_types(program)
+    return flatten(auto_unrolled(program), target, checked)
+
+
+def _check_types(program: Program) -> None:
+    for buffer in all_buffers(program).values():
+        found = parts(buffer.dtype)
+        if found is None or found.lanes > 1:
+            raise MsError(
+                problem(
+                    "MS409",
+                    f"{buffer.name} has elements of type {buffer.dtype}",
+                    why="only scalar elements are compiled",
+                    help="add a dimension to the buffer, and vectorize the loop over it",
+                )
+            )
+
+
+def _check_decided(program: Program) -> None:
+    def look(e: Expr) -> Expr:
+        for x in walk_expr(e):
+            if isinstance(x, Symbol) and not isinstance(x.domain, DynamicRange):
+                raise MsError(
+                    problem(
+                        "MS406",
+                        f"the decision {x.text} has no value",
+                        why="only a concrete program can be compiled",
+                        help="pin the decision, or sample a candidate",
+                    )
+                )
+        return e
+
+    map_program_exprs(program, look)
