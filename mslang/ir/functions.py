@@ -136,7 +136,7 @@ def minimum(a: float, b: float) -> float:
     if b < a:
         return b
     if a == b:
-        return a if math.copysign(1.0, a) < 0 else b
+        return b if a != 0 or math.copysign(1.0, a) > 0 else a
     return math.nan
 
 
@@ -147,7 +147,7 @@ def maximum(a: float, b: float) -> float:
     if b > a:
         return b
     if a == b:
-        return a if math.copysign(1.0, a) > 0 else b
+        return b if a != 0 or math.copysign(1.0, a) < 0 else a
     return math.nan
 
 

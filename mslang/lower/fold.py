@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
-
+from mslang.ir.arith.operations import DIVIDING, SCALAR
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import FALSE, TRUE, Binary, Cast, Const, Expr, Select, Unary, dtype_of
+from mslang.ir.expr import COMPARISONS, FALSE, TRUE, Binary, Cast, Const, Expr, Select, Unary, dtype_of
 from mslang.ir.visit import map_expr
 
-_INTEGER: Mapping[str, Callable[[int, int], int | bool]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "min": min,
-    "max": max,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+_FOLDED = frozenset({"+", "-", "*", "//", "%", "min", "max"}) | COMPARISONS
 
 
 def fold(e: Expr) -> Expr:
@@ -61,12 +47,7 @@ def step(e: Expr) -> Expr | None:
 
 
 def _constants(op: str, a: int, b: int) -> Expr | None:
-    if op in ("//", "%"):
-        if b == 0:
-            return None
-        return Const(a // b if op == "//" else a % b)
-    f = _INTEGER.get(op)
-    if f is None:
+    if op not in _FOLDED or (b == 0 and op in DIVIDING):
         return None
-    value = f(a, b)
+    value = SCALAR[op](a, b)
     return Const(value, "bool") if isinstance(value, bool) else Const(value)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from mslang.diagnostics import MsError, problem
+from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
-from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
+from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
@@ -125,29 +126,13 @@ def padding(pad: Expr | None, dtype: str) -> float:
 
 def evaluate(e: Expr, sizes: Mapping[str, int]) -> int:
     """A size as a number."""
-    match e:
-        case Const(value=v):
-            return int(v)
-        case Symbol(text=text) if text in sizes:
-            return sizes[text]
-        case Binary(op=op, left=left, right=right):
-            a, b = evaluate(left, sizes), evaluate(right, sizes)
-            match op:
-                case "+":
-                    return a + b
-                case "-":
-                    return a - b
-                case "*":
-                    return a * b
-                case "//":
-                    return a // b
-                case "%":
-                    return a % b
-                case "min":
-                    return min(a, b)
-                case "max":
-                    return max(a, b)
-    raise MsError(problem("MS412", f"a size cannot be inferred from the arguments: {e!r}"))
+    if isinstance(e, Const):
+        return int(e.value)
+    try:
+        return int(arith.evaluate(e, {}, sizes))
+    except MsError as error:
+        why = error.diagnostic.message
+        raise MsError(problem("MS412", "a size cannot be inferred from the arguments", why=why)) from error
 
 
 def _matched(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mslang.diagnostics import MsError, problem
-from mslang.ir.expr import Binary, Const, Expr, Select, Symbol, Unary, Var
+from mslang.ir.arith.arrays import Compiled, compile_arrays
 from mslang.ir.program import Packing
 from mslang.ir.text import print_expr
 
@@ -55,8 +55,7 @@ def _places(
     grid = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in shape), indexing="ij", sparse=True)
     names: dict[str, Any] = {**dict(sizes), **dict(zip(packing.params, grid, strict=True))}
     flat: Any = np.zeros(shape, np.int64)
-    for e, n in zip(packing.results, into, strict=True):
-        index = _value(e, names)
+    for index, n in zip(_indices(packing)(names), into, strict=True):
         if prod(shape) and not (np.min(index) >= 0 and np.max(index) < n):
             raise _unfit("an element would be packed outside of the buffer", packing, shape, into)
         flat = flat * n + index
@@ -68,56 +67,24 @@ def _places(
     return found
 
 
+def _indices(packing: Packing) -> Compiled:
+    try:
+        return compile_arrays(packing.results)
+    except MsError as error:
+        results = ", ".join(print_expr(e) for e in packing.results)
+        raise MsError(
+            problem(
+                "MS420",
+                "the map of a packing cannot be computed where arrays are packed",
+                why=f"`{results}`: {error.diagnostic.message}",
+                help="use `+`, `-`, `*`, `//`, `%`, `min`, `max`, comparisons and `select`",
+            )
+        ) from error
+
+
 def _unfit(message: str, packing: Packing, shape: tuple[int, ...], into: tuple[int, ...]) -> MsError:
     why = f"{list(shape)} is packed as {list(into)} by a map of {', '.join(packing.params)}"
     return MsError(problem("MS420", message, why=why))
-
-
-def _value(e: Expr, names: Mapping[str, Any]) -> Any:
-    """An index over whole arrays of indices."""
-    import numpy as np
-
-    match e:
-        case Const(value=v):
-            return v
-        case Var(name=n) if n in names:
-            return names[n]
-        case Symbol(text=n) if n in names:
-            return names[n]
-        case Unary(op=op, operand=x):
-            return np.logical_not(_value(x, names)) if op == "not" else np.negative(_value(x, names))
-        case Select(condition=c, then=t, otherwise=o):
-            return np.where(_value(c, names), _value(t, names), _value(o, names))
-        case Binary(op=op, left=left, right=right) if op in _UFUNCS:
-            return getattr(np, _UFUNCS[op])(_value(left, names), _value(right, names))
-    raise MsError(
-        problem(
-            "MS420",
-            "the map of a packing cannot be computed where arrays are packed",
-            why=f"`{print_expr(e)}` is in it, which is no arithmetic of its indices",
-            help="use `+`, `-`, `*`, `//`, `%`, `min`, `max`, comparisons and `select`",
-        )
-    )
-
-
-_UFUNCS = {
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "//": "floor_divide",
-    "%": "remainder",
-    "min": "minimum",
-    "max": "maximum",
-    "==": "equal",
-    "!=": "not_equal",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
-    "and": "logical_and",
-    "or": "logical_or",
-}
-"""NumPy's functions by operator; their floor division and remainder are those of the language."""
 
 
 class Staging(msgspec.Struct, frozen=True):

@@ -10,7 +10,8 @@ from typing import Protocol
 import msgspec
 
 from mslang.diagnostics import Diagnostic, ScheduleError, Severity, problem
-from mslang.ir.arith import substitute_symbols
+from mslang.ir.arith import evaluate, substitute_symbols
+from mslang.ir.arith.evaluate import UndefinedResult
 from mslang.ir.expr import Const, Domain, Expr
 from mslang.schedule import distribution
 from mslang.schedule.distribution import Number, Values
@@ -243,10 +244,14 @@ def _after(labels: Iterator[Label], answer: Label) -> Label | None:
 
 
 def holds(condition: Expr, values: Values) -> bool:
-    """Whether a condition on decisions holds for their values."""
-    found = substitute_symbols(condition, distribution.plain(values))
-    assert isinstance(found, Const), "conditions that depend on dynamic sizes are refused where they are made"
-    return bool(found.value)
+    """Whether a condition on decisions holds for their values; one that divides by zero does not.
+
+    Conditions that depend on dynamic sizes are refused where they are made.
+    """
+    try:
+        return bool(evaluate(condition, {}, distribution.plain(values)))
+    except UndefinedResult:
+        return False
 
 
 def _nearest_label(wanted: object, alternatives: Alternatives) -> Label | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from mslang.brevity import brief
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.arith import simplify
+from mslang.ir.arith.operations import SCALAR
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Binary, Const, Expr, Unary, dtype_of
+from mslang.ir.expr import COMPARISONS, Binary, Const, Expr, Unary, dtype_of
 from mslang.ir.index_map import TO, IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Program
@@ -46,27 +44,9 @@ class Location(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-_NUMBERS: Mapping[str, Callable[[Any, Any], object]] = MappingProxyType(
-    {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "//": operator.floordiv,
-        "%": operator.mod,
-        "/": operator.truediv,
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-        "min": min,
-        "max": max,
-    }
-)
-
-COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _ARITHMETIC = frozenset({"+", "-", "*", "//", "%", "min", "max"})
+_NUMERIC = _ARITHMETIC | COMPARISONS | {"/"}
+"""The operators that take numbers, and texts or lists where these have them too."""
 
 
 def lift(value: object) -> Expr | None:
@@ -135,10 +115,10 @@ def combine(op: str, left: object, right: object) -> object:
     if op == "/" and isinstance(left, int) and isinstance(right, int):
         raise mismatch(op, left, right, help="sizes divide by `//`")
     same = all(isinstance(x, int | float) for x in (left, right)) or (type(left) is type(right))
-    if not same or op not in _NUMBERS or isinstance(left, Handle):
+    if not same or op not in _NUMERIC or isinstance(left, Handle):
         raise mismatch(op, left, right)
     try:
-        return _NUMBERS[op](left, right)
+        return SCALAR[op](left, right)
     except (TypeError, ArithmeticError) as failure:
         raise mismatch(op, left, right, why=str(failure)) from failure
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from mslang.diagnostics import MsError
+from mslang.ir.arith.operations import SCALAR
 from mslang.sema.evaluation_limits import excess, too_much
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import failure, unknown
@@ -21,24 +21,8 @@ Names = Callable[[str], Value | None]
 
 NUMBERS: Mapping[str, float] = MappingProxyType({"inf": math.inf, "nan": math.nan})
 
-_ARITHMETIC: Mapping[str, Callable[[int | float, int | float], int | float]] = MappingProxyType(
-    {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "/": operator.truediv,
-        "//": operator.floordiv,
-        "%": operator.mod,
-    }
-)
-_COMPARISONS: Mapping[str, Callable[[int | float, int | float], bool]] = MappingProxyType(
-    {
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
+_NUMERIC = frozenset({"+", "-", "*", "/", "//", "%", "<", "<=", ">", ">="})
+"""The operators that take numbers and nothing else."""
 
 
 def no_names(name: str) -> Value | None:
@@ -139,15 +123,14 @@ def _binary(e: tree.Binary, op: str, left: Value, right: Value) -> Value:
     if op == "..":
         raise failure("MS127", e, "a range cannot be a constant")
     x, y = _number(e.left, left), _number(e.right, right)
-    if op in _COMPARISONS:
-        return _COMPARISONS[op](x, y)
     if op == "/" and isinstance(x, int) and isinstance(y, int):
         raise failure(
             "MS108", e, "`/` on integers", why="it does not say how to round", help="write `//`, or `1.0 * a / b`"
         )
-    if op not in _ARITHMETIC:
+    if op not in _NUMERIC:
         raise MsError
     try:
-        return _ARITHMETIC[op](x, y)
+        value: Value = SCALAR[op](x, y)
     except ZeroDivisionError:
         raise failure("MS113", e, "division by zero") from None
+    return value

@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from mslang.ir.arith.operations import SCALAR
 from mslang.ir.dtype import INDEX, bits, is_float, is_integer, is_unsigned, parts
 from mslang.ir.expr import COMPARISONS, LOGICAL, Binary, Call, Cast, Const, Expr, Select, Unary, dtype_of
 from mslang.ir.functions import FUNCTIONS
@@ -103,44 +104,11 @@ def folded(e: Expr) -> Expr:
     return e
 
 
+_FOLDED = frozenset({"+", "-", "*", "//", "%", "min", "max"}) | COMPARISONS | LOGICAL
+
+
 def _fold_binary(op: str, a: int | float | bool, b: int | float | bool, dtype: str) -> Expr:
-    if op in COMPARISONS or op in LOGICAL:
-        return Const(_truth(op, a, b), "bool")
-    x, y = int(a), int(b)
-    match op:
-        case "+":
-            value = x + y
-        case "-":
-            value = x - y
-        case "*":
-            value = x * y
-        case "//":
-            value = x // y
-        case "%":
-            value = x % y
-        case "min":
-            value = min(x, y)
-        case "max":
-            value = max(x, y)
-        case _:
-            return Binary(op, Const(a, dtype), Const(b, dtype))
-    return Const(value, dtype)
-
-
-def _truth(op: str, a: int | float | bool, b: int | float | bool) -> bool:
-    match op:
-        case "==":
-            return a == b
-        case "!=":
-            return a != b
-        case "<":
-            return a < b
-        case "<=":
-            return a <= b
-        case ">":
-            return a > b
-        case ">=":
-            return a >= b
-        case "and":
-            return bool(a) and bool(b)
-    return bool(a) or bool(b)
+    if op not in _FOLDED:
+        return Binary(op, Const(a, dtype), Const(b, dtype))
+    value = SCALAR[op](a, b)
+    return Const(value, "bool") if op in COMPARISONS or op in LOGICAL else Const(int(value), dtype)

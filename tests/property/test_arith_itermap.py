@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mslang.ir.arith import IterMap, compile_symbols, detect, evaluate, invert
-from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Symbol, Var
+from mslang.diagnostics import MsError
+from mslang.ir.arith import IterMap, compile_arrays, detect, evaluate, invert
+from mslang.ir.arith.evaluate import UndefinedResult
+from mslang.ir.expr import TRUE, ZERO, Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from mslang.ir.program import Range
 from tests.property.arith_cases import ANY_SYMBOLS, DOMAINS, SYMBOLS, op, points, sizes, symbol_values, values_of
 
@@ -123,14 +126,56 @@ def test_batches_equal_evaluation(exprs: list[Expr], seed: int) -> None:
     drawn = {n: np.array([d[n] for d in draws]) for n in DOMAINS}
     conditions = [Binary("<", a, b) for a, b in pairwise(exprs)]
     columns = {s.text: drawn[s.name][:, s.position or 0] for s in ANY_SYMBOLS}
-    out = compile_symbols([*exprs, *conditions], ANY_SYMBOLS)(columns)
+    out = compile_arrays([*exprs, *conditions])(columns)
     for row in range(20):
         assert [v[row] for v in out] == [evaluate(e, {}, draws[row]) for e in (*exprs, *conditions)]
 
 
+def conditions_of_sizes() -> st.SearchStrategy[Expr]:
+    """Conditions in which divisions by zero occur, before and after what excludes them."""
+    leaves = st.one_of(st.integers(-3, 3).map(Const), st.sampled_from((Var("a"), Var("b"))))
+
+    def grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+        return st.one_of(
+            st.builds(op, st.sampled_from(("+", "-", "*", "//", "%", "min")), inner, inner),
+            st.builds(lambda c, t, o: Select(Binary("<", c, ZERO), t, o), inner, inner, inner),
+            st.builds(lambda x: Cast("i64", Cast("i8", op("*", x, 100))), inner),
+        )
+
+    numbers = st.recursive(leaves, grow, max_leaves=5)
+    compared = st.builds(op, st.sampled_from(("==", "!=", "<", "<=", ">", ">=")), numbers, numbers)
+    return st.recursive(
+        compared,
+        lambda x: st.one_of(
+            st.builds(op, st.sampled_from(("and", "or")), x, x), st.builds(lambda c: Unary("not", c), x)
+        ),
+        max_leaves=4,
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions_of_sizes())
+def test_a_condition_that_divides_by_zero_is_false(condition: Expr) -> None:
+    rows = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
+    columns = {"a": np.array([a for a, _ in rows]), "b": np.array([b for _, b in rows])}
+    (out,) = compile_arrays([condition])(columns)
+    for (a, b), found in zip(rows, out, strict=True):
+        try:
+            value = bool(evaluate(condition, {"a": a, "b": b}))
+        except UndefinedResult:
+            value = False
+        assert bool(found) == value, (a, b)
+
+
+def test_what_is_no_arithmetic_has_no_arrays() -> None:
+    with pytest.raises(MsError, match="a load of type `i64` cannot be computed of whole arrays"):
+        compile_arrays([op("+", Load("A", (Var("i"),), "i64"), 1)])
+    with pytest.raises(MsError, match="a cast of type `f16`"):
+        compile_arrays([Cast("f16", Var("i"))])
+
+
 def test_a_batch_of_one_constant_has_the_shape_of_its_columns() -> None:
-    s = Symbol("M", DOMAINS["M"])
-    (out,) = compile_symbols([Const(3)], [s])({"M": np.array([4, 8, 12])})
+    (out,) = compile_arrays([Const(3)])({"M": np.array([4, 8, 12])})
     assert out.tolist() == [3, 3, 3]
 
 

@@ -4,7 +4,7 @@ One engine serves constant shapes, dynamic shapes and sampled decisions: coeffic
 it uses holds for all values of the symbols, so structure never depends on a decision's value.
 """
 
-from mslang.ir.arith.batch import compile_symbols
+from mslang.ir.arith.arrays import compile_arrays
 from mslang.ir.arith.bounds import bounds, relax
 from mslang.ir.arith.boxes import covers, intersect_box, union_box
 from mslang.ir.arith.build import add, ceildiv, floordiv, is_size, maximum, minimum, mod, mul, size_product, sub
@@ -23,7 +23,7 @@ __all__ = [
     "add",
     "bounds",
     "ceildiv",
-    "compile_symbols",
+    "compile_arrays",
     "covers",
     "decide",
     "detect",

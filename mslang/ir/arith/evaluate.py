@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from mslang.diagnostics import MsError, problem
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.ir.arith.operations import DIVIDING, SCALAR, Number
 from mslang.ir.dtype import is_float, is_integer, is_unsigned, parts, size_of
 from mslang.ir.expr import (
     Binary,
@@ -23,48 +23,29 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
-from mslang.ir.functions import FUNCTIONS, evaluated, maximum, minimum
+from mslang.ir.functions import FUNCTIONS, evaluated
 
-Number = int | float | bool
 SymbolValues = Mapping[str, int | Sequence[int]]
 """Symbol name -> its value, or the values of all factors of a tile."""
 
 NO_VALUES: SymbolValues = MappingProxyType({})
 
-_OPERATORS: Mapping[str, Callable[[Number, Number], Number]] = MappingProxyType(
-    {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "/": operator.truediv,
-        "//": operator.floordiv,
-        "%": operator.mod,
-        "min": minimum,
-        "max": maximum,
-        "<<": lambda a, b: int(a) << int(b),
-        ">>": lambda a, b: int(a) >> int(b),
-        "&": lambda a, b: int(a) & int(b),
-        "|": lambda a, b: int(a) | int(b),
-        "^": lambda a, b: int(a) ^ int(b),
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
+
+class UndefinedResult(MsError):
+    """A division by zero: an operation without a result."""
+
+
+def _no_value(what: str) -> Diagnostic:
+    return problem(
+        "MS391",
+        f"`{what}` has no value here",
+        why="a number was needed before the program runs",
+        help="give it a value, or write a constant",
+    )
 
 
 def _unknown(what: str) -> MsError:
-    return MsError(
-        problem(
-            "MS391",
-            f"`{what}` has no value here",
-            why="a number was needed before the program runs",
-            help="give it a value, or write a constant",
-        )
-    )
+    return MsError(_no_value(what))
 
 
 def symbol_value(s: Symbol, symbols: SymbolValues) -> int | None:
@@ -81,7 +62,8 @@ def symbol_value(s: Symbol, symbols: SymbolValues) -> int | None:
 def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO_VALUES) -> Number:
     """The value of an expression with variables from `env` and symbols from `symbols`.
 
-    Raises MsError (MS391) for a variable or symbol without a value, a load or an unknown function.
+    Raises MsError (MS391) for a variable or symbol without a value, a load, an unknown function or a division by zero
+    (`UndefinedResult`).
     """
     match e:
         case Const(value=v):
@@ -101,9 +83,9 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
             return bool(evaluate(a, env, symbols)) or bool(evaluate(b, env, symbols))
         case Binary(op=op, left=a, right=b):
             x, y = evaluate(a, env, symbols), evaluate(b, env, symbols)
-            if op in ("//", "%", "/") and y == 0:
-                raise _unknown("x " + op + " 0")
-            return wrap(_OPERATORS[op](x, y), dtype_of(e))
+            if y == 0 and op in DIVIDING:
+                raise UndefinedResult(_no_value("x " + op + " 0"))
+            return wrap(SCALAR[op](x, y), dtype_of(e))
         case Unary(op="not", operand=x):
             return not evaluate(x, env, symbols)
         case Unary(operand=x):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mslang.ir.arith.domain import TABLE_LIMIT, is_dynamic, limits, rows
-from mslang.ir.arith.size import Factor, Poly
+from mslang.ir.arith.poly_value import arrays_at, number_at
+from mslang.ir.arith.size import Poly
 from mslang.ir.arith.verdict import Verdict, verdict
 from mslang.ir.expr import Const, Domain, FreeTile, PartitionedTile, PerfectTile, Symbol
 from mslang.ir.visit import walk_expr
@@ -54,9 +55,10 @@ def by_table(p: Poly) -> Verdict:
     columns = all_values(wanted)
     if columns is None or any(max(map(abs, limits_or_huge(Poly({m: c})))) >= 2**60 for m, c in p.terms.items()):
         return Verdict.UNKNOWN
-    from mslang.ir.arith.batch import poly_values
-
-    holds = poly_values(p, columns) >= 0
+    try:
+        holds = arrays_at(p, columns) >= 0
+    except ZeroDivisionError:
+        return Verdict.UNKNOWN
     return Verdict.PROVED if holds.all() else Verdict.DEPENDS if holds.any() else Verdict.REFUTED
 
 
@@ -79,10 +81,10 @@ def _few_signs(p: Poly, wanted: tuple[Decision, ...]) -> Verdict | None:
         for name, row in zip(names, chosen, strict=True):
             values |= {f"{name}[{k}]": v for k, v in enumerate(row)}
             values[name] = row[0]
-        value = value_at(p, values)
-        if value is None:
+        try:
+            seen.add(number_at(p, values) >= 0)
+        except ZeroDivisionError:
             return None
-        seen.add(value >= 0)
         if len(seen) == 2:
             return Verdict.DEPENDS
     return verdict(True in seen) if few and seen else None
@@ -93,37 +95,6 @@ def _sampled(tables: list[tuple[tuple[int, ...], ...]]) -> Iterator[tuple[tuple[
     for q in range(SAMPLES):
         yield tuple(t[q * (2 * at + 1) * len(t) // 7 % len(t)] for at, t in enumerate(tables))
     yield tuple(t[-1] for t in tables)
-
-
-def value_at(p: Poly, values: dict[str, int]) -> int | None:
-    """A size for values of its symbols by their text; None for a division by zero."""
-    out = 0
-    for m, c in p.terms.items():
-        for f in m:
-            x = _factor_at(f, values)
-            if x is None:
-                return None
-            c *= x
-        out += c
-    return out
-
-
-def _factor_at(f: Factor, values: dict[str, int]) -> int | None:
-    if f.symbol is not None:
-        return values[f.symbol.text]
-    args = [x for a in f.args if (x := value_at(a, values)) is not None]
-    if len(args) < len(f.args):
-        return None
-    match f.op:
-        case "min":
-            return min(args)
-        case "max":
-            return max(args)
-        case "//" if args[1]:
-            return args[0] // args[1]
-        case "%" if args[1]:
-            return args[0] % args[1]
-    return None
 
 
 def limits_or_huge(p: Poly) -> tuple[int, int]:
@@ -172,7 +143,6 @@ def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int
     """Each row so far with the values of a tile whose extent it decides."""
     import numpy as np
 
-    from mslang.ir.arith.batch import poly_values
     from mslang.ir.arith.convert import read_size
 
     if not isinstance(domain, (PerfectTile, PartitionedTile, FreeTile)):
@@ -182,7 +152,7 @@ def _rows_by_extent(domain: Domain, columns: dict[str, NDArray[Any]], count: int
     extent = read_size(domain.extent)
     if any(n not in columns for n, _ in decisions(extent)):
         return None
-    extents = np.broadcast_to(np.asarray(poly_values(extent, columns)), (count,))
+    extents = np.broadcast_to(np.asarray(arrays_at(extent, columns)), (count,))
     parts: list[Crossed] = []
     total = 0
     for e in np.unique(extents):
