@@ -127,7 +127,7 @@ def _divided_run(x: Run, d: Poly) -> Run:
     start, slack = quotient(x.start, d), _slack(x, d)
     if slack is not None:
         return Run(start, quotient(slack + x.extent - 1, d) + 1)
-    if split_multiples(x.start, x.extent)[1]:
+    if not x.extent or split_multiples(x.start, x.extent)[1]:
         return Run(start, quotient(d + x.extent - 2, d) + 1)
     # runs that lie end to end: a boundary falls inside one only if neither length divides the other
     crossed = choice("min", _odd(d, x.extent), _odd(x.extent, d))
@@ -142,7 +142,7 @@ def _wrapped_run(x: Run, d: Poly) -> Run:
         if not quotient(slack + x.extent - 1, d):
             return Run(remainder(x.start, d), x.extent)
         return Run(number(0), d if slack else choice("min", x.extent, d))
-    if split_multiples(x.start, x.extent)[1]:
+    if not x.extent or split_multiples(x.start, x.extent)[1]:
         return Run(number(0), d)
     inside = 1 - _odd(d, x.extent)
     return Run(remainder(x.start, d) * inside, d + (x.extent - d) * inside)
@@ -163,7 +163,7 @@ def _slack(x: Run, d: Poly) -> Poly | None:
         step = gcd(k, *(c for m, c in rest.terms.items() if m))
         return number(k - step + rest.offset % step)
     # a run as long as what divides its start and `d` ends where the next one starts
-    aligned = not split_multiples(x.start, x.extent)[1] and exact_div(d, x.extent) is not None
+    aligned = bool(x.extent) and not split_multiples(x.start, x.extent)[1] and exact_div(d, x.extent) is not None
     return d - x.extent if aligned else None
 
 

@@ -17,14 +17,14 @@ def narrowed(path: Path) -> Path:
     """The path with the axes of its block cut to what its conditions leave of them; the path itself if that is all.
 
     The conditions are those of its predicate, and those of an `if` around all that it does or of the one block in it,
-    as far as they are about its axes.
+    as far as they are about its axes. An init is in no such `if`.
     """
     block = block_at(path)
     ranges, values = ranges_above(path), bindings(block)
     bounds: dict[str, Expr] = {}
     for c in conjuncts(block.predicate):
         bounds.update(_bounds(block, substitute(c, values), values, ranges))
-    inside = _inside(block.body)
+    inside = _inside(block.body) if block.init is None else ()
     axes = {n: axis for n, axis in axis_ranges(block).items() if n not in bounds}
     dropped = []
     for c in inside:

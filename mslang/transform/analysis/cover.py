@@ -18,7 +18,7 @@ from mslang.ir.program import Block, Buffer, For, Program, Range, Region
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, loads_of, substitute, walk, walk_paths
 from mslang.transform.analysis.axis_bounds import narrowed
 from mslang.transform.analysis.definite_writes import Box as Box
-from mslang.transform.analysis.definite_writes import fills, moved, paved, provably_stored, spread, viewed
+from mslang.transform.analysis.definite_writes import filled_box, moved, paved, provably_stored, viewed
 from mslang.transform.analysis.dependence import storage_of, writers
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -103,19 +103,18 @@ def _produced(path: Path, region: Region, above: Path) -> Box | None:
         return None
     found = _inside(path, region, above)
     ranges = {**found.outer, **found.inner}
-    if all(_is_guard(c, found.axes, ranges) for c in found.conditions) and fills(found.box, found.inner, found.outer):
+    filled = filled_box(found.box, found.inner, found.outer)
+    if filled is not None and all(_is_guard(c, found.axes, ranges) for c in found.conditions):
         loose = [c for c in found.conditions if not arith.proved(c, ranges)]
         cut = [
             a.name
             for a, pair in zip(block.axes, found.axes, strict=True)
             if any(_guards(c, *pair, ranges) for c in loose)
         ]
-        return spread(found.box, found.inner) if _leave_image(cut, block, region) else None
+        return filled if _leave_image(cut, block, region) else None
     inner = loop_ranges(loops_between(path, above)).keys()
     if inner >= frozenset[str]().union(*(free_vars(a.binding) for a in block.axes)) and _bijective(path):
-        axes = axis_ranges(block)
-        if fills(region.ranges, axes, {}):
-            return spread(region.ranges, axes)
+        return filled_box(region.ranges, axis_ranges(block), {})
     return None
 
 
@@ -326,10 +325,19 @@ def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer
     )
 
 
-def why_not_covered(program: Program, path: Path, regions: tuple[Region, ...] | None = None) -> str | None:
+def why_not_covered(
+    program: Program, path: Path, regions: tuple[Region, ...] | None = None, *, under: For | None = None
+) -> str | None:
     """None if for each buffer that the block at the end of a path reads and earlier blocks of its scope write, one of
-    them, or all of them side by side, have provably written all that is read; `regions`: only these of what is read."""
-    block, body = block_at(path), scope_body(program, path)
+    them, or all of them side by side, have provably written all that is read.
+
+    Args:
+        program: the program.
+        path: the reader.
+        regions: only these of what is read.
+        under: a loop above the reader: only the blocks under it count, which write it anew in each iteration.
+    """
+    block, body = block_at(path), scope_body(program, path) if under is None else (under,)
     asked = path if regions is None else (*path[:-1], replace(block, reads=regions))
     paths = {q[-1].name: q for q in walk_paths(program.body) if isinstance(q[-1], Block)}
     order = list(paths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from mslang.diagnostics import MsError
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
@@ -153,8 +154,9 @@ def _stored(
             case Store(buffer=name, indices=xs):
                 where, source = viewed(block, name)
                 box = moved(tuple(Range(substitute(i, lets), ONE) for i in xs), source)
-                if fills(box, loops, axes):
-                    found.append((where, spread(box, loops)))
+                filled = filled_box(box, loops, axes)
+                if filled is not None:
+                    found.append((where, filled))
             case Let(name=name, value=value, body=inner):
                 found += _stored(block, inner, {**lets, name: substitute(value, lets)}, loops, axes)
             case For(var=var, start=start, extent=n, body=inner):
@@ -198,7 +200,18 @@ def moved(box: Box, source: Box) -> Box:
 
 
 # ------------------------------------------------------------------ does a box of indices have gaps?
-def fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
+def filled_box(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> Box | None:
+    """The box that indices run over without gaps while the variables `inner` do; None if it may have gaps, or its
+    bounds are not known. What runs once stands still."""
+    if not _fills(box, inner, outer):
+        return None
+    try:
+        return arith.relax(*_without_unit_loops(box, inner))
+    except MsError:
+        return None
+
+
+def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     """Do indices run over a box without gaps while the variables `inner` do?"""
     box, inner = _without_unit_loops(box, inner)
     moving = frozenset(v for r in box for v in free_vars(r.start)) & inner.keys()
@@ -214,11 +227,6 @@ def fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> b
             tangled.append(r.start)
         seen |= used
     return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
-
-
-def spread(box: Box, inner: Mapping[str, Range]) -> Box:
-    """The box that indices run over while the variables `inner` do, if it `fills` it: what runs once stands still."""
-    return arith.relax(*_without_unit_loops(box, inner))
 
 
 def _without_unit_loops(box: Box, inner: Mapping[str, Range]) -> tuple[Box, Mapping[str, Range]]:
@@ -270,13 +278,12 @@ def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
 __all__ = [
     "Box",
     "covered_by",
-    "fills",
+    "filled_box",
     "init_runs",
     "moved",
     "paved",
     "provably_initialised",
     "provably_stored",
-    "spread",
     "stored_under",
     "viewed",
     "why_not_guarded_from_start",

@@ -81,7 +81,7 @@ def why_not_init_first(path: Path) -> str | None:
     ranges = ranges_above(path)
     first: dict[str, Expr] = {s.var: s.start for s in loops}
     for a in block.axes:
-        if a.kind == "reduce" and not _least(substitute(a.binding, first), a.binding, ranges):
+        if a.kind == "reduce" and not _begins_at_0(substitute(a.binding, first), a.binding, ranges):
             return f"axis `{a.name}` of block `{block.name}` does not provably begin at 0"
     tangled = _used(path, "reduce") & _used(path, "spatial")
     if not tangled:
@@ -92,8 +92,14 @@ def why_not_init_first(path: Path) -> str | None:
     return f"loop `{min(tangled)}` serves spatial and reduction axes of block `{block.name}`"
 
 
-def _least(first: Expr, binding: Expr, ranges: arith.Ranges) -> bool:
-    return arith.proved(Binary("<=", ZERO, first), ranges) and arith.proved(Binary("<=", first, binding), ranges)
+def _begins_at_0(first: Expr, binding: Expr, ranges: arith.Ranges) -> bool:
+    """Is `first` the least value of a binding, and 0 where the axes of the block around are 0?"""
+    outermost: dict[str, Expr] = dict.fromkeys(free_vars(first), ZERO)
+    return (
+        arith.proved(Binary("<=", ZERO, first), ranges)
+        and arith.proved(Binary("<=", first, binding), ranges)
+        and arith.equal(substitute(first, outermost), ZERO)
+    )
 
 
 def why_init_may_not_run(path: Path) -> str | None:

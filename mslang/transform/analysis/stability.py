@@ -2,17 +2,18 @@
 
 A block that reads a buffer may leave a loop around its writers, or enter one, only if it finds the same values there:
 no later iteration of the loop overwrites an element with another value. So it is where iterations write different
-elements, or compute the same values again from what the loop does not change.
+elements, or compute the same values again from what the loop does not change. Likewise a block that writes a buffer may
+leave a loop around its readers only if these find the same values where it has run to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from mslang.ir import arith
-from mslang.ir.expr import ONE, Binary, Var
+from mslang.ir.expr import ONE, Binary, Expr, Var
 from mslang.ir.program import Evaluate, For, Program, Range, Region, While
-from mslang.ir.visit import Path, path_to_block, path_to_loop, walk
+from mslang.ir.visit import Path, free_vars, loads_of, path_to_block, path_to_loop, walk
 from mslang.transform.analysis.accesses import guard_loads
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
@@ -22,10 +23,19 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_apart,
     why_not_private,
 )
-from mslang.transform.analysis.cover import produced_box, why_not_covered
+from mslang.transform.analysis.cover import cuts_only_outside, produced_box, why_not_covered
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
-from mslang.transform.analysis.position import block_at, common_path, leaves, loop_at, ranges_above, scope_body
+from mslang.transform.analysis.position import (
+    axis_ranges,
+    block_at,
+    common_path,
+    leaves,
+    loop_at,
+    ranges_above,
+    scope_body,
+)
+from mslang.transform.analysis.predicated_indices import detect
 
 
 def why_other_values(
@@ -58,6 +68,32 @@ def why_other_values(
                 reason = next(filter(None, reasons), None)
                 if reason is not None:
                     return reason
+    return None
+
+
+def why_other_results(program: Program, before: Path, done: Program, after: Path) -> str | None:
+    """None if other blocks read the same values of what a block writes once it has moved, as far as loops around both
+    decide: in those that the block leaves, or in which it would run for other instances, no later iteration may
+    overwrite what an earlier one wrote.
+
+    Args:
+        program: the program before the move.
+        before: the block at its old place.
+        done: the program after the move.
+        after: the block at its new place.
+    """
+    block = block_at(before)
+    for reader in leaves(*scope_body(program, before)):
+        storages = sorted(storages_read(program, reader) & storages_written(program, block))
+        if reader is block or not storages:
+            continue
+        still = _loops_shared(after, path_to_block(done, reader.name) or ())
+        same = {s.var for s in still if runs_alike(before, after, program, done, s)}
+        for s in _loops_shared(before, path_to_block(program, reader.name) or ()):
+            for storage in () if s.var in same else storages:
+                reason = why_not_stable(program, storage, path_to_loop(program, s.var) or ())
+                if reason is not None:
+                    return f"block `{reader.name}` reads `{storage}` under loop `{s.var}`, and {reason}"
     return None
 
 
@@ -95,7 +131,7 @@ def _why(program: Program, reader: Path, storage: str, loop: For, leaves_it: boo
     if reason is not None or not leaves_it:
         return reason
     asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
-    return why_not_covered(program, reader, asked)
+    return why_not_covered(program, reader, asked, under=loop)
 
 
 def why_not_stable(program: Program, storage: str, above: Path, asked: frozenset[str] = frozenset()) -> str | None:
@@ -112,6 +148,9 @@ def why_not_stable(program: Program, storage: str, above: Path, asked: frozenset
     head = f"later iterations of loop `{loop.var}` may overwrite elements of `{storage}` with other values"
     for q in makers:
         block = block_at(q)
+        shared = _why_not_own(program, q, storage, loop)
+        if shared is not None:
+            return f"{head}: {shared}"
         if any(isinstance(s, Evaluate | While) for s in walk(block.body)):
             return f"{head}: the effect of block `{block.name}` is not known"
         for a in block.axes:
@@ -129,4 +168,39 @@ def why_not_stable(program: Program, storage: str, above: Path, asked: frozenset
     return None
 
 
-__all__ = ["runs_alike", "why_not_stable", "why_other_values"]
+def _why_not_own(program: Program, path: Path, storage: str, loop: For) -> str | None:
+    """None if an element that the block at the end of a path writes tells which instance writes it, as far as a loop
+    moves that: then a later iteration that writes it again runs the same instance again."""
+    block = block_at(path)
+    moving = {a.name for a in block.axes if a.kind == "spatial" and reaches(loop.var, a.binding, path)}
+    ranges = {n: r for n, r in axis_ranges(block).items() if r.extent != ONE}
+    spatial = {a.name: ranges[a.name] for a in block.axes if a.kind == "spatial" and a.name in ranges}
+    for region in block.writes:
+        if storage_of(program, region.buffer) != storage:
+            continue
+        numbers = [n for r in region.ranges for n in (_number(r, ranges),) if n is not None]
+        alone = [e for e in numbers if free_vars(e) & spatial.keys() <= moving]
+        for indices, axes in ((alone, {n: r for n, r in spatial.items() if n in moving}), (numbers, spatial)):
+            found = detect(indices, axes) if axes else None
+            if not axes or (isinstance(found, arith.IterMap) and found.level in ("injective", "bijective")):
+                break
+        else:
+            return f"several instances of block `{block.name}` may write the same element"
+    reduced = any(a.kind == "reduce" for a in block.axes)
+    if reduced and reaches(loop.var, block.predicate, path) and not cuts_only_outside(path):
+        return f"the predicate of block `{block.name}` depends on it"
+    return None
+
+
+def _number(r: Range, ranges: Mapping[str, Range]) -> Expr | None:
+    """The place of a part of a dimension among parts of its size that lie side by side; None if it is not one of
+    these."""
+    if r.extent == ONE:
+        return None if any(loads_of(r.start)) else r.start
+    if free_vars(r.extent) or any(loads_of(r.start)):
+        return None
+    number = arith.simplify(arith.floordiv(r.start, r.extent), ranges)
+    return number if arith.equal(arith.mul(number, r.extent), r.start, ranges) else None
+
+
+__all__ = ["runs_alike", "why_not_stable", "why_other_results", "why_other_values"]

@@ -48,6 +48,7 @@ from mslang.transform.rewriting.block_moving import (
     require_all_run,
     require_final,
     require_order,
+    require_same_results,
     require_same_values,
     require_sequence,
     room,
@@ -270,6 +271,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     path = path_to_block(outcome.program, block.name) or ()
     if not users:
         require_all_run(outcome.program, path, domains, primitive)
+    require_same_results(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     return outcome
@@ -335,6 +337,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
         keeps=lambda s: runs_alike(moving.path, path, program, outcome.program, s),
     )
     require_all_run(outcome.program, path, domains, primitive)
+    require_same_results(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
     return outcome

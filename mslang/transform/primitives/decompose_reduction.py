@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -228,10 +228,16 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
                 f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`",
                 why="where the initialisation is to run cannot be told apart",
             )
+        _require_zero(block, dict(zip((a.name for a in block.axes), found.starts, strict=True)), path)
         return
+    _require_zero(block, {a.name: substitute(a.binding, starts) for a in block.axes}, path)
+
+
+def _require_zero(block: Block, first: Mapping[str, Expr], path: Path) -> None:
+    """The reduction axes begin at 0, where the init runs (MS314)."""
     ranges = ranges_above(path)
     for a in block.axes:
-        if a.kind == "reduce" and not arith.equal(substitute(a.binding, starts), ZERO, ranges):
+        if a.kind == "reduce" and not arith.equal(first[a.name], ZERO, ranges):
             raise refuse(
                 "MS314",
                 "decompose_reduction",

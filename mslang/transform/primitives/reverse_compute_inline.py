@@ -228,7 +228,15 @@ def _maker(program: Program, path: Path) -> tuple[Path, str]:
             f"block `{others[0]}` reads what block `{makers[-1].name}` writes, too",
             why="its result would be gone",
         )
-    return maker, next(b for b in buffers_written(makers[-1]) if b in buffers_read(block))
+    shared = next((b for b in buffers_written(makers[-1]) if b in buffers_read(block)), None)
+    if shared is None:
+        raise refuse(
+            "MS341",
+            PRIMITIVE,
+            f"the body of block `{block.name}` reads nothing that block `{makers[-1].name}` writes",
+            why="its init, its predicate or a binding does, or it reads it through a view",
+        )
+    return maker, shared
 
 
 def _require_folds(program: Program, path: Path, formula: Store) -> None:

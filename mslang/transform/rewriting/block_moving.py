@@ -46,7 +46,7 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.analysis.reduction_order import why_not_in_sequence
 from mslang.transform.analysis.spans import Spans
-from mslang.transform.analysis.stability import why_other_values
+from mslang.transform.analysis.stability import why_other_results, why_other_values
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.nest import inserted, nest, vanished
@@ -236,6 +236,20 @@ def require_same_values(
             f"block `{block_at(path).name}` would read other values at its new place",
             why=reason,
             help="move it to a place under the same loops as the blocks that write what it reads",
+        )
+
+
+def require_same_results(program: Program, before: Path, done: Program, after: Path, primitive: str) -> None:
+    """Other blocks must read the same values of what a block writes once it has moved (MS320); see
+    `why_other_results`."""
+    reason = why_other_results(program, before, done, after)
+    if reason is not None:
+        raise refuse(
+            "MS320",
+            primitive,
+            f"blocks would read other values than block `{block_at(before).name}` leaves at its old place",
+            why=reason,
+            help="move it to a place under the same loops as the blocks that read what it writes",
         )
 
 

@@ -13,6 +13,7 @@ from mslang.ir.program import SCOPES, Axis, Block, Buffer, Program, Range, Regio
 from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, path_to_loop, stmt_exprs, walk
 from mslang.transform.analysis.carried_dependence import why_not_independent
 from mslang.transform.analysis.cover import Box, consumed_box, produced_box, produces_for, why_not_covered
+from mslang.transform.analysis.definite_writes import viewed
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,
@@ -25,6 +26,7 @@ from mslang.transform.analysis.dependence import (
 from mslang.transform.analysis.initialization import declaring_all, reads_only_its_own, regions_read
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.position import (
+    axis_ranges,
     block_at,
     block_path,
     buffer_named,
@@ -138,8 +140,17 @@ def after_writer(writer: Path, others: Sequence[Path]) -> Path:
 def readable(path: Path, buffer: Buffer) -> Box:
     """What may be read of a buffer in the scope of the end of a path: all of it, or what the block around declares."""
     scope = scope_block(path)
-    declared = [] if scope is None else [r.ranges for r in scope.reads if r.buffer == buffer.name]
-    return declared[0] if len(declared) == 1 else whole_box(buffer)
+    if scope is None:
+        return whole_box(buffer)
+    source, viewing = viewed(scope, buffer.name)
+    declared = [r.ranges for r in scope.reads if r.buffer == source]
+    if len(declared) != 1:
+        return whole_box(buffer)
+    if not viewing:
+        return declared[0]
+    kept = zip(declared[0], viewing, strict=True)
+    inside = [Range(arith.sub(r.start, at.start), r.extent) for r, at in kept][len(viewing) - len(buffer.shape) :]
+    return arith.intersect_box(tuple(inside), whole_box(buffer), axis_ranges(scope))
 
 
 def read_box(users: Sequence[Path], buffer: Buffer, above: Path, limits: Box, ranges: Mapping[str, Range]) -> Box:
@@ -229,7 +240,7 @@ def with_settled_axes(program: Program, copy: str) -> Program:
     storages = sorted(storages_read(program, block))
     above = [path_to_loop(program, s.var) or () for s in loops]
     stable = all(why_not_stable(program, storage, q) is None for q in above for storage in storages)
-    if stable and why_not_covered(program, path) is None:
+    if stable and all(why_not_covered(program, path, under=s) is None for s in loops):
         return program
     axes = tuple(replace(a, kind="opaque") for a in block.axes)
     return put(

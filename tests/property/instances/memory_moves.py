@@ -140,7 +140,7 @@ def set_scope(t: Board) -> Call | None:
 
 def storage_align(t: Board) -> Call | None:
     b = t.block(lambda b: any(r.buffer in t.allocated for r in b.writes))
-    names = [] if b is None else [r.buffer for r in b.writes if r.buffer in t.allocated]
+    names = [] if b is None else [r.buffer for r in b.writes if r.buffer in t.allocated and t.buffers[r.buffer].shape]
     if b is None or not names:
         return None
     name = t.rng.choice(names)

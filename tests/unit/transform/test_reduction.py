@@ -185,7 +185,7 @@ def test_refuses_a_reduction_that_does_not_begin_at_zero():
     with b.loop("i", 4) as i, b.loop("k", 4) as k:
         with b.block("s", spatial("x", 4, i), reduce("z", 8, k + 4)) as (x, z):
             c[x] += a[x, z]
-    with refused("MS314", "does not provably begin at 0"):
+    with refused("MS313", "does not provably begin at 0"):
         decompose_reduction(b.finish(), block("s"), loop("k"))
 
 
