@@ -19,8 +19,8 @@ from mslang.ir.visit import all_buffers, blocks_of, path_to_block, path_to_loop,
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.values import HOLE
-from mslang.transform.analysis.tensorize_mapping import tensorize_mapping
 from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.tensorize_mapping import tensorize_mapping
 
 SAME = frozenset(
     {"add_unit_loop", "bind", "compute_inline", "decompose_padding", "decompose_reduction", "merge", "pad_einsum"}

@@ -408,3 +408,15 @@ def conjunction(parts: tuple[Expr, ...]) -> Expr:
     for x in dict.fromkeys(parts):
         result = x if result is None else Binary("and", result, x)
     return TRUE if result is None else result
+
+
+def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with each statement list directly inside it rebuilt by `f` (a block's init too)."""
+    match s:
+        case For() | While() | Let():
+            return replace(s, body=f(s.body))
+        case If():
+            return replace(s, then=f(s.then), otherwise=f(s.otherwise))
+        case Block():
+            return replace(s, body=f(s.body), init=None if s.init is None else f(s.init))
+    return s

@@ -11,10 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
+from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Annotations, Block, Evaluate, For, If, Let, Program, Stmt, Store, While
 from mslang.ir.visit import walk
-from mslang.transform.primitives.loop_kinds import MAX_STEPS
 
 STEPS = "pragma_auto_unroll_max_step"
 EXPLICIT = "pragma_unroll_explicit"

@@ -37,7 +37,7 @@ from mslang.lower.carry import carried_between
 from mslang.lower.fold import fold
 from mslang.lower.instructions import text_for
 from mslang.target.description import Target
-from mslang.transform.primitives.storage_align import alignments
+from mslang.transform.analysis.alignment import alignments
 
 
 class _Names(NamedTuple):

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mslang.ir.annotations import STAGES
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Buffer
 from mslang.ir.visit import loads_of, map_expr, substitute
 from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, Evaluate, For, Invoke, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
-from mslang.transform.primitives.pipeline import STAGES
 
 
 def pipelined(body: Body) -> Body:

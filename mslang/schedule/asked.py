@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
 from mslang.ir.program import Buffer, For, Program, Stmt
@@ -18,7 +19,6 @@ from mslang.schedule.space import Candidate
 from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
-from mslang.transform.primitives.loop_kinds import MAX_STEPS
 
 
 class Scheduled(msgspec.Struct, frozen=True):

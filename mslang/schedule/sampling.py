@@ -26,7 +26,7 @@ from mslang.ir.expr import (
 from mslang.ir.program import Program
 from mslang.ir.visit import free_vars, walk_expr
 from mslang.transform import getters
-from mslang.transform.analysis.compute_locations import Place, legal_locations
+from mslang.transform.compute_locations import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
 
 PARTS = 16

@@ -28,7 +28,7 @@ IN_PRIMITIVES = (
     ),
     Planted(
         "a swapped index map: inlining reads the element of the transpose",
-        "mslang/transform/rewriting/formula.py",
+        "mslang/transform/analysis/formula.py",
         "for d, e in enumerate(indices)}",
         "for d, e in enumerate(reversed(indices))}",
         pair=20,

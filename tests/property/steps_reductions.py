@@ -11,9 +11,9 @@ from mslang.ir.program import Program
 from mslang.ir.visit import blocks_of, free_vars, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.dependence import consumers
+from mslang.transform.analysis.formula import formula_of
 from mslang.transform.analysis.position import leaves, loops_above
 from mslang.transform.outcome import BlockRef, LoopRef
-from mslang.transform.rewriting.formula import formula_of
 from tests.property.steps import Family, Maker, Step, Steps
 
 

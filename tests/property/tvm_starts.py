@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Block, Program, Stmt, Store
-from mslang.transform.rewriting.rewrite import map_bodies
+from mslang.ir.visit import map_bodies
 
 _GREATEST = {"f16": 65504.0, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
 

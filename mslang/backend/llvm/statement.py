@@ -12,6 +12,7 @@ from mslang.backend.llvm.module import ModuleWriter
 from mslang.backend.llvm.scope import Mask, Memory, Scope
 from mslang.backend.llvm.types import vector
 from mslang.backend.llvm.vector import Chunk, chunks, native_lanes, vectorizable
+from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer
@@ -20,7 +21,6 @@ from mslang.kernel.visit import bodies, walk
 from mslang.lower.analysis import accesses, mentions, weight
 from mslang.lower.fold import fold
 from mslang.lower.layout import row_major
-from mslang.transform.primitives.loop_kinds import MAX_STEPS
 
 MAX_UNROLLED = 1024
 """Statements that unrolling may make of one loop; a loop beyond stays a loop."""

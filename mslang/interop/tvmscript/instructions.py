@@ -25,9 +25,8 @@ from mslang.ir.expr import ONE, ZERO, Const, Expr, Var
 from mslang.ir.intrin import KEY, Intrin, with_record
 from mslang.ir.program import Block, Buffer, For, Region, Stmt, View
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import blocks_of, map_expr, map_stmt_exprs, walk
+from mslang.ir.visit import blocks_of, map_bodies, map_expr, map_stmt_exprs, walk
 from mslang.transform.rename import renamed
-from mslang.transform.rewriting.rewrite import map_bodies
 
 if TYPE_CHECKING:
     from mslang.interop.tvmscript.statements import Statements

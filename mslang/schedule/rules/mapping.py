@@ -15,10 +15,10 @@ from mslang.schedule.arguments import resolved
 from mslang.schedule.handles import Handle
 from mslang.schedule.session import Session
 from mslang.transform.analysis.position import block_at, block_path
-from mslang.transform.analysis.tensorize_mapping import classes, padding_for
-from mslang.transform.analysis.tensorize_mapping import tensorize_mapping as search
 from mslang.transform.outcome import BlockRef, BufferRef
 from mslang.transform.registry import OPERATIONS
+from mslang.transform.tensorize_mapping import classes, padding_for
+from mslang.transform.tensorize_mapping import tensorize_mapping as search
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter

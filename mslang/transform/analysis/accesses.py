@@ -17,10 +17,9 @@ from mslang.diagnostics import MsError
 from mslang.ir.expr import ONE, Expr, Load
 from mslang.ir.program import Block, Range, Region, Stmt
 from mslang.ir.region import infer_regions
-from mslang.ir.visit import Path, loads_of, substitute
+from mslang.ir.visit import Path, loads_of, map_bodies, substitute
 from mslang.transform.analysis.definite_writes import covered_by, init_runs, provably_initialised
 from mslang.transform.analysis.position import axis_ranges
-from mslang.transform.rewriting.rewrite import map_bodies
 
 
 class Footprint(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from mslang.transform.analysis.carried_dependence import storages_of
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
 from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
+from mslang.transform.analysis.formula import formula_of
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
@@ -32,7 +33,6 @@ from mslang.transform.analysis.position import (
     ranges_above,
     region_outside,
 )
-from mslang.transform.rewriting.formula import formula_of
 
 Pair = tuple[Path, Path]
 

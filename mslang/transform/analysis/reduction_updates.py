@@ -11,8 +11,8 @@ from mslang.ir.expr import Const, Expr, Load, Var
 from mslang.ir.program import Block, Let, Program, Stmt, Store
 from mslang.ir.reducers import Extreme, Match, Reducer, identity_of, match_reducer
 from mslang.ir.visit import all_buffers, free_vars, loads_of
+from mslang.transform.analysis.formula import formula_of
 from mslang.transform.outcome import refuse
-from mslang.transform.rewriting.formula import formula_of
 
 CONDITIONS = (
     "its init is one or several stores",

@@ -9,6 +9,7 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
+from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -21,7 +22,6 @@ from mslang.transform.analysis.position import (
 from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.buffer_replacement import read_from, work_on
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import (

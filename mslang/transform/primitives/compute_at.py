@@ -23,6 +23,7 @@ from mslang.transform.analysis.dependence import (
     storages_written,
 )
 from mslang.transform.analysis.instances import domains_of, runs_all
+from mslang.transform.analysis.loop_kinds import require_own_writes
 from mslang.transform.analysis.position import (
     block_at,
     leaves,
@@ -36,7 +37,6 @@ from mslang.transform.analysis.stability import runs_alike
 from mslang.transform.kinds import Location
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_own_writes
 from mslang.transform.rewriting.block_moving import (
     LAST,
     Movable,

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mslang.ir.expr import Expr
-from mslang.ir.program import Block, Program, Range, Region, Store
+from mslang.ir.program import Block, Program, Range, Region
 from mslang.ir.region import hidden
 from mslang.ir.visit import (
     Path,
     all_buffers,
-    blocks_of,
     loads_of,
     path_to_block,
     substitute,
     walk,
 )
-from mslang.transform.analysis.cover import produces_for, why_not_covered
+from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import (
     buffers_read,
     consumers,
-    is_output,
     producers,
     storages_read,
     writers,
 )
-from mslang.transform.analysis.legality import why_not_complete
+from mslang.transform.analysis.formula import at_element, inverse, tidy_value
+from mslang.transform.analysis.inlining import complete_formula, require_covered, require_inner
+from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
@@ -36,19 +36,8 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
-from mslang.transform.rewriting.formula import (
-    at_element,
-    begun,
-    formula_of,
-    inverse,
-    is_viewed,
-    tidy_value,
-    with_loads,
-    with_reads,
-    without_alloc,
-)
+from mslang.transform.rewriting.inlining import with_loads, with_reads, without_alloc
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
@@ -162,73 +151,3 @@ def _lasts(program: Program, path: Path) -> bool:
     reads?"""
     body = scope_body(program, path)
     return not any(writers(program, body, storage) for storage in storages_read(program, block_at(path)))
-
-
-def complete_formula(program: Program, path: Path, primitive: str, begins: bool = False) -> Store:
-    """The formula of the block at the end of a path, which must be complete; `begins`: it may have an init, but must
-    then reduce over nothing."""
-    block = block_at(path)
-    if block.init is not None and (not begins or any(a.kind == "reduce" for a in block.axes)):
-        raise refuse(
-            "MS350",
-            primitive,
-            f"block `{block.name}` has an init",
-            why="a reduction is no formula",
-            help="`compute_at` moves it to where its result is read" if primitive == "compute_inline" else None,
-        )
-    require_complete(program, path, primitive)
-    formula = formula_of(block)
-    if formula is not None and block.init is not None:
-        formula = begun(block, formula)
-    if formula is None:
-        raise refuse(
-            "MS351",
-            primitive,
-            f"block `{block.name}` does more than one store",
-            why="only a block whose body is one store, under `let`s or not, is a formula",
-        )
-    own = {*(b.name for b in block.allocs), *(v.buffer.name for v in block.views)}
-    used = own & {formula.buffer, *(x.buffer for e in (formula.value, *formula.indices) for x in loads_of(e))}
-    if used and not begins:
-        raise refuse(
-            "MS352",
-            primitive,
-            f"block `{block.name}` computes with `{min(used)}`, which is its own",
-            why="views and buffers of a block go with it",
-        )
-    return formula
-
-
-def require_complete(program: Program, path: Path, primitive: str) -> None:
-    """The block at the end of a path must be complete (MS345)."""
-    reason = why_not_complete(program, path)
-    if reason is not None:
-        raise refuse("MS345", primitive, f"block `{block_at(path).name}` cannot be inlined", why=reason)
-
-
-def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> None:
-    """What the block at the end of a path writes must be needed in its scope only (MS343), and neither viewed nor
-    hidden (MS352)."""
-    if is_output(program, path):
-        raise refuse(
-            "MS343", primitive, f"block `{block_at(path).name}` is an output block", why=f"`{buffer}` is needed outside"
-        )
-    if is_viewed(program, buffer):
-        raise refuse("MS352", primitive, f"there is a view of `{buffer}`", why="what it stands for would be gone")
-    hiding = next((b.name for b in blocks_of(program.body) if buffer in hidden(b, "read") | hidden(b, "write")), None)
-    if hiding is not None:
-        raise refuse(
-            "MS352",
-            primitive,
-            f"block `{hiding}` hides that it touches `{buffer}`",
-            why="it would be left with what is gone",
-        )
-
-
-def require_covered(program: Program, path: Path, primitive: str, regions: tuple[Region, ...] | None = None) -> None:
-    """What the block at the end of a path reads, or these regions of it, must provably be written before (MS332)."""
-    reason = why_not_covered(program, path, regions)
-    if reason is not None:
-        raise refuse(
-            "MS332", primitive, f"block `{block_at(path).name}` would read what is not provably written", why=reason
-        )

@@ -15,7 +15,9 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjuncts, free_vars, fresh, guarded, loads_of, substitute
 from mslang.transform.analysis.cover import produces_for
 from mslang.transform.analysis.dependence import consumers
+from mslang.transform.analysis.formula import formula_of, tidy_value
 from mslang.transform.analysis.legality import why_not_alone, why_not_complete
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
@@ -30,8 +32,6 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_kinds
-from mslang.transform.rewriting.formula import formula_of, tidy_value
 from mslang.transform.rewriting.rewrite import put, substitute_loops, tidy
 
 PRIMITIVE = "decompose_padding"

@@ -17,6 +17,7 @@ from mslang.transform.analysis.dependence import storage_of, storages_read, stor
 from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.instances import runs_once
 from mslang.transform.analysis.legality import affine_binding, why_not_alone, why_not_reduction
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -31,7 +32,6 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.init_nest import init_nest, touched_by, with_sources
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import require_filled

@@ -12,8 +12,11 @@ from mslang.ir.reduction import identity, update_of
 from mslang.ir.region import infer_regions, point
 from mslang.ir.visit import Path, all_buffers, loads_of, path_to_block, substitute
 from mslang.transform.analysis.dependence import consumers, producers, storage_of
+from mslang.transform.analysis.formula import at_element, inverse, tidy_value
+from mslang.transform.analysis.inlining import complete_formula, limits, made_for_all, require_covered, require_inner
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all
 from mslang.transform.analysis.legality import why_not_reduction
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -26,11 +29,8 @@ from mslang.transform.analysis.position import (
 from mslang.transform.analysis.reduction_updates import updates_of
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.compute_inline import complete_formula, require_covered, require_inner
-from mslang.transform.primitives.loop_kinds import require_kinds
-from mslang.transform.primitives.reverse_compute_inline import limits, made_for_all
 from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
-from mslang.transform.rewriting.formula import at_element, inverse, tidy_value, without_alloc
+from mslang.transform.rewriting.inlining import without_alloc
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
-from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
-from mslang.ir.expr import ONE, ZERO, Binary, DynamicRange, Expr, Symbol
+from mslang.ir.annotations import MAX_STEPS
+from mslang.ir.expr import ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
-from mslang.ir.program import LOOP_KINDS, Annotations, For, Program
-from mslang.ir.visit import Path, all_buffers, blocks_of, free_vars, path_to_loop, walk, walk_expr, walk_paths
+from mslang.ir.program import Annotations, For, Program
+from mslang.ir.visit import Path, blocks_of, free_vars, walk, walk_expr
 from mslang.transform.analysis.carried_dependence import (
-    leaf_paths,
-    reaches,
-    shared_storages,
-    storages_of,
-    touching_paths,
     why_not_data_parallel,
     why_not_independent,
 )
-from mslang.transform.analysis.dependence import storages_written
-from mslang.transform.analysis.legality import why_not_reduction
-from mslang.transform.analysis.position import block_at, index_of, loop_at, loop_path, loops_above
+from mslang.transform.analysis.loop_kinds import NOT_IN_LANES, THREAD_AXES, require_no_kind, shares_out_a_reduction
+from mslang.transform.analysis.position import loop_at, loop_path
 from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.kinds import ThreadAxis
 from mslang.transform.outcome import LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.rewrite import put
-
-MAX_STEPS = "unroll.max_steps"
-"""The annotation of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 
 
 @primitive(family="loop kinds")
@@ -68,7 +57,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
                 f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
                 help="`fuse` the loops that are to run in parallel into one",
             )
-    _require_no_kind(old, "parallel", ("parallel",))
+    require_no_kind(old, "parallel", ("parallel",))
     _require_independent(program, path, "parallel")
     return Outcome(put(program, path, _marked(old, "parallel")))
 
@@ -109,7 +98,7 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
                 f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
                 help="`fuse` the loops and vectorize the result",
             )
-    _require_no_kind(old, "vectorize", _NOT_IN_LANES)
+    require_no_kind(old, "vectorize", NOT_IN_LANES)
     _require_independent(program, path, "vectorize")
     return Outcome(put(program, path, _marked(old, "vectorized")))
 
@@ -143,10 +132,6 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
         return Outcome(program)
     marked = _marked(old, "unrolled")
     return Outcome(put(program, path, replace(marked, annotations=(*marked.annotations, *notes))))
-
-
-THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
-"""The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
 
 
 @primitive(family="loop kinds")
@@ -204,9 +189,9 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
                 help="bind each loop of a nest to an axis of its own, blocks outside of threads",
             )
     inside = {*(() if threads else (axis,)), *(() if axis in _BLOCK_AXES else _BLOCK_AXES)}
-    _require_no_kind(old, "bind", tuple(sorted(inside)))
+    require_no_kind(old, "bind", tuple(sorted(inside)))
     _require_launchable(path, axis)
-    if not (threads and _reduces(program, path)):
+    if not (threads and shares_out_a_reduction(program, path)):
         _require_independent(program, path, "bind")
     done = put(program, path, _marked(old, axis))
     require_one_index(done, "bind")
@@ -214,9 +199,6 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
 
 
 _BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
-
-_NOT_IN_LANES = ("parallel", "vectorized", *sorted(THREAD_AXES))
-"""Kinds of loops that a vectorized loop does not hold."""
 
 
 def _require_launchable(path: Path, axis: str) -> None:
@@ -257,121 +239,6 @@ def _require_launchable(path: Path, axis: str) -> None:
             )
 
 
-def _reduces(program: Program, path: Path) -> bool:
-    return _why_not_joined(program, path) is None
-
-
-def _why_not_joined(program: Program, path: Path) -> str | None:
-    """None if one block under a loop is a reduction that the loop's iterations are parts of, and what else they do is
-    each one's own."""
-    loop, inside = loop_at(path), leaf_paths(path)
-    parts = [q for q in inside if any(a.kind == "reduce" and reaches(loop.var, a.binding, q) for a in block_at(q).axes)]
-    if len(parts) != 1:
-        return f"{'no' if not parts else 'more than one'} block reduces over loop `{loop.var}`"
-    stray = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) or why_not_reduction(program, parts[0])
-    if stray is not None:
-        return stray
-    block = block_at(parts[0])
-    for storage in sorted(storages_written(program, block)):
-        others = [q for q in touching_paths(program, inside, storage) if q is not parts[0]]
-        if others:
-            return f"block `{block_at(others[0]).name}` touches `{storage}`, into which block `{block.name}` reduces"
-    if len(inside) == 1:
-        return None
-    scopes = {name: all_buffers(program)[name].scope for name in storages_of(program, inside)}
-    shared = next((name for name, scope in scopes.items() if scope.startswith(("shared", "warp"))), None)
-    if shared is not None:
-        return f"`{shared}` lies in `{scopes[shared]}`, which threads that share out a reduction do not fill together"
-    return why_not_independent(program, path, storages_written(program, block))
-
-
-def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
-    """Check that loops which run at once still may, after a primitive has moved them.
-
-    Raises:
-        ScheduleError: MS310, their iterations have become dependent; MS311, they no longer nest as they must.
-    """
-    for name in names:
-        path = loop_path(program, LoopRef(name), primitive)
-        loop = loop_at(path)
-        if loop.kind == "vectorized":
-            _require_no_kind(loop, primitive, _NOT_IN_LANES)
-        reduced = loop.kind.startswith("threadIdx") and _reduces(program, path)
-        if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
-            reason = why_not_independent(program, path)
-            if reason is not None:
-                raise _dependent(loop, reason, primitive)
-
-
-def require_joined(program: Program, primitive: str) -> None:
-    """Check that what else loops of threads that share out a reduction do still hangs together in no thread, after a
-    primitive has moved blocks.
-
-    Raises:
-        ScheduleError: MS309, such a loop holds another block.
-    """
-    for path in walk_paths(program.body):
-        loop = path[-1]
-        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or why_not_data_parallel(path) is None:
-            continue
-        reason = _why_not_joined(program, path)
-        if reason is not None:
-            raise refuse(
-                "MS309",
-                primitive,
-                f"the threads of loop `{loop.var}` share out a reduction, and would do something else beside",
-                why=reason,
-                help=f"{primitive} at a loop further out, or before the loop is bound",
-            )
-
-
-_APART = ("parallel", "vectorized", "vthread", "threadIdx", "blockIdx")
-"""Kinds of loops whose iterations run at once."""
-
-
-def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
-    """Check loops that run at once: is what was private to their iterations, or is new, touched outside of them?
-
-    Raises:
-        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
-    """
-    for path in walk_paths(after.body):
-        loop = path[-1]
-        if not isinstance(loop, For) or not loop.kind.startswith(_APART):
-            continue
-        old = path_to_loop(before, loop.var)
-        known = frozenset[str]() if old is None else shared_storages(before, old)
-        if shared_storages(after, path) - known and why_not_data_parallel(path) is None:
-            require_kinds(after, (loop.var,), primitive)
-
-
-def require_own_writes(program: Program, path: Path, primitive: str) -> None:
-    """Check that what the block at the end of a path writes is each iteration's own, in loops of its scope
-    above it that run at once; it may be written several times there.
-
-    Raises:
-        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
-    """
-    others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
-    for s in loops_above(path):
-        above = path[: index_of(path, s) + 1]
-        if not s.kind.startswith(_APART) or (s.kind.startswith("threadIdx") and _reduces(program, above)):
-            continue
-        reason = why_not_independent(program, above, others)
-        if reason is not None:
-            raise _dependent(s, reason, primitive)
-
-
-def _dependent(loop: For, reason: str, primitive: str) -> ScheduleError:
-    return refuse(
-        "MS310",
-        primitive,
-        f"the iterations of the {loop.kind} loop `{loop.var}` would no longer be independent",
-        why=reason,
-        help=f"{primitive} first, then mark the loop",
-    )
-
-
 # ------------------------------------------------------------------ shared
 def _around(path: Path) -> tuple[For, ...]:
     """The loops above, in enclosing scopes too."""
@@ -381,22 +248,6 @@ def _around(path: Path) -> tuple[For, ...]:
 def _marked(loop: For, kind: str) -> For:
     """A loop that runs in one way; what was said of another goes."""
     return replace(loop, kind=kind, annotations=tuple(n for n in loop.annotations if n[0] != MAX_STEPS))
-
-
-def _require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
-    lanes = kinds is _NOT_IN_LANES
-    for s in walk(loop.body):
-        if not isinstance(s, For) or s.kind not in kinds or (lanes and arith.proved(Binary("<=", s.extent, ONE))):
-            continue
-        raise refuse(
-            "MS311",
-            primitive,
-            f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
-            why="the iterations of a vectorized loop are lanes, which hold neither lanes nor threads"
-            if lanes
-            else None,
-            help="`fuse` the loops that are to run at once into one",
-        )
 
 
 def _require_independent(program: Program, path: Path, primitive: str) -> None:

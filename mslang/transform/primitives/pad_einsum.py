@@ -12,8 +12,11 @@ from mslang.ir.visit import Path, all_buffers, free_vars, path_to_block
 from mslang.transform.analysis.carried_dependence import why_unplaced
 from mslang.transform.analysis.dependence import consumers, storages_read, storages_written
 from mslang.transform.analysis.einsum_formula import PRIMITIVE, Product, fill_for, product_of
+from mslang.transform.analysis.formula import is_viewed
+from mslang.transform.analysis.inlining import require_covered
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all
 from mslang.transform.analysis.legality import why_not_dominant
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -26,11 +29,8 @@ from mslang.transform.analysis.position import (
 from mslang.transform.kinds import Values
 from mslang.transform.outcome import BlockRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.compute_inline import require_covered
-from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.cloning import used_outside_of_blocks
 from mslang.transform.rewriting.einsum_copies import Copy, Padded, padded_copy
-from mslang.transform.rewriting.formula import is_viewed
 from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import with_alloc
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.annotations import COPY, STAGES
 from mslang.ir.program import Evaluate, Program, Stmt, While
 from mslang.ir.visit import Path, walk
 from mslang.ops.words import COPIES
@@ -16,9 +17,6 @@ from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import private_buffers
 from mslang.transform.rewriting.loop_nest import called
 from mslang.transform.rewriting.rewrite import put
-
-STAGES, COPY = "pipeline.stages", "pipeline.copy"
-"""The annotations of a pipelined loop: how many iterations are under way at once, and how their copies move data."""
 
 
 @primitive(family="loop kinds")

@@ -21,12 +21,12 @@ from mslang.transform.analysis.dependence import (
 from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.instances import loops_beyond_spatial
 from mslang.transform.analysis.legality import why_not_stage_pipeline
+from mslang.transform.analysis.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at, loop_path, scope_body
 from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.block_moving import loops_to, ranges_inside
 from mslang.transform.rewriting.buffer_replacement import work_on
 from mslang.transform.rewriting.rewrite import put

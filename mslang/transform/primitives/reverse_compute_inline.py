@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Binary, Expr, Load
+from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Block, For, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions, point
 from mslang.ir.visit import (
@@ -22,8 +22,6 @@ from mslang.ir.visit import (
     path_to_block,
     substitute,
 )
-from mslang.transform.analysis.cover import produced_box
-from mslang.transform.analysis.definite_writes import Box
 from mslang.transform.analysis.dependence import (
     buffers_read,
     buffers_written,
@@ -32,7 +30,17 @@ from mslang.transform.analysis.dependence import (
     producers,
     storage_of,
 )
+from mslang.transform.analysis.formula import at_element, formula_of, inverse, tidy_value
+from mslang.transform.analysis.inlining import (
+    complete_formula,
+    limits,
+    made_for_all,
+    require_complete,
+    require_covered,
+    require_inner,
+)
 from mslang.transform.analysis.instances import conditions_of, domains_of, portable_predicate, runs_all, with_predicate
+from mslang.transform.analysis.loop_kinds import require_own_writes, require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -40,21 +48,13 @@ from mslang.transform.analysis.position import (
     block_path,
     loop_ranges,
     loops_above,
-    ranges_above,
     scope_body,
     whole_box,
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.compute_inline import (
-    complete_formula,
-    require_complete,
-    require_covered,
-    require_inner,
-)
-from mslang.transform.primitives.loop_kinds import require_own_writes, require_shared_apart
 from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
-from mslang.transform.rewriting.formula import at_element, formula_of, inverse, tidy_value, without_alloc
+from mslang.transform.rewriting.inlining import without_alloc
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
 
@@ -284,30 +284,6 @@ def _unconditional(
         f"block `{block_at(source.maker).name}` has a predicate",
         why="what follows it would not run where that is false, and needs to",
     )
-
-
-def made_for_all(maker: Path, stored: Region, read: Box) -> bool:
-    """Does a block provably store each element of a box, of which parts may lie outside of the buffer?"""
-    written = produced_box(maker, stored, ())
-    domain = arith.relax(stored.ranges, axis_ranges(block_at(maker)))
-    ranges = ranges_above(maker)
-    boxes = () if written is None else (written, domain)
-    return bool(boxes) and all(arith.covers(box, read, ranges) is arith.Verdict.PROVED for box in boxes)
-
-
-def limits(
-    block: Block, values: Mapping[str, Expr], loaded: Sequence[Expr], stored: Sequence[Expr], axes: Mapping[str, Range]
-) -> tuple[Expr, ...]:
-    """What must hold of the producer's axes for an element to be one that the block loads."""
-    found: list[Expr] = []
-    for a in block.axes:
-        found.append(Binary("<=", ZERO, values[a.name]))
-        found.append(Binary("<", values[a.name], a.extent))
-    for one, other in zip(loaded, stored, strict=True):
-        index = arith.simplify(substitute(one, values), axes)
-        if not arith.equal(index, other, axes):
-            found.append(Binary("==", index, other))
-    return tuple(arith.simplify(c, axes) for c in found if not arith.proved(c, axes))
 
 
 def _declared(program: Program, source: _Source, read: frozenset[str], written: str) -> Program:

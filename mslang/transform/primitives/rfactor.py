@@ -12,6 +12,8 @@ from mslang.ir.expr import ONE, TRUE, ZERO, Expr, Load, Select, Symbol, Var
 from mslang.ir.program import Axis, Block, Buffer, For, Let, Program, Range, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, conjunction, conjuncts, free_vars, fresh, substitute
+from mslang.transform.analysis.formula import tidy_value
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     bindings,
     block_at,
@@ -35,8 +37,6 @@ from mslang.transform.analysis.rfactor_legality import (
 )
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.loop_kinds import require_kinds
-from mslang.transform.rewriting.formula import tidy_value
 from mslang.transform.rewriting.rewrite import put, tidy
 from mslang.transform.rewriting.staging import with_alloc
 

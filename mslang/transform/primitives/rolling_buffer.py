@@ -21,6 +21,7 @@ from mslang.ir.visit import (
     free_vars,
     fresh,
     guarded,
+    map_bodies,
     map_expr,
     map_stmt_exprs,
     path_to_block,
@@ -60,7 +61,6 @@ from mslang.transform.analysis.stride import pace
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.block_moving import loops_to
-from mslang.transform.rewriting.rewrite import map_bodies
 
 
 @primitive(family="memory")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mslang.ir.program import SCOPES, Block, Buffer, Program, Stmt, View
+from mslang.ir.visit import map_bodies
 from mslang.transform.analysis.dependence import storage_of
 from mslang.transform.analysis.position import block_at, block_path, buffer_named
 from mslang.transform.kinds import Scope
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.rewriting.rewrite import map_bodies
 
 
 @primitive(family="memory")

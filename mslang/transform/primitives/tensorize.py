@@ -17,20 +17,21 @@ from mslang.ir.visit import (
     all_buffers,
     blocks_of,
     fresh,
+    map_bodies,
     map_expr,
     map_stmt_exprs,
     walk,
 )
-from mslang.transform.analysis.description import described
+from mslang.transform.analysis.alignment import alignments
 from mslang.transform.analysis.position import axis_ranges, block_at, block_path, taken_names
-from mslang.transform.analysis.tensorize_mapping import tiled
 from mslang.transform.analysis.unify import Mismatch, Operand, side, unify
+from mslang.transform.description import described
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.primitives.blockize import blockize
-from mslang.transform.primitives.storage_align import alignments
 from mslang.transform.rename import renamed
-from mslang.transform.rewriting.rewrite import map_bodies, put
+from mslang.transform.rewriting.rewrite import put
+from mslang.transform.tensorize_mapping import tiled
 
 
 @primitive(family="blocks")

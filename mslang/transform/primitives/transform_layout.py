@@ -13,7 +13,8 @@ from mslang.ir.expr import ZERO, Cast, Const, Expr, Symbol, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, Buffer, Packing, Param, Program, Range, Stmt, Store
-from mslang.ir.visit import all_buffers, blocks_of, fresh, path_to_block, walk_expr
+from mslang.ir.visit import all_buffers, blocks_of, fresh, map_bodies, path_to_block, walk_expr
+from mslang.transform.analysis.alignment import without_alignment
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
 from mslang.transform.analysis.index_maps import Image, hull, image, why_not_fitting
 from mslang.transform.analysis.outer_accesses import require_in_blocks
@@ -21,10 +22,8 @@ from mslang.transform.analysis.position import block_at, block_path, buffer_name
 from mslang.transform.kinds import PadValue
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.primitives.storage_align import without_alignment
 from mslang.transform.rewriting.layout_change import Relayout
 from mslang.transform.rewriting.layout_filling import filled_after, filled_by_writer, literal, own_loops
-from mslang.transform.rewriting.rewrite import map_bodies
 
 _PRIMITIVE = "transform_layout"
 

@@ -18,6 +18,7 @@ from mslang.ir.visit import (
     free_vars,
     fresh,
     loads_of,
+    map_bodies,
     map_expr,
     map_stmt_exprs,
     substitute,
@@ -26,15 +27,15 @@ from mslang.transform.analysis.cover import Box, consumed_box, produced_box
 from mslang.transform.analysis.definite_writes import provably_stored, stored_under
 from mslang.transform.analysis.initialization import reads_only_its_own
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate
+from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.position import (
     block_at,
     ranges_above,
     taken_names,
 )
 from mslang.transform.outcome import BlockRef, Outcome, refuse
-from mslang.transform.primitives.loop_kinds import require_shared_apart
 from mslang.transform.rewriting.nest import nest
-from mslang.transform.rewriting.rewrite import map_bodies, put
+from mslang.transform.rewriting.rewrite import put
 from mslang.transform.rewriting.staging import (
     Copy,
     require_apart,

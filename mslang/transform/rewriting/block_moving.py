@@ -26,6 +26,7 @@ from mslang.transform.analysis.dependence import (
 from mslang.transform.analysis.initialization import why_not_init_first
 from mslang.transform.analysis.instances import loops_beyond_spatial, portable_predicate, runs_all, runs_once
 from mslang.transform.analysis.legality import why_neither
+from mslang.transform.analysis.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     block_at,
@@ -48,7 +49,6 @@ from mslang.transform.analysis.reduction_order import why_not_in_sequence
 from mslang.transform.analysis.spans import Spans
 from mslang.transform.analysis.stability import why_other_results, why_other_values
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
-from mslang.transform.primitives.loop_kinds import require_joined, require_shared_apart
 from mslang.transform.rewriting.nest import inserted, nest, vanished
 
 LAST, FIRST = -1, -2

@@ -10,7 +10,7 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
 from mslang.ir.text import kind_text
-from mslang.ir.visit import Path, bodies, conjunction, conjuncts, free_vars, fresh
+from mslang.ir.visit import Path, bodies, conjunction, conjuncts, free_vars, fresh, map_bodies
 from mslang.transform.analysis.position import (
     block_at,
     block_path,
@@ -34,7 +34,7 @@ from mslang.transform.rewriting.block_division import (
     said_inside,
     with_regions,
 )
-from mslang.transform.rewriting.rewrite import map_bodies, put, tidy
+from mslang.transform.rewriting.rewrite import put, tidy
 
 
 def of_blocks(program: Program, blocks: tuple[BlockRef, ...]) -> Outcome:

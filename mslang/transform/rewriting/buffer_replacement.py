@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from mslang.ir.expr import Expr, Load
 from mslang.ir.program import Block, Region, Stmt, Store, View
 from mslang.ir.region import hidden_renamed
-from mslang.ir.visit import map_expr, map_stmt_exprs
-from mslang.transform.rewriting.rewrite import map_bodies
+from mslang.ir.visit import map_bodies, map_expr, map_stmt_exprs
 
 
 def read_from(s: Stmt, old: str, new: str) -> Stmt:

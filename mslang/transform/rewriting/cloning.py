@@ -25,6 +25,7 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_private,
 )
 from mslang.transform.analysis.dependence import paths_touching
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import (
     block_at,
     is_under,
@@ -35,7 +36,6 @@ from mslang.transform.analysis.position import (
     scope_buffers,
     taken_names,
 )
-from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rename import renamed
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 

@@ -13,9 +13,9 @@ from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, fresh, replace_at, substitute
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, paths_touching
 from mslang.transform.analysis.index_maps import Image
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import block_at, common_path, loops_above, taken_names
 from mslang.transform.outcome import Gone, LoopRef, Outcome, refuse
-from mslang.transform.primitives.loop_kinds import require_kinds
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 
 AT_ONCE = ("threadIdx", "vthread", "vectorized")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -105,15 +105,3 @@ def guard(body: tuple[Stmt, ...], condition: Expr) -> tuple[Stmt, ...]:
             case _:
                 out.append(If(condition, (s,)))
     return tuple(out)
-
-
-def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
-    """A statement with each statement list directly inside it rebuilt by `f` (a block's init too)."""
-    match s:
-        case For() | While() | Let():
-            return replace(s, body=f(s.body))
-        case If():
-            return replace(s, then=f(s.then), otherwise=f(s.otherwise))
-        case Block():
-            return replace(s, body=f(s.body), init=None if s.init is None else f(s.init))
-    return s

@@ -99,3 +99,19 @@ def test_only_the_server_knows_the_protocol() -> None:
     for path in sources():
         text = path.read_text()
         assert "import pygls" not in text and "from pygls" not in text, path
+
+
+def test_what_primitives_share_stands_below_them() -> None:
+    below = {"analysis": ("rewriting", "primitives"), "rewriting": ("primitives",)}
+    for folder, above in below.items():
+        for path in sorted((PACKAGE / "transform" / folder).glob("*.py")):
+            upward = [m for m in imports(path) if m.startswith(tuple(f"mslang.transform.{a}." for a in above))]
+            assert not upward, f"{path.name} of {folder} imports {upward}"
+
+
+def test_only_the_registry_and_compositions_import_primitives() -> None:
+    allowed = {"transform", "schedule"}
+    for path in sources():
+        parts = path.relative_to(PACKAGE).parts
+        if parts[0] not in allowed:
+            assert not any(m.startswith("mslang.transform.primitives") for m in imports(path)), path

@@ -8,6 +8,7 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Range
 from mslang.ir.visit import all_buffers, path_to_block
 from mslang.sema.program import parse_program
+from mslang.transform.analysis.formula import at_element, inverse
 from mslang.transform.analysis.position import block_at
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, LoopRef
 from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
@@ -15,7 +16,6 @@ from mslang.transform.primitives.caching import cache_read, cache_write
 from mslang.transform.primitives.compute_at import compute_at
 from mslang.transform.primitives.compute_inline import compute_inline
 from mslang.transform.primitives.reverse_compute_inline import reverse_compute_inline
-from mslang.transform.rewriting.formula import at_element, inverse
 from tests.unit.transform.moves import PREDICATE, VIEWS, accepted, names, regions
 from tests.unit.transform.programs import block, buffer, chain, loop, refused, text
 from tests.unit.transform.workloads import blur, conv2d, diamond, softmax

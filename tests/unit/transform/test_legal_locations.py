@@ -1,6 +1,6 @@
 """The places that compute_location draws from."""
 
-from mslang.transform.analysis.compute_locations import Place, legal_locations
+from mslang.transform.compute_locations import Place, legal_locations
 from mslang.transform.outcome import LoopRef
 from mslang.transform.primitives.caching import cache_read
 from mslang.transform.primitives.compute_at import compute_at

@@ -17,12 +17,13 @@ from mslang.lower.passes import lower
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
+from mslang.transform.analysis.alignment import ALIGNMENT
 from mslang.transform.primitives.annotate import annotate
 from mslang.transform.primitives.caching import cache_read
 from mslang.transform.primitives.compute_at import compute_at
 from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import reorder, split
-from mslang.transform.primitives.storage_align import ALIGNMENT, storage_align
+from mslang.transform.primitives.storage_align import storage_align
 from mslang.transform.primitives.tensorize import tensorize
 from mslang.transform.primitives.transform_layout import transform_layout
 from tests.unit.transform.layouts import fn, same_meaning

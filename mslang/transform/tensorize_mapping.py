@@ -19,9 +19,9 @@ from mslang.ir.print import print_expr
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt, Store
 from mslang.ir.visit import Path, free_vars, fresh, substitute
 from mslang.transform.analysis.axes import axis_loops
-from mslang.transform.analysis.description import described
 from mslang.transform.analysis.position import block_at, block_path, loops_above
 from mslang.transform.analysis.unify import Mismatch, Side
+from mslang.transform.description import described
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitives.loops import reorder, split
 

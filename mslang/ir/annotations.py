@@ -1,0 +1,12 @@
+"""Keys of annotations that primitives leave and lowering reads."""
+
+from __future__ import annotations
+
+MAX_STEPS = "unroll.max_steps"
+"""Of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
+
+STAGES = "pipeline.stages"
+"""Of a pipelined loop: how many iterations are under way at once."""
+
+COPY = "pipeline.copy"
+"""Of a pipelined loop: how its copies are made; one of `mslang.ops.words.COPIES`."""

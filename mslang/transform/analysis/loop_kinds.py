@@ -1,0 +1,164 @@
+"""What loops that run at once need: iterations that depend on nothing of each other, before and after a primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mslang.diagnostics import ScheduleError
+from mslang.ir import arith
+from mslang.ir.expr import ONE, Binary
+from mslang.ir.program import LOOP_KINDS, For, Program
+from mslang.ir.visit import Path, all_buffers, path_to_loop, walk, walk_paths
+from mslang.transform.analysis.carried_dependence import (
+    leaf_paths,
+    reaches,
+    shared_storages,
+    storages_of,
+    touching_paths,
+    why_not_data_parallel,
+    why_not_independent,
+)
+from mslang.transform.analysis.dependence import storages_written
+from mslang.transform.analysis.legality import why_not_reduction
+from mslang.transform.analysis.position import block_at, index_of, loop_at, loop_path, loops_above
+from mslang.transform.outcome import LoopRef, refuse
+
+THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
+"""The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
+
+
+NOT_IN_LANES = ("parallel", "vectorized", *sorted(THREAD_AXES))
+"""Kinds of loops that a vectorized loop does not hold."""
+
+
+def shares_out_a_reduction(program: Program, path: Path) -> bool:
+    """Whether the iterations of the loop at the end of a path are parts of one reduction."""
+    return why_not_joined(program, path) is None
+
+
+def why_not_joined(program: Program, path: Path) -> str | None:
+    """None if one block under a loop is a reduction that the loop's iterations are parts of, and what else they do is
+    each one's own."""
+    loop, inside = loop_at(path), leaf_paths(path)
+    parts = [q for q in inside if any(a.kind == "reduce" and reaches(loop.var, a.binding, q) for a in block_at(q).axes)]
+    if len(parts) != 1:
+        return f"{'no' if not parts else 'more than one'} block reduces over loop `{loop.var}`"
+    stray = why_not_data_parallel(path, frozenset({"spatial", "reduce"})) or why_not_reduction(program, parts[0])
+    if stray is not None:
+        return stray
+    block = block_at(parts[0])
+    for storage in sorted(storages_written(program, block)):
+        others = [q for q in touching_paths(program, inside, storage) if q is not parts[0]]
+        if others:
+            return f"block `{block_at(others[0]).name}` touches `{storage}`, into which block `{block.name}` reduces"
+    if len(inside) == 1:
+        return None
+    scopes = {name: all_buffers(program)[name].scope for name in storages_of(program, inside)}
+    shared = next((name for name, scope in scopes.items() if scope.startswith(("shared", "warp"))), None)
+    if shared is not None:
+        return f"`{shared}` lies in `{scopes[shared]}`, which threads that share out a reduction do not fill together"
+    return why_not_independent(program, path, storages_written(program, block))
+
+
+def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
+    """Check that loops which run at once still may, after a primitive has moved them.
+
+    Raises:
+        ScheduleError: MS310, their iterations have become dependent; MS311, they no longer nest as they must.
+    """
+    for name in names:
+        path = loop_path(program, LoopRef(name), primitive)
+        loop = loop_at(path)
+        if loop.kind == "vectorized":
+            require_no_kind(loop, primitive, NOT_IN_LANES)
+        reduced = loop.kind.startswith("threadIdx") and shares_out_a_reduction(program, path)
+        if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
+            reason = why_not_independent(program, path)
+            if reason is not None:
+                raise _dependent(loop, reason, primitive)
+
+
+def require_joined(program: Program, primitive: str) -> None:
+    """Check that what else loops of threads that share out a reduction do still hangs together in no thread, after a
+    primitive has moved blocks.
+
+    Raises:
+        ScheduleError: MS309, such a loop holds another block.
+    """
+    for path in walk_paths(program.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or not loop.kind.startswith("threadIdx") or why_not_data_parallel(path) is None:
+            continue
+        reason = why_not_joined(program, path)
+        if reason is not None:
+            raise refuse(
+                "MS309",
+                primitive,
+                f"the threads of loop `{loop.var}` share out a reduction, and would do something else beside",
+                why=reason,
+                help=f"{primitive} at a loop further out, or before the loop is bound",
+            )
+
+
+_APART = ("parallel", "vectorized", "vthread", "threadIdx", "blockIdx")
+"""Kinds of loops whose iterations run at once."""
+
+
+def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
+    """Check loops that run at once: is what was private to their iterations, or is new, touched outside of them?
+
+    Raises:
+        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+    """
+    for path in walk_paths(after.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or not loop.kind.startswith(_APART):
+            continue
+        old = path_to_loop(before, loop.var)
+        known = frozenset[str]() if old is None else shared_storages(before, old)
+        if shared_storages(after, path) - known and why_not_data_parallel(path) is None:
+            require_kinds(after, (loop.var,), primitive)
+
+
+def require_own_writes(program: Program, path: Path, primitive: str) -> None:
+    """Check that what the block at the end of a path writes is each iteration's own, in loops of its scope
+    above it that run at once; it may be written several times there.
+
+    Raises:
+        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+    """
+    others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
+    for s in loops_above(path):
+        above = path[: index_of(path, s) + 1]
+        if not s.kind.startswith(_APART) or (s.kind.startswith("threadIdx") and shares_out_a_reduction(program, above)):
+            continue
+        reason = why_not_independent(program, above, others)
+        if reason is not None:
+            raise _dependent(s, reason, primitive)
+
+
+def _dependent(loop: For, reason: str, primitive: str) -> ScheduleError:
+    return refuse(
+        "MS310",
+        primitive,
+        f"the iterations of the {loop.kind} loop `{loop.var}` would no longer be independent",
+        why=reason,
+        help=f"{primitive} first, then mark the loop",
+    )
+
+
+def require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
+    """Check that no loop of these kinds is inside of a loop (MS311)."""
+    lanes = kinds is NOT_IN_LANES
+    for s in walk(loop.body):
+        if not isinstance(s, For) or s.kind not in kinds or (lanes and arith.proved(Binary("<=", s.extent, ONE))):
+            continue
+        raise refuse(
+            "MS311",
+            primitive,
+            f"loop `{loop.var}` is around the {s.kind} loop `{s.var}`",
+            why="the iterations of a vectorized loop are lanes, which hold neither lanes nor threads"
+            if lanes
+            else None,
+            help="`fuse` the loops that are to run at once into one",
+        )
