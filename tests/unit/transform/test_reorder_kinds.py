@@ -7,13 +7,8 @@ from mslang.backend.llvm.compile import compile
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Choice, Const, Symbol
 from mslang.ir.program import Block, For
-<<<<<<< HEAD
-from mslang.ir.visit import walk
-from mslang.lower.passes import lower
-=======
 from mslang.ir.visit import map_bodies, walk
-from mslang.lower.lower import lower
->>>>>>> 4642a2e (What primitives share stands below them: legality of loop kinds and inlining in analysis, keys of annotations in ir; a test keeps it so)
+from mslang.lower.passes import lower
 from mslang.runtime.kernel import load
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
