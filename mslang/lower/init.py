@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from mslang.ir.arith.linear import Condition, condition
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.visit import conjunction, conjuncts
 from mslang.kernel.nodes import Body, For, If, Stmt
 from mslang.kernel.visit import bodies, expressions, walk, with_bodies
 from mslang.lower.analysis import mentions
-from mslang.lower.linear import Condition, condition
 
 
 def hoist(body: Body, counted: Mapping[str, int] | None = None) -> Body:

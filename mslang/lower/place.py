@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
 from mslang.ir.arith import relax, union_box
+from mslang.ir.arith.linear import tidy
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
 from mslang.lower.analysis import accesses
-from mslang.lower.linear import tidy
 
 Box = tuple[Range, ...]
 

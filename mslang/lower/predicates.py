@@ -14,16 +14,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.arith import Verdict
+from mslang.ir.arith import Verdict, linear
+from mslang.ir.arith.linear import Condition, Interval
 from mslang.ir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import conjuncts, map_expr, substitute, walk_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
-from mslang.lower import linear
 from mslang.lower.analysis import trips, weight, work
 from mslang.lower.fold import fold, step
-from mslang.lower.linear import Condition, Interval
 
 MAX_COPIED = 1024
 """How many statements, unrolled, cutting loops may add."""

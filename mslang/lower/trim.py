@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from mslang.ir.arith.linear import Interval, condition
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Block, For, If, Program, Stmt
 from mslang.ir.visit import bodies, conjuncts, substitute, walk
-from mslang.lower.linear import Interval, condition
 
 TRIMMED = frozenset({"serial", "parallel", "unrolled"})
 """The kinds of loops that are trimmed: a vector or a thread has as many lanes as it has."""

@@ -14,7 +14,7 @@ BELOW_PRIMITIVES = (
     ),
     Planted(
         "a dropped predicate: lowering takes a guard for granted two iterations too early",
-        "mslang/lower/linear.py",
+        "mslang/ir/arith/linear.py",
         "return True if hi < 0 else",
         "return True if hi <= 2 else",
         only=("split", "fuse"),

@@ -8,6 +8,7 @@ from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Mask, Memory, Scope
 from mslang.backend.llvm.types import Value, constant, type_of, vector
+from mslang.ir.arith.linear import Linear, linear
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import (
     COMPARISONS,
@@ -24,7 +25,6 @@ from mslang.ir.expr import (
     dtype_of,
 )
 from mslang.ir.visit import walk_expr
-from mslang.lower.linear import Linear, linear
 
 
 class ExpressionWriter:
