@@ -1,0 +1,154 @@
+"""Instructions in place: the text that implements one, with its operands put in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from mslang.backend.cuda.expression import ExpressionPrinter
+from mslang.backend.cuda.scope import Scope
+from mslang.backend.cuda.texts import FragmentType, read_text
+from mslang.backend.cuda.types import Level
+from mslang.diagnostics import MsError, problem
+from mslang.ir.arith import simplify
+from mslang.ir.expr import Binary, Const, Expr, Load
+from mslang.ir.intrin import PLACEHOLDER
+from mslang.kernel.nodes import Body, Invoke
+from mslang.kernel.visit import walk
+
+LANE = "lane"
+"""`{lane}` in a text: the number of the thread in its warp."""
+
+GROUPS = {"wmma": 32, "mma": 32, "wgmma": 128}
+"""How many threads hold a fragment together, by the first word of its scope."""
+
+
+def is_fragment(scope: str) -> bool:
+    """Whether memory of a scope is the registers of several threads, without addresses."""
+    return scope.partition(".")[0] in GROUPS
+
+
+def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str]:
+    """The lines of an instruction.
+
+    Raises:
+        MsError: MS419, the text names an operand or a stride that it does not have; MS441, a line of it is refused.
+    """
+    found = read_text(s.name, s.text)
+    printer.used.headers.update(found.headers)
+    operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
+
+    def named(m: re.Match[str]) -> str:
+        name, stride, dimension = m.groups()
+        if name == LANE and stride is None and name not in operands:
+            return _LANE_TEXT
+        e, rank = operands.get(name, (None, 0))
+        if not isinstance(e, Load):
+            raise _unknown(s.name, f"the operand `{name}`")
+        if stride is None:
+            return operand(printer, e, scope)
+        k = int(dimension or 0)
+        if k >= rank:
+            raise _unknown(s.name, f"dimension {k} of `{name}`")
+        if e.buffer in scope.fragments:
+            raise _unknown(s.name, f"the stride of `{name}`, a fragment,")
+        strides = printer.place(e.buffer, scope).strides
+        return printer.value(strides[len(strides) - rank + k], scope).at(Level.ATOM)
+
+    return [line.rstrip() for line in PLACEHOLDER.sub(named, found.statements).split("\n")]
+
+
+_LANE_TEXT = "((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32)"
+
+
+def operand(printer: ExpressionPrinter, e: Load, scope: Scope) -> str:
+    """What stands for an operand: the address of its first element, or the fragment that it is."""
+    held = scope.fragments.get(e.buffer)
+    if held is None:
+        return printer.address(e.buffer, e.indices, scope)
+    number = simplify(tile_number(held.buffer.shape, held.tile, e.indices), scope.ranges)
+    return f"{held.array}[{printer.value(number, scope).text}]"
+
+
+def tile_number(shape: tuple[Expr, ...], tile: tuple[int, ...], indices: tuple[Expr, ...]) -> Expr:
+    """The number of the tile that begins at `indices`, tiles counted row by row."""
+    sizes = (1,) * (len(shape) - len(tile)) + tile
+    total: Expr = Const(0)
+    for extent, size, at in zip(shape, sizes, indices, strict=True):
+        tiles = Binary("//", Binary("+", extent, Const(size - 1)), Const(size))
+        total = Binary("+", Binary("*", total, tiles), Binary("//", at, Const(size)))
+    return total
+
+
+def fragments_of(s: Invoke) -> frozenset[str]:
+    """The buffers of an instruction's operands that its text holds as fragments."""
+    declared = read_text(s.name, s.text).fragments
+    held = ((p, e) for p, e in zip(s.params, s.operands, strict=True) if p.name in declared)
+    return frozenset(e.buffer for _, e in held if isinstance(e, Load))
+
+
+def with_shared_fragments(body: Body, chosen: Callable[[Invoke], bool]) -> frozenset[Invoke]:
+    """The instructions that are chosen, and those that share a fragment with one of them."""
+    calls = [s for s in walk(body) if isinstance(s, Invoke)]
+    found = {s for s in calls if chosen(s)}
+    while True:
+        held = frozenset(name for s in found for name in fragments_of(s))
+        more = {s for s in calls if s not in found and fragments_of(s) & held}
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def fragment_types(body: Body) -> dict[str, FragmentType]:
+    """How each fragment that the instructions of a body use is held.
+
+    Raises:
+        MsError: MS441, two instructions hold one fragment differently, or one does not say how.
+    """
+    found: dict[str, FragmentType] = {}
+    by: dict[str, str] = {}
+    for s in walk(body):
+        if not isinstance(s, Invoke):
+            continue
+        declared = read_text(s.name, s.text).fragments
+        for p, e in zip(s.params, s.operands, strict=True):
+            if not isinstance(e, Load) or p.name not in declared:
+                continue
+            known = found.setdefault(e.buffer, declared[p.name])
+            by.setdefault(e.buffer, s.name)
+            if known != declared[p.name]:
+                raise MsError(
+                    problem(
+                        "MS441",
+                        f"`{by[e.buffer]}` and `{s.name}` hold the fragment `{e.buffer}` differently",
+                        why=f"as {known.type} and as {declared[p.name].type}",
+                        help="use instructions of one family on a fragment",
+                    )
+                )
+    return found
+
+
+def _unknown(name: str, what: str) -> MsError:
+    return MsError(problem("MS419", f"the text of `{name}` names {what}, which does not exist"))
+
+
+def constant_count(shape: tuple[Expr, ...], tile: tuple[int, ...], buffer: str) -> int:
+    """How many tiles a fragment buffer has.
+
+    Raises:
+        MsError: MS441, its shape is not known, or not made of tiles.
+    """
+    sizes = [int(e.value) if isinstance(e, Const) else 0 for e in shape]
+    tiles = (1,) * (len(sizes) - len(tile)) + tile
+    count = 1
+    for n, t in zip(sizes, tiles, strict=False):
+        if n <= 0 or n % t:
+            raise MsError(
+                problem(
+                    "MS441",
+                    f"the fragment `{buffer}` is not made of tiles of {' x '.join(map(str, tile))}",
+                    help="change the tile sizes of the block that is tensorized",
+                )
+            )
+        count *= n // t
+    return count

@@ -1,0 +1,91 @@
+"""Where the buffers of a function are: static and dynamic shared memory, registers, fragments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mslang.diagnostics import MsError, problem
+from mslang.ir.arith import simplify
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.program import Buffer
+from mslang.kernel.nodes import Allocate, Body
+from mslang.kernel.visit import walk
+
+STATIC_LIMIT = 48 * 1024
+"""Bytes of shared memory that a kernel may declare; more is reserved at the launch."""
+
+ALIGN = 16
+"""Bytes to which arrays are aligned: the widest access."""
+
+DYNAMIC_ALIGN = 128
+"""Bytes to which dynamic shared memory is aligned: what swizzled bulk copies need."""
+
+GLOBAL_ALIGN = 16
+"""Bytes to which every array that a kernel is given is aligned; allocators of the driver align to 256."""
+
+
+class Shared(NamedTuple):
+    """Where shared buffers are in dynamic shared memory, by name, in bytes; those not named are static."""
+
+    offsets: dict[str, int]
+    size: int
+
+
+def row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The strides of a compact array."""
+    strides: list[Expr] = []
+    step: Expr = Const(1)
+    for extent in reversed(shape):
+        strides.append(step)
+        step = simplify(Binary("*", step, extent))
+    return tuple(reversed(strides))
+
+
+def elements(b: Buffer) -> int:
+    """How many elements a buffer of constant size takes in memory.
+
+    Raises:
+        MsError: MS440, the size is known only when the kernel is called.
+    """
+    count = 1
+    for extent, stride in zip(b.shape, b.strides or row_major(b.shape), strict=True):
+        if not isinstance(extent, Const) or not isinstance(stride, Const):
+            raise MsError(
+                problem(
+                    "MS440",
+                    f"the size of `{b.name}`, in {b.scope} memory, is known only when the kernel is called",
+                    why="the registers and the shared memory of a kernel are reserved when it is compiled",
+                    help="tile the loops around it by numbers, or keep the buffer in global memory",
+                )
+            )
+        count = max(count, 1) + (int(extent.value) - 1) * int(stride.value)
+    return max(count, 1)
+
+
+def shared_layout(body: Body) -> Shared:
+    """Where the shared buffers of a function go. Buffers do not overlap: barriers know buffers by their names."""
+    static: list[Buffer] = []
+    dynamic: list[Buffer] = []
+    for s in walk(body):
+        if isinstance(s, Allocate) and s.buffer.scope in ("shared", "shared.dyn"):
+            (static if s.buffer.scope == "shared" else dynamic).append(s.buffer)
+    if sum(_padded(b) for b in static) > STATIC_LIMIT:
+        dynamic = [*static, *dynamic]
+    offsets: dict[str, int] = {}
+    top = 0
+    for b in dynamic:
+        align = alignment(b, DYNAMIC_ALIGN)
+        top = -(-top // align) * align
+        offsets[b.name] = top
+        top += _padded(b)
+    return Shared(offsets, top)
+
+
+def alignment(b: Buffer, least: int = ALIGN) -> int:
+    """Bytes to which an array is aligned."""
+    return max(b.align or 1, least)
+
+
+def _padded(b: Buffer) -> int:
+    return -(-elements(b) * size_of(b.dtype) // ALIGN) * ALIGN

@@ -1,0 +1,46 @@
+"""C identifiers for the names of a kernel."""
+
+from __future__ import annotations
+
+import re
+
+from mslang.backend.cuda.prelude import PREFIX
+
+_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const consteval constexpr
+    constinit const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false
+    float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+    protected public register reinterpret_cast requires return short signed sizeof static static_assert static_cast
+    struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
+    volatile wchar_t while xor xor_eq half nvcuda blockIdx threadIdx blockDim gridDim warpSize
+    min max abs exp log pow sqrt sin cos tan erf floor ceil main printf assert
+"""
+
+_RESERVED = frozenset(_WORDS.split())
+
+_OTHER = re.compile(r"\W", re.ASCII)
+
+
+class Names:
+    """Makes identifiers that differ from one another and from all that CUDA C and the prelude define."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def fresh(self, name: str) -> str:
+        """An identifier like `name` that was not given before.
+
+        >>> names = Names()
+        >>> names.fresh("A.local"), names.fresh("A_local"), names.fresh("for")
+        ('A_local', 'A_local_1', 'for_1')
+        """
+        plain = _OTHER.sub("_", name)
+        if not plain or plain[0].isdigit() or plain.startswith(("_", PREFIX)):
+            # Names that begin with an underscore belong to the compiler and CUDA's headers.
+            plain = f"v{plain}"
+        found, k = plain, 0
+        while found in self._taken or found in _RESERVED:
+            k += 1
+            found = f"{plain}_{k}"
+        self._taken.add(found)
+        return found

@@ -1,0 +1,287 @@
+"""Statements in CUDA C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mslang.backend.cuda import arithmetic, vectors
+from mslang.backend.cuda.arithmetic import Used
+from mslang.backend.cuda.atomics import atomic
+from mslang.backend.cuda.expression import ExpressionPrinter
+from mslang.backend.cuda.instruction import GROUPS, constant_count, fragments_of, instruction, is_fragment
+from mslang.backend.cuda.memory import Shared, alignment, elements, row_major
+from mslang.backend.cuda.names import Names
+from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
+from mslang.backend.cuda.texts import FragmentType
+from mslang.backend.cuda.types import INT, NAMES, Level, Value, constant, fits, memory_name
+from mslang.backend.cuda.unroll import unrolls
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import Expr, Load, MaskedLoad, dtype_of
+from mslang.ir.program import Buffer
+from mslang.ir.visit import walk_expr
+from mslang.kernel.nodes import (
+    Allocate,
+    Atomic,
+    Barrier,
+    Body,
+    Evaluate,
+    For,
+    If,
+    Invoke,
+    Let,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
+
+_INDENT = "    "
+_BARRIERS = {"block": "__syncthreads();", "warp": "__syncwarp();"}
+
+DYNAMIC = "ms_shared"
+"""The name of dynamic shared memory."""
+
+
+class StatementPrinter:
+    """Prints the body of one kernel into `lines`.
+
+    Args:
+        used: what the source needs, collected.
+        names: the identifiers of this kernel.
+        shared: where shared buffers are.
+        fragments: how fragments are held.
+        emulated: the instructions that are printed with their meaning beside, for a compiler of CPUs.
+    """
+
+    def __init__(
+        self,
+        used: Used,
+        names: Names,
+        shared: Shared,
+        fragments: Mapping[str, FragmentType],
+        emulated: frozenset[Invoke],
+    ) -> None:
+        self.lines: list[str] = []
+        self.expressions = ExpressionPrinter(used)
+        self._used = used
+        self._names = names
+        self._shared = shared
+        self._fragments = fragments
+        self._emulated = emulated
+        self._depth = 1
+
+    def body(self, body: Body, scope: Scope) -> None:
+        """Print statements in order."""
+        for s in body:
+            self._statement(s, scope)
+
+    def put(self, *lines: str) -> None:
+        """Print lines at the current depth."""
+        self.lines += [f"{_INDENT * self._depth}{line}" if line else line for line in lines]
+
+    def _statement(self, s: Stmt, scope: Scope) -> None:
+        match s:
+            case Store():
+                self._store(s, scope)
+            case For():
+                self._loop(s, scope)
+            case If(condition=c, then=then, otherwise=otherwise):
+                self._block(f"if ({self.expressions.value(c, scope).text})", then, scope)
+                if otherwise:
+                    self.lines.pop()
+                    self._block("} else", otherwise, scope)
+            case While(condition=c, body=b):
+                self._block(f"while ({self.expressions.value(c, scope).text})", b, scope)
+            case Let():
+                self._let(s, scope)
+            case Allocate():
+                self._allocate(s, scope)
+            case Within(body=b):
+                self.body(b, scope)
+            case Barrier(scope=where):
+                self.put(_BARRIERS[where])
+            case Atomic():
+                self.put(atomic(self.expressions, s, scope))
+            case Invoke():
+                self._invoke(s, scope)
+            case Evaluate(value=v):
+                self.put(f"{self.expressions.value(v, scope).text};")
+            case _:
+                raise TypeError(f"not a statement of a kernel: {s!r}")
+
+    def _block(self, head: str, body: Body, scope: Scope) -> None:
+        self.put(f"{head} {{")
+        self._depth += 1
+        self.body(body, scope)
+        self._depth -= 1
+        self.put("}")
+
+    # -------------------------------------------------------------- loops and variables
+    def _loop(self, s: For, scope: Scope) -> None:
+        ex = self.expressions
+        start, extent = ex.value(s.start, scope), ex.value(s.extent, scope)
+        if extent.literal is not None and extent.literal <= 1:
+            if extent.literal == 1:
+                self.body(s.body, scope.bind(s.var, start._replace(text=start.at(Level.ATOM), level=Level.ATOM)))
+            return
+        end = extent if start.literal == 0 else arithmetic.binary(self._used, "+", start, extent, INDEX, exact=True)
+        if start.literal is not None and extent.literal is not None:
+            end = constant(start.literal + extent.literal, INDEX)
+        bounds = None
+        if start.bounds is not None and end.bounds is not None:
+            bounds = (start.bounds[0], max(end.bounds[1] - 1, start.bounds[0]))
+        dtype = INT if fits(bounds) and fits(end.bounds) else INDEX
+        name = self._names.fresh(s.var)
+        if unrolls(s, self._in_registers(scope)):
+            self.put("#pragma unroll")
+        head = f"for ({NAMES[dtype]} {name} = {start.text}; {name} < {end.at(Level.SHIFT)}; ++{name})"
+        self._block(head, s.body, scope.bind(s.var, Value(name, dtype, bounds=bounds)))
+
+    def _in_registers(self, scope: Scope) -> frozenset[str]:
+        local = (name for name, place in scope.memory.items() if place.buffer.scope == "local")
+        return frozenset((*local, *scope.fragments))
+
+    def _let(self, s: Let, scope: Scope) -> None:
+        if vectors.lanes_of(s.value, scope) > 1:
+            raise MsError(problem("MS440", f"the vector `{s.name}` cannot be a variable in CUDA C"))
+        v = self.expressions.value(s.value, scope)
+        if v.literal is not None:
+            self.body(s.body, scope.bind(s.name, v))
+            return
+        dtype = INT if v.dtype == INDEX and v.bounds is not None and fits(v.bounds) else v.dtype
+        name = self._names.fresh(s.name)
+        self.put(f"const {NAMES[dtype]} {name} = {v.text};")
+        self.body(s.body, scope.bind(s.name, Value(name, dtype, bounds=v.bounds)))
+
+    # -------------------------------------------------------------- memory
+    def _allocate(self, s: Allocate, scope: Scope) -> None:
+        b = s.buffer
+        if is_fragment(b.scope):
+            self.body(s.body, self._fragment(b, scope))
+            return
+        if b.scope not in ("local", "shared", "shared.dyn"):
+            raise MsError(
+                problem(
+                    "MS440",
+                    f"`{b.name}` in {b.scope} memory cannot be allocated inside a kernel",
+                    help="allocate it in local or shared memory, or outside of the loops that are bound to threads",
+                )
+            )
+        self.expressions.typed(b.dtype)
+        name, type_, align = self._names.fresh(b.name), memory_name(b.dtype), alignment(b)
+        if b.name in self._shared.offsets:
+            self.put(f"{type_}* const {name} = ({type_}*)({DYNAMIC} + {self._shared.offsets[b.name]});")
+        else:
+            where = "" if b.scope == "local" else "__shared__ "
+            self.put(f"{where}__align__({align}) {type_} {name}[{elements(b)}];")
+        place = Place(b, name, b.strides or row_major(b.shape), align)
+        self.body(s.body, scope._replace(memory={**scope.memory, b.name: place}))
+
+    def _fragment(self, b: Buffer, scope: Scope) -> Scope:
+        held = self._fragments.get(b.name)
+        if held is None:
+            raise MsError(
+                problem(
+                    "MS441",
+                    f"no instruction says how the fragment `{b.name}` is held",
+                    help=f"tensorize the blocks that access it by instructions on {b.scope}",
+                )
+            )
+        name = self._names.fresh(b.name)
+        count = constant_count(b.shape, held.tile, b.name)
+        self.expressions.typed(b.dtype)
+        declared = held.declared(name, count)
+        if any(b.name in fragments_of(s) for s in self._emulated):
+            size, together = elements(b), GROUPS[b.scope.partition(".")[0]]
+            held_as = f"EMULATED_FRAGMENT({memory_name(b.dtype)}, {name}, {size}, {together});"
+            self.put("#ifdef MSLANG_EMULATION", held_as, "#else", declared, "#endif")
+        else:
+            self.put(declared)
+        return scope._replace(fragments={**scope.fragments, b.name: Fragments(b, name, held.tile)})
+
+    def _store(self, s: Store, scope: Scope) -> None:
+        lanes = max(vectors.lanes_of(e, scope) for e in (*s.indices, s.value, *((s.mask,) if s.mask else ())))
+        if lanes > 1:
+            self._vector_store(s, lanes, scope)
+            return
+        ex = self.expressions
+        self.put(f"{ex.element(s.buffer, s.indices, scope)} = {ex.value(s.value, scope).text};")
+
+    def _vector_store(self, s: Store, lanes: int, scope: Scope) -> None:
+        ex = self.expressions
+        place = ex.place(s.buffer, scope)
+        ex.typed(place.buffer.dtype)
+        loads = vectors.unconditional_loads(s.value) if s.mask is None else []
+        for load in dict.fromkeys(loads):
+            scope = self._loaded(load.buffer, load, load.indices, scope)
+        values = [ex.value(vectors.lane(s.value, k, scope), scope).text for k in range(lanes)]
+        wide = vectors.piece(place, s.indices, scope) if s.mask is None else 1
+        if wide > 1:
+            type_ = self._vector_type(place.buffer.dtype, wide)
+            for k in range(0, lanes, wide):
+                at = ex.address(s.buffer, tuple(vectors.lane(x, k, scope) for x in s.indices), scope)
+                self.put(f"*({type_}*){at} = {_vector(type_, values[k : k + wide])};")
+            return
+        if len(set(values)) > 1 and any(x.buffer == s.buffer for x in _loads_of(s.value)):
+            # All lanes are read before one is stored.
+            values = [self._temporary(v, place.buffer.dtype) for v in values]
+        for k, text in enumerate(values):
+            element = ex.element(s.buffer, tuple(vectors.lane(x, k, scope) for x in s.indices), scope)
+            mask = "" if s.mask is None else f"if ({ex.value(vectors.lane(s.mask, k, scope), scope).text}) "
+            self.put(f"{mask}{element} = {text};")
+
+    def _loaded(self, buffer: str, load: Expr, indices: tuple[Expr, ...], scope: Scope) -> Scope:
+        """The scope in which a load of neighbours is at hand, by as few instructions as possible."""
+        ex = self.expressions
+        place = ex.place(buffer, scope)
+        wide = vectors.piece(place, indices, scope)
+        lanes = vectors.lanes_of(load, scope)
+        if wide == 1:
+            return scope
+        ex.typed(place.buffer.dtype)
+        type_ = self._vector_type(place.buffer.dtype, wide)
+        found: list[str] = []
+        for k in range(0, lanes, wide):
+            at = ex.address(buffer, tuple(vectors.lane(x, k, scope) for x in indices), scope)
+            name = self._names.fresh(f"{buffer}_vector")
+            self.put(f"const {type_} {name} = *(const {type_}*){at};")
+            found += [f"{name}.lane[{j}]" for j in range(wide)]
+        return scope._replace(wide={**scope.wide, load: Wide(tuple(found), dtype_of(load))})
+
+    def _vector_type(self, dtype: str, lanes: int) -> str:
+        self._used.functions.add("ms_vector")
+        return f"ms_vector<{memory_name(dtype)}, {lanes}>"
+
+    def _temporary(self, text: str, dtype: str) -> str:
+        name = self._names.fresh("value")
+        self.put(f"const {NAMES[dtype]} {name} = {text};")
+        return name
+
+    # -------------------------------------------------------------- instructions
+    def _invoke(self, s: Invoke, scope: Scope) -> None:
+        lines = instruction(self.expressions, s, scope)
+        if s not in self._emulated:
+            self.put(*lines)
+            return
+        self.put("#ifdef MSLANG_EMULATION")
+        as_memory = {
+            name: Place(f.buffer, f.array, row_major(f.buffer.shape), 1) for name, f in scope.fragments.items()
+        }
+        held = [scope.fragments[name].buffer.scope for name in fragments_of(s) if name in scope.fragments]
+        together = max((GROUPS[x.partition(".")[0]] for x in held), default=1)
+        inside = scope._replace(memory={**scope.memory, **as_memory}, fragments={})
+        self._block(f"EMULATED({together})", s.meaning, inside)
+        self.put("#else", *lines, "#endif")
+
+
+def _vector(type_: str, values: list[str]) -> str:
+    """A vector of these elements: as it is, if it is one that was loaded."""
+    whole = values[0].removesuffix(".lane[0]")
+    if values == [f"{whole}.lane[{k}]" for k in range(len(values))]:
+        return whole
+    return f"{type_}{{{{{', '.join(values)}}}}}"
+
+
+def _loads_of(e: Expr) -> Iterable[Load | MaskedLoad]:
+    return (x for x in walk_expr(e) if isinstance(x, Load | MaskedLoad))
