@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -10,7 +10,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.arith import relax, union_box
 from mslang.ir.arith.linear import tidy
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
-from mslang.ir.program import Range
+from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
 from mslang.kernel.visit import bodies, expressions, map_expressions, with_bodies
@@ -18,38 +18,42 @@ from mslang.lower.analysis import accesses
 
 Box = tuple[Range, ...]
 
+Shared = Callable[[Buffer], Mapping[str, Range]]
+"""The variables from around an allocation whose values share it: a block's threads do, for shared memory."""
 
-def place(body: Body, *, compact: bool = True) -> Body:
+
+def place(body: Body, *, compact: bool = True, shared: Shared = lambda _: {}) -> Body:
     """The statements with the buffers that are allocated around all of them allocated around their accesses instead.
 
     Args:
         body: allocations, one in another, around what uses the buffers.
         compact: make buffers no larger than what is accessed of them there.
+        shared: for a buffer the variables whose values share it, with their ranges: it holds what is accessed for all.
     """
     outside: list[Allocate] = []
     while len(body) == 1 and isinstance(body[0], Allocate):
         outside.append(body[0])
         body = body[0].body
     for a in outside:
-        body = _place(a, body, compact)
+        body = _place(a, body, compact, shared(a.buffer))
     return body
 
 
-def _place(a: Allocate, body: Body, compact: bool) -> Body:
+def _place(a: Allocate, body: Body, compact: bool, shared: Mapping[str, Range]) -> Body:
     users = [k for k, s in enumerate(body) if _uses(s, a.buffer.name)]
     if not users:
         return body
     if len(users) == 1:
         s = body[users[0]]
-        inner = _descend(a, s, compact)
+        inner = _descend(a, s, compact, shared)
         if inner is not None:
             return (*body[: users[0]], inner, *body[users[0] + 1 :])
     first, last = users[0], users[-1] + 1
     inside = replace(a, body=body[first:last])
-    return (*body[:first], compacted(inside) if compact else inside, *body[last:])
+    return (*body[:first], compacted(inside, shared) if compact else inside, *body[last:])
 
 
-def _descend(a: Allocate, s: Stmt, compact: bool) -> Stmt | None:
+def _descend(a: Allocate, s: Stmt, compact: bool, shared: Mapping[str, Range]) -> Stmt | None:
     """The statement with the buffer placed inside, or None if it must be outside."""
     buffer = a.buffer.name
     if any(_mentions(e, buffer) for e in expressions(s)):
@@ -60,7 +64,7 @@ def _descend(a: Allocate, s: Stmt, compact: bool) -> Stmt | None:
     users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]
     if len(users) != 1:
         return None
-    return with_bodies(s, tuple(_place(a, b, compact) if k == users[0] else b for k, b in enumerate(parts)))
+    return with_bodies(s, tuple(_place(a, b, compact, shared) if k == users[0] else b for k, b in enumerate(parts)))
 
 
 def _uses(s: Stmt, buffer: str) -> bool:
@@ -79,13 +83,13 @@ def _mentions(e: Expr, buffer: str) -> bool:
 
 
 # ------------------------------------------------------------------ compaction
-def compacted(a: Allocate) -> Allocate:
-    """The allocation holding only the box of its buffer that is accessed."""
+def compacted(a: Allocate, shared: Mapping[str, Range]) -> Allocate:
+    """The allocation holding only the box of its buffer that is accessed, for all values of the variables `shared`."""
     buffer = a.buffer
     whole = tuple(Range(ZERO, n) for n in buffer.shape)
     if buffer.strides is not None or not buffer.shape:
         return a
-    touched = _touched(buffer.name, a.body, {}, None, whole)
+    touched = _touched(buffer.name, a.body, shared, None, whole)
     if touched is None:
         return a
     box = tuple(w if _is_whole(r, w) else r for r, w in zip(touched, whole, strict=True))

@@ -1,0 +1,348 @@
+"""Kernels and their launches: top-level nests become functions, bound loops the variables of their axes.
+
+A loop of blocks or threads is no loop any more: its variable becomes `blockIdx.x` and the like, and where the launch
+has more of them than the loop has iterations, a predicate keeps the others out. What does not depend on an axis is
+done once, by the threads of index 0 along it, if it writes memory that they share, and by each of them if it writes
+memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mslang.diagnostics import TargetError, problem
+from mslang.ir import arith
+from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
+from mslang.ir.print import print_expr
+from mslang.ir.program import Buffer
+from mslang.ir.visit import conjunction, free_vars, loads_of, substitute
+from mslang.kernel import (
+    Allocate,
+    Atomic,
+    Body,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    Within,
+)
+from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
+from mslang.lower.fold import fold
+from mslang.lower.gpu.accesses import touched
+from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents, axis_ranges, launch_of
+from mslang.lower.gpu.sharing import check_blocks, check_private
+from mslang.target.description import Target
+
+MAX_LAUNCHES = 64
+"""Into how many launches a loop around kernels is written out."""
+
+
+def launches(module: Module, target: Target) -> Module:
+    """The module with one function a launch, in launch order.
+
+    Raises:
+        TargetError: MS430, a loop around kernels is too long to write out, or of unknown length; MS431, no launch has
+            such extents; MS432, threads would share memory that each has to itself; MS434, blocks of a launch would
+            depend on one another; MS436, threads would write different values to one element; MS437, memory of one
+            launch is used by another.
+    """
+    buffers = {b.name: b for b in _global(module)}
+    nests: list[Body] = []
+    allocations: dict[str, Allocate] = {}
+    for f in module.functions:
+        body = _taken_out(f.body, allocations)
+        nests += [nest for s in body for nest in _nests(s)]
+    homes = _homes(nests, allocations)
+    buffers |= {a.buffer.name: a.buffer for a in allocations.values()}
+    workspaces = tuple(a.buffer for a in allocations.values() if a.buffer.scope == "global")
+    functions = []
+    for k, nest in enumerate(nests):
+        name = module.name if len(nests) == 1 else f"{module.name}_{k}"
+        own = tuple(a for n, a in allocations.items() if homes.get(n) == k)
+        functions.append(_function(name, nest, own, buffers, frozenset(b.name for b in workspaces)))
+    return replace(module, functions=tuple(functions), workspaces=(*module.workspaces, *workspaces))
+
+
+def _global(module: Module) -> Iterator[Buffer]:
+    yield from (p.buffer for p in module.params)
+    yield from module.workspaces
+
+
+def _taken_out(body: Body, found: dict[str, Allocate]) -> Body:
+    """Statements without their allocations, which go to `found`."""
+    out: list[Stmt] = []
+    for s in body:
+        made = with_bodies(s, tuple(_taken_out(b, found) for b in bodies(s)))
+        if isinstance(made, Allocate):
+            found[made.buffer.name] = replace(made, body=())
+            out.extend(made.body)
+        else:
+            out.append(made)
+    return tuple(out)
+
+
+def _homes(nests: list[Body], allocations: Mapping[str, Allocate]) -> dict[str, int]:
+    """For each buffer on the chip the nest that uses it."""
+    homes: dict[str, int] = {}
+    for k, nest in enumerate(nests):
+        for name in touched(nest):
+            if name not in allocations or allocations[name].buffer.scope == "global":
+                continue
+            if homes.setdefault(name, k) != k:
+                scope = allocations[name].buffer.scope
+                raise TargetError(
+                    problem(
+                        "MS437",
+                        f"buffer `{name}` in `{scope}` is used by more than one launch",
+                        why=f"memory of scope `{scope}` exists while one kernel runs",
+                        help='`set_scope` the buffer to "global", or `compute_at` its producer into the kernel that '
+                        "reads it",
+                    )
+                )
+    return homes
+
+
+# ------------------------------------------------------------------ what is one launch
+def _nests(s: Stmt) -> Iterator[Body]:
+    """The kernels that a top-level statement is, in the order in which they are launched."""
+    match s:
+        case For() if s.kind not in AXES and any(_binds(x, BLOCK_AXES) for x in s.body):
+            for value in _values(s):
+                for x in _with(s.body, s.var, value):
+                    yield from _nests(x)
+        case Within(body=body):
+            for x in body:
+                for nest in _nests(x):
+                    yield (replace(s, body=nest),)
+        case _:
+            yield (s,)
+
+
+def _binds(s: Stmt, axes: tuple[str, ...]) -> bool:
+    return any(isinstance(x, For) and x.kind in axes for x in walk((s,)))
+
+
+def _values(s: For) -> range:
+    if not isinstance(s.extent, Const) or not isinstance(s.start, Const):
+        raise _host_loop(s, f"it has {print_expr(s.extent)} iterations, which is not a number")
+    if s.extent.value > MAX_LAUNCHES:
+        raise _host_loop(s, f"it has {s.extent.value} iterations; up to {MAX_LAUNCHES} are written out as launches")
+    return range(int(s.start.value), int(s.start.value) + int(s.extent.value))
+
+
+def _host_loop(s: For, why: str) -> TargetError:
+    return TargetError(
+        problem(
+            "MS430",
+            f"loop `{s.var}` is around loops of blocks, and each of its iterations is a launch",
+            why=why,
+            help=f"`reorder` loop `{s.var}` into the loops of blocks, or bind it too",
+        )
+    )
+
+
+def _with(body: Body, var: str, value: int) -> Body:
+    values = {var: Const(value)}
+    return map_deep(body, lambda e: fold(substitute(e, values)))
+
+
+# ------------------------------------------------------------------ a function
+def _function(
+    name: str,
+    nest: Body,
+    allocations: tuple[Allocate, ...],
+    buffers: Mapping[str, Buffer],
+    workspaces: frozenset[str],
+) -> Function:
+    extents = _extents(nest)
+    scopes = {n: b.scope for n, b in buffers.items()}
+    private = frozenset(a.buffer.name for a in allocations)
+    check_private(nest, extents, scopes, private)
+    check_blocks(
+        nest, extents, workspaces, frozenset(n for n, b in buffers.items() if b.scope == "global") - workspaces
+    )
+    body = _Binder(extents, scopes).body(nest, _Around({}, frozenset(), {}))
+    for a in reversed(allocations):
+        body = (replace(a, body=body),)
+    used = touched(nest)
+    seen = tuple(b for n, b in buffers.items() if n in used and b.scope == "global")
+    return Function(name, seen, body, launch_of(extents))
+
+
+def _extents(nest: Body) -> dict[str, Expr]:
+    """The extents of the axes of a launch: the largest that a loop of the axis has."""
+    found: dict[str, Expr] = {}
+    for s in walk(nest):
+        if not isinstance(s, For) or s.kind not in AXES:
+            continue
+        if s.kind in THREAD_AXES and not isinstance(s.extent, Const):
+            raise TargetError(
+                problem(
+                    "MS431",
+                    f"loop `{s.var}` of {s.kind} has {print_expr(s.extent)} iterations, which is not a number",
+                    why="the threads of a block are fixed when the kernel is compiled",
+                    help="`split` the loop by a number, bind that part, and the rest to blockIdx",
+                )
+            )
+        if free_vars(s.extent):
+            raise TargetError(
+                problem(
+                    "MS431",
+                    f"the extent of loop `{s.var}` of {s.kind} depends on another loop",
+                    why="a launch has the same blocks everywhere",
+                    help="`split` the loop by a number, and bind that part",
+                )
+            )
+        known = found.get(s.kind)
+        found[s.kind] = s.extent if known is None else _larger(known, s.extent)
+    threads = 1
+    for axis in THREAD_AXES:
+        n = found.get(axis, ONE)
+        threads *= int(n.value) if isinstance(n, Const) else 1
+    if threads > MAX_THREADS:
+        raise TargetError(
+            problem(
+                "MS431",
+                f"a block would have {threads} threads",
+                why=f"a block has up to {MAX_THREADS}",
+                help="`split` a loop of threads, and bind the outer part to blockIdx",
+            )
+        )
+    return found
+
+
+MAX_THREADS = 1024
+"""The most threads that a block has, on all devices."""
+
+
+def _larger(a: Expr, b: Expr) -> Expr:
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a if a.value >= b.value else b
+    return a if arith.equal(a, b) else arith.maximum(a, b)
+
+
+# ------------------------------------------------------------------ binding
+class _Around(NamedTuple):
+    """What is known where a statement stands: the axes on which variables depend, those that are held at 0, the meaning
+    of the variables of bound loops."""
+
+    depends: Mapping[str, frozenset[str]]
+    held: frozenset[str]
+    values: Mapping[str, Expr]
+
+
+class _Binder:
+    """Replaces the variables of bound loops, for one launch."""
+
+    def __init__(self, extents: Extents, scopes: Mapping[str, str]) -> None:
+        self.extents = {a: n for a, n in extents.items() if n != ONE}
+        self.scopes = scopes
+        self.ranges = axis_ranges(extents)
+
+    def body(self, body: Body, around: _Around) -> Body:
+        """Statements with what is done once guarded, neighbours of one guard together."""
+        out: list[Stmt] = []
+        for s in body:
+            held = self._held(s, around.depends, frozenset()) - around.held
+            made = self._statement(s, around._replace(held=around.held | held))
+            if not held:
+                out.extend(made)
+                continue
+            guard = conjunction(tuple(Binary("==", Var(a), ZERO) for a in AXES if a in held))
+            before = out[-1] if out else None
+            if isinstance(before, If) and before.condition == guard and not before.otherwise:
+                out[-1] = replace(before, then=(*before.then, *made))
+            else:
+                out.append(If(guard, made))
+        return tuple(out)
+
+    def _statement(self, s: Stmt, around: _Around) -> Body:
+        if isinstance(s, For) and s.kind in AXES:
+            index: Expr = Var(s.kind) if s.extent != ONE else ZERO
+            value = fold(Binary("+", index, s.start))
+            depends = {**around.depends, s.var: frozenset({s.kind}) | self._axes_in(s.start, around.depends)}
+            inner = _Around(depends, around.held, {**around.values, s.var: value})
+            body = self.body(s.body, inner)
+            inside = self._predicate(s)
+            return body if inside == TRUE else (If(inside, body),)
+        if isinstance(s, Invoke):
+            return self._replaced((s,), around.values)
+        if isinstance(s, For | Let):
+            own = frozenset[str]().union(*(self._axes_in(e, around.depends) for e in expressions(s)))
+            name = s.var if isinstance(s, For) else s.name
+            around = around._replace(depends={**around.depends, name: own})
+        made = with_bodies(s, tuple(self.body(b, around) for b in bodies(s)))
+        values = around.values
+        return (map_expressions(made, lambda e: fold(substitute(e, values))),)
+
+    @staticmethod
+    def _replaced(body: Body, values: Mapping[str, Expr]) -> Body:
+        return map_deep(body, lambda e: fold(substitute(e, values)))
+
+    def _predicate(self, s: For) -> Expr:
+        """What keeps out the threads that the launch has and the loop has not."""
+        launched = self.extents.get(s.kind, ONE)
+        if arith.proved(Binary(">=", s.extent, launched)):
+            return TRUE
+        if s.extent == ONE:
+            return Binary("==", Var(s.kind), ZERO)
+        return Binary("<", Var(s.kind), s.extent)
+
+    def _held(self, s: Stmt, depends: Mapping[str, frozenset[str]], under: frozenset[str]) -> frozenset[str]:
+        """The axes along which one index must do all that a statement does: nothing of it depends on them, and the
+        others would do it again.
+
+        `depends` are the axes on which variables depend, `under` those that decide how often the statement runs.
+        """
+        own = under.union(*(self._axes_in(e, depends) for e in expressions(s)))
+        match s:
+            case Store(buffer=b) | Atomic(buffer=b):
+                return self._shared_along(self.scopes[b]) - own
+            case Invoke(meaning=meaning):
+                inner = list(walk(meaning))
+                own = own.union(*(self._axes_in(e, depends) for x in inner for e in expressions(x)))
+                stored = {x.buffer for x in inner if isinstance(x, Store | Atomic)}
+                held = frozenset[str]().union(*(self._shared_along(self.scopes[b]) for b in stored))
+                return held - own - self._collective(s)
+            case Evaluate():
+                return frozenset(self.extents) - own
+            case For(var=v, kind=kind, start=start) if kind in AXES:
+                depends = {**depends, v: frozenset({kind}) | self._axes_in(start, depends)}
+                own = under
+            case For(var=v):
+                depends = {**depends, v: own - under}
+            case Let(name=n):
+                depends, own = {**depends, n: own - under}, under
+        found: frozenset[str] | None = None
+        for part in bodies(s):
+            for x in part:
+                held = self._held(x, depends, own)
+                found = held if found is None else found & held
+        return frozenset() if found is None else found
+
+    def _axes_in(self, e: Expr, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """The axes on which the value of an expression may depend; memory that each thread has to itself, on all."""
+        if any(self.scopes[x.buffer] not in BLOCK_SHARED for x in loads_of(e)):
+            return frozenset(AXES)
+        return frozenset[str]().union(*(depends.get(v, frozenset({v}).intersection(AXES)) for v in free_vars(e)))
+
+    def _shared_along(self, scope: str) -> frozenset[str]:
+        if scope == "global":
+            return frozenset(self.extents)
+        return frozenset(self.extents).intersection(THREAD_AXES) if scope in BLOCK_SHARED else frozenset()
+
+    def _collective(self, s: Invoke) -> frozenset[str]:
+        """The axes whose threads run an instruction together: the lanes of a warp, for one that works on fragments."""
+        names = touched((s,))
+        fragments = any(self.scopes[n].startswith(("wmma", "mma")) for n in names)
+        return (
+            frozenset({"threadIdx.x"}) if fragments and self.extents.get("threadIdx.x") == Const(WARP) else frozenset()
+        )

@@ -1,0 +1,50 @@
+"""From a scheduled program to the kernels of a GPU: the passes in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mslang.ir.program import Program
+from mslang.kernel import Module
+from mslang.kernel.visit import map_functions
+from mslang.lower import passes
+from mslang.lower.align import align
+from mslang.lower.gpu.barriers import synchronized
+from mslang.lower.gpu.launches import launches
+from mslang.lower.gpu.predicates import decided
+from mslang.lower.gpu.storage import placed, shared
+from mslang.lower.gpu.vthreads import interleaved
+from mslang.lower.init import hoist
+from mslang.lower.passes import Pass
+from mslang.target.description import Target
+
+PASSES = (
+    Pass("launches", launches, "top-level nests become functions, bound loops the variables of their axes"),
+    Pass("place", placed, "buffers on the chip go where they are used, and hold what is accessed there"),
+    Pass("align", lambda m, _: map_functions(m, align), "strides are what `storage_align` asked for"),
+    Pass("vthreads", interleaved, "loops of virtual threads go inwards and are unrolled"),
+    Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
+    Pass("predicates", decided, "predicates that hold for all threads go, and indices are simplified"),
+    Pass("barriers", synchronized, "threads wait where they depend on one another"),
+    Pass("shared", shared, "shared memory is allocated for the whole block; dynamic shared memory is laid out"),
+)
+"""The passes of a GPU, in order."""
+
+
+def lower(program: Program, target: Target) -> Module:
+    """What a concrete program does on a GPU: a function a launch, ready to be printed.
+
+    Raises:
+        MsError: MS405, MS406, MS409, as of `mslang.lower.lower`.
+        TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands.
+    """
+    return passes.lower(program, target, passes=PASSES)
+
+
+def stages(program: Program, target: Target) -> Iterator[tuple[str, Module]]:
+    """The module before all passes, as `flatten`, and after each, with the name of the pass.
+
+    Raises:
+        MsError, TargetError: as `lower`.
+    """
+    return passes.stages(program, target, PASSES)

@@ -1,0 +1,156 @@
+"""Barriers: where threads of a block depend on one another, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from mslang.diagnostics import TargetError
+from mslang.kernel import Barrier, Body, Module, Stmt
+from mslang.kernel.visit import bodies, walk, with_bodies
+from tests.property.judge import sparse_inputs
+from tests.unit.lower.gpu import simulator
+from tests.unit.lower.gpu.support import barriers, lowered, program, same_meaning
+
+EXCHANGE = """program p(A: f32[2, 32], out B: f32[2, 32]) {
+    alloc S: f32[2, 32] @ shared
+    for b in 2 @ blockIdx.x {
+        for t in 32 @ threadIdx.x { block one[y: 2 = b, x: 32 = t] { S[y, x] = A[y, x] } }
+        for u in 32 @ threadIdx.x { block two[y: 2 = b, x: 32 = u] { B[y, x] = S[y, READ] } }
+    }
+}"""
+
+TILED = """program mm(A: f32[8, 16], B: f32[16, 8], out C: f32[8, 8]) {
+    alloc S: f32[8, 16] @ shared
+    alloc T: f32[16, 8] @ shared
+    for by in 2 @ blockIdx.y, bx in 2 @ blockIdx.x, ko in 4 {
+        for a in 4 @ threadIdx.y, b in 4 @ threadIdx.x {
+            block s[i: 8 = by * 4 + a, k: 16 = ko * 4 + b] { S[i, k] = A[i, k] }
+        }
+        for a2 in 4 @ threadIdx.y, b2 in 4 @ threadIdx.x {
+            block t[k: 16 = ko * 4 + a2, j: 8 = bx * 4 + b2] { T[k, j] = B[k, j] }
+        }
+        for ty in 4 @ threadIdx.y, tx in 4 @ threadIdx.x, ki in 4 {
+            block mm[i: 8 = by * 4 + ty, j: 8 = bx * 4 + tx | k: 16 = ko * 4 + ki] {
+                init { C[i, j] = 0.0 }
+                C[i, j] = C[i, j] + S[i, k] * T[k, j]
+            }
+        }
+    }
+}"""
+
+
+def without_each_barrier(module: Module) -> Iterator[Module]:
+    """The module with one barrier less, for each of its barriers."""
+    for k, f in enumerate(module.functions):
+        for wanted in range(sum(isinstance(s, Barrier) for s in walk(f.body))):
+            left = [wanted]
+
+            def cut(body: Body, left: list[int] = left) -> Body:
+                out: list[Stmt] = []
+                for s in body:
+                    if isinstance(s, Barrier):
+                        left[0] -= 1
+                        if left[0] == -1:
+                            continue
+                    out.append(with_bodies(s, tuple(cut(b) for b in bodies(s))))
+                return tuple(out)
+
+            functions = list(module.functions)
+            functions[k] = replace(f, body=cut(f.body))
+            yield replace(module, functions=tuple(functions))
+
+
+def needed(text: str, count: int) -> None:
+    """The module has so many barriers, is right with them, and wrong without any one of them."""
+    p = program(text)
+    module = lowered(p)
+    assert barriers(module) == count
+    same_meaning(p, module)
+    arrays = sparse_inputs(p, 1)
+    for less in without_each_barrier(module):
+        with pytest.raises(simulator.Wrong, match=r"between two barriers|before it is written"):
+            for seed in range(4):
+                simulator.run(less, arrays, seed)
+
+
+@pytest.mark.parametrize(
+    ("read", "count"),
+    [("x", 0), ("31 - x", 1), ("x // 2", 1), ("0", 1), ("(x + 1) % 32", 1), ("x // 4 * 4 + x % 4", 0)],
+)
+def test_threads_that_read_what_others_wrote_wait(read: str, count: int):
+    needed(EXCHANGE.replace("READ", read), count)
+
+
+def test_tiles_wait_before_and_after_they_are_read():
+    needed(TILED, 2)
+
+
+def test_what_each_thread_has_to_itself_needs_none():
+    needed(TILED.replace("S[i, k] * T[k, j]", "A[i, k] * B[k, j]"), 0)
+
+
+def test_global_memory_of_a_block_is_waited_for_too():
+    needed(EXCHANGE.replace("@ shared", "").replace("READ", "31 - x"), 1)
+
+
+def test_a_reading_loop_waits_once():
+    text = """program p(A: f32[16], out B: f32[16]) {
+        alloc S: f32[16] @ shared
+        for b in 1 @ blockIdx.x {
+            for t in 16 @ threadIdx.x { block one[x: 16 = t] { S[x] = A[x] } }
+            for u in 16 @ threadIdx.x, k in 16 {
+                block two[x: 16 = u | r: 16 = k] { init { B[x] = 0.0 }  B[x] = B[x] + S[r] }
+            }
+        }
+    }"""
+    needed(text, 1)
+
+
+def test_a_condition_that_differs_among_threads_moves_inwards():
+    text = """program p(A: f32[4, 16], out B: f32[4, 8], out C: f32[16]) {
+        alloc S: f32[4, 8] @ shared
+        for b in 1 @ blockIdx.x {
+            for v in 16 @ threadIdx.x { block all[x: 16 = v] { C[x] = A[0, x] } }
+            for r in 4 {
+                for t in 8 @ threadIdx.x { block one[y: 4 = r, x: 8 = t] { S[y, x] = A[y, x] } }
+                for u in 8 @ threadIdx.x { block two[y: 4 = r, x: 8 = u] { B[y, x] = S[y, 7 - x] } }
+            }
+        }
+    }"""
+    needed(text, 2)
+
+
+def test_a_condition_on_data_that_differs_among_threads_moves_inwards():
+    text = """program p(N: i64[8], A: f32[8, 8], out B: f32[8, 8]) {
+        alloc S: f32[8, 8] @ shared
+        for b in 1 @ blockIdx.x, t in 8 @ threadIdx.x, k in 8 {
+            if k < N[t] {
+                block one[y: 8 = k, x: 8 = t] { S[y, x] = A[y, x] }
+                block two[y: 8 = k, x: 8 = t] { B[y, x] = S[y, 7 - x] }
+            }
+        }
+    }"""
+    assert barriers(lowered(program(text))) == 2
+
+
+def test_a_barrier_in_a_while_loop_is_refused():
+    text = """program p(N: i64[8], inout B: f32[8]) {
+        alloc S: f32[8] @ shared
+        alloc L: i64[8] @ local
+        for b in 1 @ blockIdx.x, t in 8 @ threadIdx.x {
+            block one[x: 8 = t] {
+                L[x] = N[x]
+                while L[x] > 0 {
+                    S[x] = B[x]
+                    B[x] = S[7 - x]
+                    L[x] = L[x] - 1
+                }
+            }
+        }
+    }"""
+    with pytest.raises(TargetError, match="barrier") as found:
+        lowered(program(text))
+    assert found.value.diagnostics[0].code == "MS433"
