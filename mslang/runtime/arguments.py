@@ -12,6 +12,7 @@ from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
+from mslang.runtime.arrays import empty, numpy_name
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.ranges import Bounds, numbers, violation
@@ -19,21 +20,6 @@ from mslang.runtime.signature import Parameter, Signature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_NUMPY = {
-    "bool": "bool",
-    "bf16": "uint16",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)},
-    **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
-}
-
-
-def numpy_name(dtype: str) -> str:
-    """NumPy's name of an element type; bf16 travels as its bits in uint16."""
-    return _NUMPY[dtype]
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -88,8 +74,6 @@ def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:
 
 
 def _staging(p: Parameter, array: NDArray[Any], sizes: Mapping[str, int]) -> Staging:
-    from mslang.runtime.arrays import empty
-
     assert p.packing is not None
     into = tuple(evaluate(e, sizes) for e in p.shape)
     at = places(p.packing, array.shape, into, sizes)
@@ -199,8 +183,6 @@ def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) 
 
 
 def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:
-    from mslang.runtime.arrays import empty
-
     if p.strides is not None:
         _refuse("MS410", f"the output {p.name} must be given", why="its layout is not compact")
     return empty(shape, p.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mslang.ir.dtype import is_float, is_unsigned, size_of
-from mslang.runtime.arguments import numpy_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,3 +57,19 @@ def poison(array: NDArray[Any], dtype: str) -> None:
         return
     byte = 0xFF if is_float(dtype) else 0xA5
     array[...] = np.frombuffer(bytes([byte] * array.dtype.itemsize), array.dtype)[0]
+
+
+_NUMPY = {
+    "bool": "bool",
+    "bf16": "uint16",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    **{f"i{b}": f"int{b}" for b in (8, 16, 32, 64)},
+    **{f"u{b}": f"uint{b}" for b in (8, 16, 32, 64)},
+}
+
+
+def numpy_name(dtype: str) -> str:
+    """NumPy's name of an element type; bf16 travels as its bits in uint16."""
+    return _NUMPY[dtype]

@@ -14,7 +14,8 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue
 from mslang.schedule.trace import Argument, Operand
 from mslang.schedule.values import HOLE, Hole, Location, describe, lift
-from mslang.sema.intrin import intrin_from, named_intrin
+from mslang.sema.intrin import intrin_from
+from mslang.sema.named_intrin import named_intrin
 from mslang.suggestions import did_you_mean
 from mslang.transform.outcome import Handle as Ref
 

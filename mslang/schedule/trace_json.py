@@ -27,7 +27,8 @@ from mslang.ir.expr import (
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
-from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.sema.intrin import parse_intrin
+from mslang.sema.named_intrin import library_intrin
 from mslang.transform.registries import REGISTRY, Registry
 
 FORMAT = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import PurePath
 from textwrap import dedent
 
@@ -66,39 +65,6 @@ def parse_intrin(text: str) -> Intrin:
     if not isinstance(parsed.item, tree.Intrin):
         raise MsError(fault("MS128", Span(0, len(text)), "one `intrin` item is needed here"))
     return _made(parsed.item, (), exact=True)
-
-
-@lru_cache(maxsize=128)
-def library_intrin(address: str) -> Intrin:
-    """The intrinsic of the library that is called `std.….name`.
-
-    Raises:
-        MsError: MS101, there is none.
-    """
-    from mslang.sema.modules import load
-
-    path, _, name = address.removeprefix("std.").rpartition(".")
-    missing = MsError(
-        problem("MS101", f"there is no intrinsic `{address}`", help="name it in full, as `std.cuda.wmma.load_a`")
-    )
-    if not address.startswith("std.") or not path:
-        raise missing
-    file = stdlib_folder().joinpath(*path.split(".")).with_suffix(".ms")
-    if not file.is_file():
-        raise missing
-    found = load(str(file)).find(name)
-    if not isinstance(found, Found) or not isinstance(found.item, tree.Intrin):
-        raise missing
-    return intrin_from(found, name)
-
-
-def named_intrin(text: str) -> Intrin:
-    """The intrinsic that a text stands for: an item, or a name of the library.
-
-    Raises:
-        MsError: it stands for none.
-    """
-    return library_intrin(text) if text.startswith("std.") else parse_intrin(text)
 
 
 def _made(item: tree.Intrin, consts: Consts, *, exact: bool) -> Intrin:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mslang.backend.llvm.containment import require_contained
+from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.kernel.nodes import Module
@@ -17,9 +17,6 @@ from mslang.target.description import Target
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
-
-ONE_AT_A_TIME = threading.RLock()
-"""LLVM's global context must not be used by two threads concurrently."""
 
 
 class Executable(msgspec.Struct, frozen=True):

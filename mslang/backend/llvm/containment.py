@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.instruction import put, unknown
 from mslang.diagnostics import MsError, problem
@@ -93,8 +94,6 @@ def require_contained(body: Body) -> None:
 def _why_not_contained(name: str, text: str, operands: tuple[tuple[str, int], ...]) -> str | None:
     """What a text does that it may not, or None."""
     import llvmlite.binding as llvm
-
-    from mslang.backend.llvm.compile import ONE_AT_A_TIME
 
     probe = _probe(name, text, operands)
     with ONE_AT_A_TIME:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from mslang.interop.sizes import ANY_SIZE, is_empty
-from mslang.interop.tvmscript.calls import bound, element_type, needed
+from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.calls import element_type
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import OUR_SCOPES

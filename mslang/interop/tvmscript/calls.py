@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mslang.interop.tvmscript.call_arguments import bound, needed
 from mslang.interop.tvmscript.names import OUR_FUNCTIONS, our_type
+from mslang.interop.tvmscript.quantized import by_constants, by_data
 from mslang.interop.tvmscript.scope import Array, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import (
@@ -80,27 +82,6 @@ def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
             before = dotted(inner, aliases)
             return None if before is None else f"{before}.{attr}"
     return None
-
-
-def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:
-    """The arguments of a call by the names of its parameters; a last name `**` accepts any other keyword."""
-    known = [n for n in names if n != "**"]
-    if len(e.args) > len(known):
-        raise refuse("MS733", e, f"`{text_of(e.func)}` takes {len(known)} arguments, not {len(e.args)}")
-    found = dict(zip(known, e.args, strict=False))
-    for k in e.keywords:
-        if k.arg in found or k.arg is None or (k.arg not in known and "**" not in names):
-            raise refuse("MS733", k, f"`{text_of(e.func)}` has no use for `{text_of(k)}`")
-        if k.arg in known:
-            found[k.arg] = k.value
-    return found
-
-
-def needed(e: ast.Call, found: Mapping[str, ast.expr], name: str) -> ast.expr:
-    """A required argument."""
-    if name not in found:
-        raise refuse("MS733", e, f"`{text_of(e.func)}` needs `{name}`")
-    return found[name]
 
 
 def arguments(read: Expressions, e: ast.Call, scope: Scope, *names: str) -> list[Number]:
@@ -354,8 +335,6 @@ def _extern(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 
 def _quantized(name: str) -> Handler | None:
-    from mslang.interop.tvmscript.quantized import by_constants, by_data
-
     return {"q_multiply_shift": by_constants, "q_multiply_shift_per_axis": by_data}.get(name)
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from mslang.interop.closed import Loop
 from mslang.interop.sizes import iterations
-from mslang.interop.tvmscript.calls import bound, dotted, needed
+from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import LOOPS
 from mslang.interop.tvmscript.scope import Scope, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from mslang.interop.tvmscript.calls import bound, needed
+from mslang.interop.tvmscript.call_arguments import bound, needed
 from mslang.interop.tvmscript.scope import Scope
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, condition, constant

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from mslang.interop.closed import Let
 from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import Declared, allocation, view
-from mslang.interop.tvmscript.calls import bound, dotted, needed
+from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction

@@ -115,7 +115,7 @@ def test_the_library_stays_within_what_is_allowed():
     from mslang.backend.llvm.containment import require_contained
     from mslang.lower.passes import lower
     from mslang.resources import stdlib_folder
-    from mslang.sema.intrin import library_intrin
+    from mslang.sema.named_intrin import library_intrin
     from mslang.target.description import AVX512
     from mslang.transform.primitives.tensorize import as_instruction
 

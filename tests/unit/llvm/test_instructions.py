@@ -12,7 +12,8 @@ from mslang.kernel.print import print_module
 from mslang.lower.instructions import text_for, why_lacking
 from mslang.lower.passes import lower
 from mslang.runtime.kernel import load
-from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.sema.intrin import parse_intrin
+from mslang.sema.named_intrin import library_intrin
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512, CUDA
 from mslang.target.detect import host

@@ -17,8 +17,9 @@ from mslang.schedule.schedule import Schedule
 from mslang.schedule.strategies import space_of
 from mslang.schedule.testing import implementations, run_test
 from mslang.schedule.trace_json import from_json
-from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.sema.intrin import parse_intrin
 from mslang.sema.modules import load
+from mslang.sema.named_intrin import library_intrin
 from mslang.sema.program import instantiate, parse_program
 from mslang.tune.equivalence import difference
 

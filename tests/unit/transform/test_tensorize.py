@@ -9,7 +9,8 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Block
 from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, path_to_block
-from mslang.sema.intrin import library_intrin, parse_intrin
+from mslang.sema.intrin import parse_intrin
+from mslang.sema.named_intrin import library_intrin
 from mslang.sema.program import parse_program
 from mslang.transform.outcome import Gone
 from mslang.transform.primitives.blockize import blockize

@@ -1,0 +1,92 @@
+"""No module imports, at any remove, a module that imports it."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+RECURSIVE = {
+    # A value's methods that show it.
+    ("mslang.diagnostics", "mslang.rendering"),
+    ("mslang.ir.program", "mslang.ir.print"),
+    ("mslang.ir.arith.itermap", "mslang.ir.print"),
+    ("mslang.schedule.trace", "mslang.schedule.trace_json"),
+    ("mslang.schedule.trace", "mslang.schedule.trace_ms"),
+    ("mslang.schedule.trace", "mslang.schedule.trace_python"),
+    # What is found in a module is kept in it.
+    ("mslang.sema.module", "mslang.sema.check"),
+    # The body of a parallel loop is a function of the module.
+    ("mslang.backend.llvm.module", "mslang.backend.llvm.statement"),
+    # Functions that call each other: the extent of a symbol is an expression over symbols.
+    ("mslang.ir.arith.convert", "mslang.ir.arith.simplify"),
+    ("mslang.ir.arith.domain", "mslang.ir.arith.convert"),
+    ("mslang.ir.arith.size", "mslang.ir.arith.convert"),
+    ("mslang.ir.arith.table", "mslang.ir.arith.convert"),
+}
+"""Imports inside of functions that close a circle, and why; the rest of the modules have an order."""
+
+
+def modules() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for base, top in ((ROOT / "mslang", ROOT), (ROOT / "lsp" / "mslang_lsp", ROOT / "lsp")):
+        for path in base.rglob("*.py"):
+            name = ".".join(path.relative_to(top).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def imported(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
+    """What a module imports when it runs, inside of functions too; not what only types need."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
+            case ast.Import(names=names):
+                yield from (n.name for n in names if n.name in known)
+            case ast.ImportFrom(module=str(module), names=names):
+                for n in names:
+                    inner = f"{module}.{n.name}"
+                    if inner in known or module in known:
+                        yield inner if inner in known else module
+        yield from imported(child, known)
+
+
+def graph() -> dict[str, set[str]]:
+    known = modules()
+    return {m: set(imported(ast.parse(p.read_text()), known)) - {m} for m, p in known.items()}
+
+
+def circle(edges: Mapping[str, set[str]]) -> list[str] | None:
+    """Modules of which each imports the next, and the last the first."""
+    done: set[str] = set()
+
+    def look(module: str, path: list[str]) -> list[str] | None:
+        if module in path:
+            return path[path.index(module) :]
+        if module in done:
+            return None
+        for other in sorted(edges[module]):
+            found = look(other, [*path, module])
+            if found is not None:
+                return found
+        done.add(module)
+        return None
+
+    return next((found for m in sorted(edges) if (found := look(m, [])) is not None), None)
+
+
+def test_modules_have_an_order() -> None:
+    edges = {m: {x for x in others if (m, x) not in RECURSIVE} for m, others in graph().items()}
+    assert circle(edges) is None
+
+
+def test_what_is_recursive_still_is() -> None:
+    edges = graph()
+    for user, used in RECURSIVE:
+        assert used in edges[user], f"{user} no longer imports {used}: take it out of the list"
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
