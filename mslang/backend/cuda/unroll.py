@@ -71,7 +71,7 @@ def _outside_of_meanings(body: Body) -> list[Stmt]:
 
 def _max_steps(s: For) -> int:
     """How many iterations the schedule lets be written out."""
-    from mslang.transform.primitives.loop_kinds import MAX_STEPS
+    from mslang.ir.annotations import MAX_STEPS
 
     limit: AttrValue | None = dict(s.annotations).get(MAX_STEPS)
     if isinstance(limit, Const):
