@@ -1,0 +1,1 @@
+"""Emitted CUDA C, run on the CPU."""
