@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.arith import Verdict
+from mslang.ir.arith import Verdict, linear
 from mslang.ir.expr import (
     COMPARISONS,
     FALSE,
@@ -27,7 +27,6 @@ from mslang.ir.program import Range
 from mslang.ir.visit import map_expr, substitute, walk_expr
 from mslang.kernel import Allocate, Atomic, Body, For, If, Let, Module, Stmt, Store
 from mslang.kernel.visit import bodies, map_deep, map_expressions, with_bodies
-from mslang.lower import linear
 from mslang.lower.fold import fold, step
 from mslang.lower.gpu.axes import axis_ranges, extents_of
 from mslang.target.description import Target
