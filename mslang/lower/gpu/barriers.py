@@ -26,7 +26,7 @@ from mslang.kernel import Allocate, Barrier, Body, For, Function, If, Let, Modul
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import Access, direct
 from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
-from mslang.lower.gpu.ownership import Place, apart
+from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
 
 
@@ -74,14 +74,7 @@ class _Context(NamedTuple):
     loops: tuple[str, ...]
     values: Mapping[str, Expr]
     varying: frozenset[str]
-
-
-class _Divergent(Exception):
-    """A barrier is needed where not all threads come: under `where`."""
-
-    def __init__(self, where: Stmt) -> None:
-        super().__init__()
-        self.where = where
+    facts: tuple[tuple[Expr, Expr], ...] = ()
 
 
 class _Pass:
@@ -229,7 +222,7 @@ class _Pass:
 
     def _known(self, a: Access, c: _Context) -> _Known:
         indices = tuple(substitute(i, c.values) for i in a.indices)
-        place = Place(a.buffer, indices, a.write, c.ranges)
+        place = Place(a.buffer, indices, a.write, c.ranges, c.facts)
         return _Known(a, place, c.loops, frozenset(c.loops))
 
     def _meet(self, pending: Pending, found: Pending) -> bool:
@@ -278,15 +271,13 @@ def _inside(s: Stmt, c: _Context, pass_: _Pass) -> _Context:
 
 
 def _under(condition: Expr, c: _Context) -> _Context:
-    """Where a condition holds: an axis at one index, or at the first ones."""
+    """Where a condition holds: what is equal there, and the axes that are at their first indices."""
     ranges = dict(c.ranges)
     for part in conjuncts(condition):
         match part:
-            case Binary(op="==", left=Var(name=n), right=Const() as value) if n in THREAD_AXES:
-                ranges[n] = Range(value, ONE)
             case Binary(op="<", left=Var(name=n), right=Const() as value) if n in THREAD_AXES:
                 ranges[n] = Range(ZERO, value)
-    return c._replace(ranges=ranges)
+    return c._replace(ranges=ranges, facts=(*c.facts, *facts_of(substitute(condition, c.values))))
 
 
 def _ends_apart(body: Body) -> bool:

@@ -12,6 +12,7 @@ from mslang.lower.align import align
 from mslang.lower.gpu.barriers import synchronized
 from mslang.lower.gpu.launches import launches
 from mslang.lower.gpu.predicates import decided
+from mslang.lower.gpu.reduction import joined
 from mslang.lower.gpu.storage import placed, shared
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.init import hoist
@@ -31,6 +32,15 @@ PASSES = (
 """The passes of a GPU, in order."""
 
 
+def prepared(program: Program) -> Program:
+    """What is done while a program still has blocks: reductions that threads share out are taken apart.
+
+    Raises:
+        TargetError: MS435, the threads cannot combine what they have.
+    """
+    return joined(program)
+
+
 def lower(program: Program, target: Target) -> Module:
     """What a concrete program does on a GPU: a function a launch, ready to be printed.
 
@@ -38,7 +48,7 @@ def lower(program: Program, target: Target) -> Module:
         MsError: MS405, MS406, MS409, as of `mslang.lower.lower`.
         TargetError: MS430 to MS439, the schedule cannot be run by a GPU's threads as it stands.
     """
-    return passes.lower(program, target, passes=PASSES)
+    return passes.lower(prepared(program), target, passes=PASSES)
 
 
 def stages(program: Program, target: Target) -> Iterator[tuple[str, Module]]:
@@ -47,4 +57,4 @@ def stages(program: Program, target: Target) -> Iterator[tuple[str, Module]]:
     Raises:
         MsError, TargetError: as `lower`.
     """
-    return passes.stages(program, target, PASSES)
+    return passes.stages(prepared(program), target, PASSES)

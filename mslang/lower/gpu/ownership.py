@@ -13,21 +13,33 @@ from typing import NamedTuple
 
 from mslang.ir import arith
 from mslang.ir.arith import Verdict
-from mslang.ir.expr import Binary, Const, Expr, Load, Var
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import Binary, Const, Expr, Var, dtype_of
 from mslang.ir.program import Range
-from mslang.ir.visit import free_vars, substitute, walk_expr
+from mslang.ir.visit import conjuncts, free_vars, loads_of, substitute
 
 
 class Place(NamedTuple):
     """An access of a buffer by many threads and iterations.
 
     `ranges` are the variables that take part, axes and loops; what else the indices mention is one value for all.
+    `facts` are expressions with the values that they have wherever the access happens.
     """
 
     buffer: str
     indices: tuple[Expr, ...]
     write: bool
     ranges: Mapping[str, Range]
+    facts: tuple[tuple[Expr, Expr], ...] = ()
+
+
+def facts_of(condition: Expr) -> tuple[tuple[Expr, Expr], ...]:
+    """The equalities of indices that hold where a condition does."""
+    return tuple(
+        (part.left, part.right)
+        for part in conjuncts(condition)
+        if isinstance(part, Binary) and part.op == "==" and not any(loads_of(part)) and dtype_of(part.left) == INDEX
+    )
 
 
 def apart(a: Place, b: Place, axes: Iterable[str], fixed: frozenset[str] = frozenset()) -> bool:
@@ -62,23 +74,22 @@ def _owner(a: Place, axis: str, ranges: Mapping[str, Range]) -> Expr | None:
     known = ranges.get(axis)
     if known is not None and known.extent == Const(1):
         return known.start
-    used = [k for k, i in enumerate(a.indices) if axis in free_vars(i)]
-    names = frozenset[str]().union(*(free_vars(a.indices[k]) for k in used)) & ranges.keys()
-    if axis not in names or any(isinstance(x, Load) for k in used for x in walk_expr(a.indices[k])):
-        return None
-    return _inverse(
-        tuple(a.indices[k] for k in used),
-        tuple(_element(k) for k in used),
-        tuple((v, ranges[v]) for v in sorted(names)),
-        axis,
-    )
+    pairs: list[tuple[Expr, Expr]] = [
+        (i, _element(k)) for k, i in enumerate(a.indices) if axis in free_vars(i) and not any(loads_of(i))
+    ]
+    pairs += [(e, v) for e, v in a.facts if axis in free_vars(e) and free_vars(v).isdisjoint(ranges)]
+    # all together say most; what one of them cannot be inverted for, another may give alone
+    for some in (pairs, *([x] for x in pairs if len(pairs) > 1)):
+        names = frozenset[str]().union(*(free_vars(e) for e, _ in some)) & ranges.keys()
+        known_ranges = tuple((v, ranges[v]) for v in sorted(names))
+        if axis in names and (owner := _inverse(tuple(some), known_ranges, axis)) is not None:
+            return owner
+    return None
 
 
 @lru_cache(maxsize=4096)
-def _inverse(
-    indices: tuple[Expr, ...], results: tuple[Expr, ...], ranges: tuple[tuple[str, Range], ...], axis: str
-) -> Expr | None:
-    found = arith.invert(indices, results, dict(ranges))
+def _inverse(pairs: tuple[tuple[Expr, Expr], ...], ranges: tuple[tuple[str, Range], ...], axis: str) -> Expr | None:
+    found = arith.invert([e for e, _ in pairs], [v for _, v in pairs], dict(ranges))
     return None if found is None else found.get(axis)
 
 

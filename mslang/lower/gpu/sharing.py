@@ -19,7 +19,7 @@ from mslang.kernel import Body, For, If, Invoke, Let, Stmt, Store, While
 from mslang.kernel.visit import bodies
 from mslang.lower.gpu.accesses import Access, direct
 from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents
-from mslang.lower.gpu.ownership import Place, apart, owned
+from mslang.lower.gpu.ownership import Place, apart, facts_of, owned
 
 
 class Site(NamedTuple):
@@ -32,18 +32,19 @@ class Site(NamedTuple):
     bound: Mapping[str, tuple[str, ...]]
     ranges: Mapping[str, Range]
     inputs: tuple[Expr, ...]
+    facts: tuple[tuple[Expr, Expr], ...] = ()
     collective: bool = False
     """Is it part of an instruction that the lanes of a warp run together?"""
 
     def place(self, held: Iterable[str] = ()) -> Place:
         """The access with the axes `held` at 0."""
         ranges = {**self.ranges, **{a: Range(ZERO, ONE) for a in held}}
-        return Place(self.access.buffer, self.access.indices, self.access.write, ranges)
+        return Place(self.access.buffer, self.access.indices, self.access.write, ranges, self.facts)
 
 
 def sites(nest: Body) -> list[Site]:
     """The accesses of a nest whose loops of blocks and threads are not yet bound."""
-    return list(_sites(nest, _Context({}, {}, {}, (), False)))
+    return list(_sites(nest, _Context({}, {}, {}, (), (), False)))
 
 
 class _Context(NamedTuple):
@@ -51,6 +52,7 @@ class _Context(NamedTuple):
     bound: Mapping[str, tuple[str, ...]]
     ranges: Mapping[str, Range]
     inputs: tuple[Expr, ...]
+    facts: tuple[tuple[Expr, Expr], ...]
     collective: bool
 
 
@@ -60,10 +62,14 @@ def _sites(body: Body, c: _Context) -> Iterator[Site]:
         inputs = c.inputs if value is None else (*c.inputs, value)
         for a in direct(s):
             indices = tuple(substitute(i, c.values) for i in a.indices)
-            yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.collective)
+            yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.facts, c.collective)
         inner = _inside(s, c)
-        for b in bodies(s):
-            yield from _sites(b, inner)
+        for k, b in enumerate(bodies(s)):
+            if isinstance(s, If) and k == 0:
+                held = facts_of(substitute(s.condition, c.values))
+                yield from _sites(b, inner._replace(facts=(*c.facts, *held)))
+            else:
+                yield from _sites(b, inner)
 
 
 def _inside(s: Stmt, c: _Context) -> _Context:

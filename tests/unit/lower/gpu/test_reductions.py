@@ -1,0 +1,167 @@
+"""Reductions that threads share out: shuffles among lanes, shared memory across warps, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from mslang.diagnostics import TargetError
+from mslang.ir.expr import Call
+from mslang.ir.visit import walk_expr
+from mslang.kernel import Module
+from mslang.kernel.visit import expressions, walk
+from tests.unit.lower.gpu.support import barriers, lowered, program, same_meaning
+
+ROWS = """program rows(A: f32[4, 96], out B: f32[4]) {
+    for b in 4 @ blockIdx.x, k in OUTER, t in THREADS @ threadIdx.x {
+        block s[i: 4 = b | r: 96 = k * THREADS + t] { where k * THREADS + t < 96
+            init { B[i] = 0.0 }
+            B[i] = B[i] + A[i, r]
+        }
+    }
+}"""
+
+
+def rows(threads: int) -> str:
+    return ROWS.replace("THREADS", str(threads)).replace("OUTER", str(-(-96 // threads)))
+
+
+def shuffles(module: Module) -> int:
+    return sum(
+        isinstance(x, Call) and x.name == "shuffle_xor"
+        for f in module.functions
+        for s in walk(f.body)
+        for e in expressions(s)
+        for x in walk_expr(e)
+    )
+
+
+@pytest.mark.parametrize(
+    ("threads", "shuffled", "waits"),
+    [(2, 1, 0), (16, 4, 0), (32, 5, 0), (64, 6, 1), (96, 7, 1), (128, 7, 1), (24, 0, 1), (48, 0, 1)],
+)
+def test_lanes_shuffle_and_warps_meet_in_shared_memory(threads: int, shuffled: int, waits: int):
+    p = program(rows(threads))
+    module = lowered(p)
+    assert (shuffles(module), barriers(module)) == (shuffled, waits)
+    same_meaning(p, module)
+
+
+@pytest.mark.parametrize("threads", [16, 64])
+def test_softmax(threads: int):
+    text = """program softmax(A: f32[3, 128], out C: f32[3, 128]) {
+        alloc M: f32[3] @ shared
+        alloc S: f32[3] @ SCOPE
+        for b in 3 @ blockIdx.x {
+            for k0 in OUTER, t0 in THREADS @ threadIdx.x {
+                block m[i: 3 = b | k: 128 = k0 * THREADS + t0] { init { M[i] = f32(-inf) } M[i] = max(M[i], A[i, k]) }
+            }
+            for k1 in OUTER, t1 in THREADS @ threadIdx.x {
+                block s[i: 3 = b | k: 128 = k1 * THREADS + t1] { init { S[i] = 0.0 } S[i] = S[i] + (A[i, k] - M[i]) }
+            }
+            for k2 in OUTER, t2 in THREADS @ threadIdx.x {
+                block c[i: 3 = b, k: 128 = k2 * THREADS + t2] { C[i, k] = (A[i, k] - M[i]) * S[i] }
+            }
+        }
+    }"""
+    text = text.replace("THREADS", str(threads)).replace("OUTER", str(128 // threads))
+    for scope in ("shared", "local"):
+        p = program(text.replace("SCOPE", scope))
+        module = lowered(p)
+        # across warps each sum takes one, and M and S are written by one thread; what is local, by all
+        assert barriers(module) == (2 if threads == 64 else 0) + (2 if scope == "shared" else 1)
+        same_meaning(p, module)
+
+
+def test_several_rows_a_block_and_elements_inside():
+    text = """program p(A: f32[4, 6, 32], out B: f32[4, 6]) {
+        for b in 2 @ blockIdx.x, y in 2 @ threadIdx.y, k in 2, j in 6, t in 16 @ threadIdx.x {
+            block s[i: 4 = b * 2 + y, e: 6 = j | r: 32 = k * 16 + t] {
+                init { B[i, e] = 1.0 }
+                B[i, e] = B[i, e] + A[i, e, r]
+            }
+        }
+    }"""
+    p = program(text)
+    module = lowered(p)
+    assert barriers(module) == 0
+    same_meaning(p, module)
+    wide = program(
+        text.replace("k in 2,", "k in 1,")
+        .replace("t in 16", "t in 64")
+        .replace("k * 16 + t]", "k * 64 + t] { where t < 32")
+        .replace("where t < 32 {", "where t < 32 ")
+    )
+    module = lowered(wide)
+    assert barriers(module) == 1
+    same_meaning(wide, module)
+
+
+def test_tails_and_shorter_loops():
+    text = """program p(A: f32[5, 20], out B: f32[5], out C: f32[40]) {
+        for b in 3 @ blockIdx.x {
+            for t in 16 @ threadIdx.x, j in 2, k in 2 {
+                block s[i: 5 = b * 2 + j | r: 20 = k * 16 + t] { where b * 2 + j < 5 and k * 16 + t < 20
+                    init { B[i] = 0.0 }
+                    B[i] = B[i] + A[i, r]
+                }
+            }
+            for u in 32 @ threadIdx.x {
+                block c[x: 40 = b * 32 + u] { where b * 32 + u < 40
+                    C[x] = A[0, x % 20] }
+            }
+        }
+    }"""
+    same_meaning(program(text))
+
+
+def test_two_results_at_once():
+    text = """program p(A: f32[2, 32], out V: f32[2], out N: i32[2]) {
+        for b in 2 @ blockIdx.x, k in 2, t in 16 @ threadIdx.x {
+            block s[i: 2 = b | r: 32 = k * 16 + t] {
+                init { N[i] = -1  V[i] = f32(-inf) }
+                let value = A[i, r]
+                let index = i32(r)
+                let where_ = select(V[i] >= value, N[i], index)
+                let best = select(V[i] >= value, V[i], value)
+                N[i] = where_
+                V[i] = best
+            }
+        }
+    }"""
+    p = program(text)
+    module = lowered(p)
+    assert shuffles(module) == 8
+    same_meaning(p, module)
+
+
+def test_over_two_axes():
+    text = """program p(A: f32[2, 32], out B: f32[2]) {
+        for b in 2 @ blockIdx.x, y in 4 @ threadIdx.y, t in 8 @ threadIdx.x {
+            block s[i: 2 = b | r: 32 = y * 8 + t] { init { B[i] = 0.0 } B[i] = B[i] + A[i, r] }
+        }
+    }"""
+    p = program(text)
+    module = lowered(p)
+    assert (shuffles(module), barriers(module)) == (0, 1)
+    same_meaning(p, module)
+
+
+def test_a_loop_that_counts_elements_and_parts_is_refused():
+    text = """program p(A: f32[4, 8], out B: f32[4]) {
+        for b in 1 @ blockIdx.x, t in 32 @ threadIdx.x {
+            block s[i: 4 = t // 8 | k: 8 = t % 8] { init { B[i] = 0.0 } B[i] = B[i] + A[i, k] }
+        }
+    }"""
+    with pytest.raises(TargetError, match="loop `t` counts elements") as found:
+        lowered(program(text))
+    assert found.value.diagnostics[0].code == "MS435"
+
+
+def test_a_reducer_that_is_not_known_is_refused():
+    text = """program p(A: f32[32], out B: f32[1]) {
+        for t in 32 @ threadIdx.x {
+            block s[i: 1 = 0 | k: 32 = t] { init { B[i] = 0.0 } B[i] = B[i] * 0.5 + A[k] }
+        }
+    }"""
+    with pytest.raises(TargetError, match="how it combines values is not known"):
+        lowered(program(text))
