@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.arith import substitute_symbols
-from mslang.ir.expr import Expr
-from mslang.ir.program import AttrValue, Program, Stmt
-from mslang.ir.visit import map_program_exprs
+from mslang.ir.expr import ZERO, Const, Expr
+from mslang.ir.program import AttrValue, For, Program, Stmt
+from mslang.ir.visit import map_bodies, map_program_exprs, walk
 from mslang.schedule import distribution
 from mslang.schedule.decisions import Constraint, Decision, Question, holds
 from mslang.schedule.distribution import Number, Values
@@ -158,8 +158,22 @@ def instantiate(program: Program, values: Values) -> Program:
         return found
 
     done = map_program_exprs(program, put_in)
+    if any(_runs_backwards(s) for s in walk(done.body)):
+        done = replace(done, body=_at_least_empty(done.body))
     notes = tuple((k, _annotation(v, put_in)) for k, v in program.annotations)
     return done if notes == program.annotations else replace(done, annotations=notes)
+
+
+def _runs_backwards(s: Stmt) -> bool:
+    return isinstance(s, For) and isinstance(s.extent, Const) and s.extent.value < 0
+
+
+def _at_least_empty(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which loops of a negative number of iterations, which run not at all, have none."""
+    return tuple(
+        map_bodies(replace(s, extent=ZERO) if _runs_backwards(s) and isinstance(s, For) else s, _at_least_empty)
+        for s in body
+    )
 
 
 def _annotation(value: AttrValue, put_in: object) -> AttrValue:
