@@ -7,6 +7,7 @@ for the symbols, and nothing else. This is the only way in which mslang makes a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import product
 
 import msgspec
@@ -17,6 +18,7 @@ from mslang.ir.expr import ZERO, Const, Expr
 from mslang.ir.program import AttrValue, For, Program, Stmt
 from mslang.ir.visit import map_bodies, map_program_exprs, walk
 from mslang.schedule import distribution
+from mslang.schedule.batch.sketch_batch import SketchBatch
 from mslang.schedule.decisions import Constraint, Decision, Question, holds
 from mslang.schedule.distribution import Number, Values
 from mslang.schedule.events import Branched, Chosen
@@ -31,7 +33,7 @@ class Guard(msgspec.Struct, frozen=True):
     answer: bool
 
 
-class Sketch(msgspec.Struct, frozen=True):
+class Sketch(msgspec.Struct, frozen=True, dict=True):
     """One structure: its parametric program, its trace, and the domains of its numeric decisions.
 
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` are the
@@ -90,6 +92,14 @@ class Sketch(msgspec.Struct, frozen=True):
             if found >= limit:
                 break
         return found
+
+    def batch(self) -> SketchBatch:
+        """The sketch over arrays of decisions: many candidates drawn, checked and evaluated at once; compiled once."""
+        return self._batch
+
+    @cached_property
+    def _batch(self) -> SketchBatch:
+        return SketchBatch(self)
 
     def points(self) -> Iterator[dict[str, Number]]:
         """Every valid decision vector, in a fixed order."""
