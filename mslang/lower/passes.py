@@ -57,6 +57,9 @@ PASSES = (
 )
 """The passes of every back end, in order."""
 
+SYMBOLIC = PASSES[:-1]
+"""The passes that take decisions without values: those before predicates are resolved."""
+
 
 def lower(program: Program, target: Target, *, checked: bool = False, passes: Sequence[Pass] = PASSES) -> Module:
     """What a concrete program does, as functions of loops over placed buffers.
@@ -75,6 +78,22 @@ def lower(program: Program, target: Target, *, checked: bool = False, passes: Se
     """
     module = _start(program, target, checked)
     for p in passes:
+        module = p.run(module, target)
+    return module
+
+
+def lower_symbolic(program: Program, target: Target) -> Module:
+    """What a program does whose decisions may have no values, predicates not resolved.
+
+    Extents, shapes and indices are expressions over the decisions. Putting numbers in gives what these passes make of
+    the program with the numbers put in.
+
+    Raises:
+        MsError, TargetError: as `lower`, without MS406.
+    """
+    _check_types(program)
+    module = flatten(auto_unrolled(program), target, False)
+    for p in SYMBOLIC:
         module = p.run(module, target)
     return module
 

@@ -1,15 +1,21 @@
-"""Where buffers live: around the innermost statements that hold all accesses, compacted to what is accessed there."""
+"""Where buffers live: around the innermost statements that hold all accesses, compacted to what is accessed there.
+
+Decisions may have no values: what a buffer holds and where it begins are then expressions over them, and putting
+numbers in gives what placing the concrete program gives.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mslang.diagnostics import MsError
-from mslang.ir.arith import relax, union_box
-from mslang.ir.arith.linear import tidy
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
+from mslang.ir.arith import Verdict, decide, minimum, proved, relax, simplify, union_box
+from mslang.ir.arith.domain import is_dynamic
+from mslang.ir.arith.linear import expression, linear
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, map_expr
 from mslang.kernel.nodes import Allocate, Atomic, Body, For, Let, Stmt, Store
@@ -35,36 +41,55 @@ def place(body: Body, *, compact: bool = True, shared: Shared = lambda _: {}) ->
         outside.append(body[0])
         body = body[0].body
     for a in outside:
-        body = _place(a, body, compact, shared(a.buffer))
+        body = _place(a, body, compact, _Place(shared(a.buffer), {}))
     return body
 
 
-def _place(a: Allocate, body: Body, compact: bool, shared: Mapping[str, Range]) -> Body:
+class _Place(NamedTuple):
+    """Where a buffer is to be placed: the variables whose values share it, and the loops around."""
+
+    shared: Mapping[str, Range]
+    around: Mapping[str, Range]
+
+
+def _place(a: Allocate, body: Body, compact: bool, at: _Place) -> Body:
     users = [k for k, s in enumerate(body) if _uses(s, a.buffer.name)]
     if not users:
         return body
     if len(users) == 1:
         s = body[users[0]]
-        inner = _descend(a, s, compact, shared)
+        inner = _descend(a, s, compact, at)
         if inner is not None:
             return (*body[: users[0]], inner, *body[users[0] + 1 :])
     first, last = users[0], users[-1] + 1
     inside = replace(a, body=body[first:last])
-    return (*body[:first], compacted(inside, shared) if compact else inside, *body[last:])
+    return (*body[:first], compacted(inside, at) if compact else inside, *body[last:])
 
 
-def _descend(a: Allocate, s: Stmt, compact: bool, shared: Mapping[str, Range]) -> Stmt | None:
+def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
     """The statement with the buffer placed inside, or None if it must be outside."""
     buffer = a.buffer.name
+    if isinstance(s, For):
+        at = at._replace(around={**at.around, s.var: Range(s.start, s.extent)})
     if any(_mentions(e, buffer) for e in expressions(s)):
         return None
-    if isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized"):
+    if isinstance(s, For) and (
+        s.var in a.carried or s.kind.startswith(("vectorized", *_SHARED.get(a.buffer.scope, ())))
+    ):
         return None
     parts = bodies(s)
     users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]
     if len(users) != 1:
         return None
-    return with_bodies(s, tuple(_place(a, b, compact, shared) if k == users[0] else b for k, b in enumerate(parts)))
+    return with_bodies(s, tuple(_place(a, b, compact, at) if k == users[0] else b for k, b in enumerate(parts)))
+
+
+_SHARED = {
+    "shared": ("threadIdx.", "vthread"),
+    "shared.dyn": ("threadIdx.", "vthread"),
+    "warp": ("threadIdx.x",),
+}
+"""The loops whose iterations share the memory of a scope: a buffer of the scope lives outside of them."""
 
 
 def _uses(s: Stmt, buffer: str) -> bool:
@@ -83,29 +108,38 @@ def _mentions(e: Expr, buffer: str) -> bool:
 
 
 # ------------------------------------------------------------------ compaction
-def compacted(a: Allocate, shared: Mapping[str, Range]) -> Allocate:
-    """The allocation holding only the box of its buffer that is accessed, for all values of the variables `shared`."""
+def compacted(a: Allocate, at: _Place) -> Allocate:
+    """The allocation holding only the box of its buffer that is accessed, for all values of the shared variables."""
     buffer = a.buffer
     whole = tuple(Range(ZERO, n) for n in buffer.shape)
     if buffer.strides is not None or not buffer.shape:
         return a
-    touched = _touched(buffer.name, a.body, shared, None, whole)
+    touched = _touched(buffer.name, a.body, at.shared, None, whole)
     if touched is None:
         return a
-    box = tuple(w if _is_whole(r, w) else r for r, w in zip(touched, whole, strict=True))
+    box = tuple(_kept(r, w, at.around) for r, w in zip(touched, whole, strict=True))
     if box == whole:
         return a
     shape = tuple(r.extent for r in box)
     return replace(a, buffer=replace(buffer, shape=shape), body=_shifted(buffer.name, box, a.body))
 
 
-def _is_whole(r: Range, whole: Range) -> bool:
-    """Whether an accessed range saves nothing: it is as large as the dimension, or of no known size."""
-    if free_vars(r.extent):
-        return True
-    if isinstance(r.extent, Const) and isinstance(whole.extent, Const):
-        return int(r.extent.value) >= int(whole.extent.value)
-    return not isinstance(r.extent, Const)
+def _kept(r: Range, whole: Range, around: Mapping[str, Range]) -> Range:
+    """What is allocated of a dimension in which `r` is accessed: never more than all of it.
+
+    Where decisions determine whether `r` is that large, the extent is a `min`. What is accessed lies in `r` and in the
+    dimension, so what is kept may begin where `r` begins unless that is before the dimension.
+    """
+    if free_vars(r.extent) or is_dynamic(r.extent):
+        return whole
+    as_large = Binary(">=", r.extent, whole.extent)
+    verdict = decide(as_large)
+    if verdict is Verdict.REFUTED or (is_dynamic(whole.extent) and verdict is not Verdict.PROVED):
+        return r
+    extent = whole.extent if verdict is Verdict.PROVED else minimum(r.extent, whole.extent)
+    if proved(Binary(">=", r.start, ZERO), around):
+        return Range(r.start, extent)
+    return whole if verdict is Verdict.PROVED else Range(Select(as_large, ZERO, r.start), extent)
 
 
 def _touched(buffer: str, body: Body, ranges: Mapping[str, Range], box: Box | None, whole: Box) -> Box | None:
@@ -156,7 +190,7 @@ def _shifted(buffer: str, box: Box, body: Body) -> Body:
     starts = tuple(r.start for r in box)
 
     def moved(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(i if at == ZERO else tidy(Binary("-", i, at)) for i, at in zip(indices, starts, strict=True))
+        return tuple(i if at == ZERO else _minus(i, at) for i, at in zip(indices, starts, strict=True))
 
     def change(x: Expr) -> Expr | None:
         return Load(x.buffer, moved(x.indices), x.dtype) if isinstance(x, Load) and x.buffer == buffer else None
@@ -169,3 +203,9 @@ def _shifted(buffer: str, box: Box, body: Body) -> Body:
         return s
 
     return tuple(statement(s) for s in body)
+
+
+def _minus(index: Expr, start: Expr) -> Expr:
+    e = Binary("-", index, start)
+    form = linear(e)
+    return simplify(e) if form is None else expression(form)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from mslang.backend.registry import serving
 from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.runtime.timing import Timing
@@ -51,7 +50,6 @@ def scale_of(program: Program, target: Target) -> Scale:
     against a peak of another type."""
     dtype = rated_dtype(program)
     core = measured_limits().peak_core
-    peak = serving(target).peak
-    if dtype is None or peak is None:
+    if dtype is None:
         return Scale(operations(program), None, core)
-    return Scale(operations(program), peak(target, dtype, False), core, dtype)
+    return Scale(operations(program), measured_limits(target, dtype).peak, core, dtype)

@@ -55,7 +55,10 @@ def compile(kernel: Module, target: Target, allow_native: bool = False) -> Execu
     text = writer.text()
     signature = Signature(
         kernel.name,
-        tuple(map(Parameter.of, kernel.params)),
+        tuple(
+            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing, p.within)
+            for p in kernel.params
+        ),
         kernel.dynamic,
         writer.workspace,
         writer.worker_workspace,

@@ -63,7 +63,8 @@ def _declaring(s: Stmt, above: Path) -> Stmt:
     updated = {r.buffer for r in updated_regions(s)}
     if init_runs((*above, s), above[:1]) and all(_starts(s, b) for b in updated):
         return s
-    return replace(s, reads=(*s.reads, *(r for r in s.writes if r.buffer in updated and r not in s.reads)))
+    known = {r.buffer for r in s.reads}
+    return replace(s, reads=(*s.reads, *(r for r in s.writes if r.buffer in updated - known)))
 
 
 def _starts(block: Block, buffer: str) -> bool:
