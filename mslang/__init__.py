@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mslang.api import program as program
     from mslang.api import schedule as schedule
     from mslang.api import tune as tune
+    from mslang.backend.backend import BackEnd as BackEnd
+    from mslang.backend.backend import Options as Options
+    from mslang.backend.backend import Stage as Stage
     from mslang.diagnostics import Diagnostic as Diagnostic
     from mslang.diagnostics import MsError as MsError
     from mslang.ir import te as te
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     **dict.fromkeys(("Source", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
+    **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),
     **dict.fromkeys(("Primitive", "primitive"), "mslang.transform.primitive"),

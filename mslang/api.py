@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mslang.backend.backend import BackEnd, Loaded, Options
+from mslang.backend.registry import back_end, runnable_target, serving
 from mslang.brevity import brief
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ide.findings import findings
@@ -26,11 +28,10 @@ from mslang.sema.modules import load as load_module
 from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import Target
 from mslang.target.detect import host
-from mslang.target.named import named_target, runnable_target
+from mslang.target.named import named_target
 from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
-    from mslang.runtime.kernel import LoadedKernel
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
 
@@ -141,7 +142,8 @@ def build(
     pins: Mapping[str, Value] = NO_PINS,
     checked: bool = False,
     allow_native: bool = False,
-) -> LoadedKernel:
+    backend: BackEnd[Any] | str | None = None,
+) -> Loaded:
     """Compile a program (scheduled or not) and load it: a callable over NumPy arrays and whatever speaks DLPack.
 
     It takes and gives the arrays of the unscheduled program. Parameters to which the schedule gave another layout are
@@ -156,26 +158,31 @@ def build(
         checked: compare every index with its buffer's shape while running; slow.
         allow_native: let implementations in LLVM text call functions and hold assembly. They can then do whatever this
             process can: allow it only for files that you trust.
+        backend: what compiles it, or its name (`"reference"` interprets; default: what serves the target).
 
     Raises:
         MsError: there is nothing to compile, or it cannot be compiled.
-        TargetError: LLVM has no code generator for the target, or this machine cannot run its code.
+        TargetError: no code can be generated for the target, or this machine cannot run its code.
 
     >>> import numpy
     >>> kernel = build(parse_program("program p(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = A[i] + 1.0 } }"))
     >>> kernel(numpy.zeros(4, numpy.float32)).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    from mslang.backend.llvm.compile import compile
-    from mslang.lower.passes import lower
-    from mslang.runtime.kernel import load as load_kernel
-
     scheduled = _program_in(program, seed, pins)
     require_inside(scheduled)
     require_written(scheduled)
-    machine = runnable_target(target)
-    executable = compile(lower(scheduled, machine, checked=checked), machine, allow_native)
-    return load_kernel(executable.object, executable.signature)
+    made_by, machine = _back_end(backend, target)
+    return made_by.loaded(scheduled, machine, Options(checked, allow_native))
+
+
+def _back_end(given: BackEnd[Any] | str | None, target: Target | str | None) -> tuple[BackEnd[Any], Target]:
+    """What compiles, and for which machine."""
+    if given is None:
+        machine = runnable_target(target)
+        return serving(machine), machine
+    machine = named_target(target) if isinstance(target, str) else target or host()
+    return (back_end(given) if isinstance(given, str) else given), machine
 
 
 def _program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
@@ -206,6 +213,7 @@ def tune(
     database: str | os.PathLike[str] = ".mslang/records.db",
     listen: Callable[[Event], None] = lambda _: None,
     allow_native: bool = False,
+    backend: BackEnd[Any] | str | None = None,
 ) -> Tuned:
     """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
 
@@ -221,6 +229,7 @@ def tune(
         database: the record store's file.
         listen: called with each event.
         allow_native: that of `build`.
+        backend: that of `build`; worker processes import its functions.
 
     Raises:
         MsError: there is nothing to tune, or the search cannot begin.
@@ -234,14 +243,14 @@ def tune(
     from mslang.tune.search import Settings, Task
     from mslang.tune.tune import tune as run
 
-    machine = runnable_target(target)
+    made_by, machine = _back_end(backend, target)
     for name, number in (("trials", trials), ("patience", patience), ("workers", workers)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise MsError(
                 problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
             )
     searched = _space_in(space, machine)
-    task = Task(searched.program, searched, machine, "python", allow_native=allow_native)
+    task = Task(searched.program, searched, machine, "python", allow_native=allow_native, backend=made_by)
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)

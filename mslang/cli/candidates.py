@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.cli.common import UsageError, add_native, add_pins, add_sizes, natural, split_item
+from mslang.cli.common import UsageError, add_back_end, add_native, add_pins, add_sizes, natural, split_item
 from mslang.cli.items import load_clean, only, program_of, unknown_item
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.schedule.decisions import PinError, shown
@@ -19,7 +19,8 @@ from mslang.schedule.interpret import World
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.strategies import space_of
+from mslang.schedule.strategies import machine_of, space_of
+from mslang.sema.module import Found
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A candidate, its space, and the name of the item."""
+    """A candidate, its space, the name of the item, and the target that the item is `on`."""
 
     candidate: Candidate
     space: Space
     name: str
+    target: Target
 
 
 def candidate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +52,7 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
     add_pins(parser)
     parser.add_argument("--strict", action="store_true", help="a pin that does not fit is an error, not repaired")
     add_native(parser)
+    add_back_end(parser)
 
 
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
@@ -77,7 +80,9 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         else:
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
-    return Chosen(candidate, space, name)
+    found = module.find(name)
+    machine = machine_of(found, target) if name in items and isinstance(found, Found) else target
+    return Chosen(candidate, space, name, machine)
 
 
 def _sampled(space: Space, seed: int, pins: Mapping[str, Value], strict: bool) -> Candidate:

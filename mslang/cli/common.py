@@ -164,6 +164,15 @@ def add_native(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_back_end(parser: argparse.ArgumentParser) -> None:
+    """`--backend NAME`."""
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        help="what compiles it (default: what serves the target)",
+    )
+
+
 def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip().isdecimal():

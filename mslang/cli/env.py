@@ -10,9 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from mslang import __version__
 from mslang.cli.common import emit, table
 from mslang.cli.main import DONE
+from mslang.diagnostics import MsError
 
 PARTS = (
-    ("llvm back end", "llvmlite", "", "CPU kernels"),
+    ("code generation", "llvmlite", "", "CPU kernels"),
     ("language server", "pygls", "lsp", "`mslang lsp`"),
     ("peers", "torch", "bench", "comparisons in benchmarks/"),
 )
@@ -52,12 +53,14 @@ def run(args: argparse.Namespace) -> int:
         }
     parts = [(name, module, extra, use, _version(module)) for name, module, extra, use in PARTS]
     added = _added()
+    back_ends = _back_ends()
     if args.json:
         emit(
             {
                 "kind": "environment",
                 **machine,
                 "features": target.features,
+                "back_ends": [{"name": n, "serves": k, "state": s} for n, k, s in back_ends],
                 "parts": {module: found for _, module, _, _, found in parts},
                 "added": [{"name": n, "kind": k, "package": p, "state": s} for n, k, p, s in added],
             }
@@ -78,10 +81,27 @@ def run(args: argparse.Namespace) -> int:
             ],
         )
     )
+    print()
+    print(table(("back end", "serves", "state"), back_ends))
     if added:
         print()
         print(table(("added by packages", "is a", "package", "state"), added))
     return DONE
+
+
+def _back_ends() -> list[tuple[str, str, str]]:
+    """Each back end's name, the kinds of targets that it serves, and whether it runs here."""
+    from mslang.backend.registry import back_end, back_end_names, unavailable_here
+
+    found: list[tuple[str, str, str]] = []
+    for name in back_end_names():
+        try:
+            kinds, reason = back_end(name).kinds, unavailable_here(name)
+        except MsError as error:
+            found.append((name, "", f"{error.diagnostic.message}: {error.diagnostic.why}"))
+            continue
+        found.append((name, ", ".join(kinds) or "any, if named", reason or "available"))
+    return found
 
 
 def _added() -> list[tuple[str, str, str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mslang.backend.registry import compiling, require_runnable
 from mslang.cli.candidates import candidate_arguments, choose
 from mslang.cli.common import emit, note, seconds_text
 from mslang.cli.main import DONE, FINDINGS
@@ -30,13 +31,14 @@ def run(args: argparse.Namespace) -> int:
     from mslang.tune.scratch import scratch_folder
     from mslang.tune.workers import Workers
 
-    target = host()
-    chosen = choose(args, target)
+    chosen = choose(args, host())
+    back_end, target = compiling(chosen.target, host(), args.backend)
+    require_runnable(back_end, target)
     program = chosen.candidate.program
     scale = scale_of(chosen.space.program, target)
     with scratch_folder() as folder, Workers(1) as workers:
         workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0, allow_native=args.allow_native))
-        built = workers.built(workers.build(BuildJob(program, target, args.allow_native)))
+        built = workers.built(workers.build(BuildJob(program, target, args.allow_native, back_end)))
         limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)
         result = built.result or workers.measure(MeasureJob(program, built, folder, limits, dense=True))
     hash = structural_hash(program)

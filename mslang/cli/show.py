@@ -6,29 +6,30 @@ import argparse
 import difflib
 from typing import TYPE_CHECKING
 
-from mslang.cli.candidates import candidate_arguments, choose
+from mslang.backend.backend import Options
+from mslang.backend.registry import compiling
+from mslang.cli.candidates import Chosen, candidate_arguments, choose
 from mslang.cli.common import UsageError, emit
 from mslang.cli.main import DONE
-from mslang.diagnostics import TargetError, problem
+from mslang.kernel.print import print_module
+from mslang.lower.passes import FLATTEN, lower, stages
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
-    from mslang.schedule.space import Candidate
 
-STAGES = ("program", "trace", "tvmscript", "loops", "llvm", "asm", "cuda", "ptx")
-"""What can be shown, besides the module after each pass of lowering."""
+FORMS = ("program", "trace", "tvmscript", "loops")
+"""What can be shown of any candidate; what it is compiled to is a stage of the back end."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The item and the form to show."""
-    from mslang.lower.passes import FLATTEN, PASSES
 
     candidate_arguments(parser)
     parser.add_argument(
         "--stage",
-        choices=(*STAGES, FLATTEN, *(p.name for p in PASSES)),
+        metavar="NAME",
         default="program",
-        help="what to show (default: program); the name of a pass of lowering: the kernel after it",
+        help=f"{', '.join(FORMS)}, a pass of lowering, or of the back end (CPU: llvm, asm; default: program)",
     )
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
@@ -39,52 +40,48 @@ def run(args: argparse.Namespace) -> int:
     from mslang.schedule.sketch import instantiate
     from mslang.target.detect import host
 
-    if args.stage in ("cuda", "ptx"):
-        raise TargetError(
-            problem("MS404", f"the stage {args.stage} needs the CUDA back end", why="it is not part of this version")
-        )
     if args.stage == "trace" and (args.steps or args.diff):
         raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
     if not args.steps:
-        before = _text(args, chosen.candidate, chosen.space.program) if args.diff else None
-        _print(args, chosen.name, _text(args, chosen.candidate, chosen.candidate.program), before)
+        before = _text(args, chosen, chosen.space.program) if args.diff else None
+        _print(args, chosen.name, _text(args, chosen, chosen.candidate.program), before)
         return DONE
     values = chosen.candidate.decisions
     drawn = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}
     numeric = {a: v for a, v in drawn.items() if isinstance(v, int | tuple)}
-    last = _text(args, chosen.candidate, chosen.space.program)
+    last = _text(args, chosen, chosen.space.program)
     for text, program in steps:
-        shown = _text(args, chosen.candidate, instantiate(program, numeric))
+        shown = _text(args, chosen, instantiate(program, numeric))
         _print(args, text, shown, last if args.diff else None)
         last = shown
     return DONE
 
 
-def _text(args: argparse.Namespace, candidate: Candidate, program: Program) -> str:
-    from mslang.backend.llvm.compile import compile
+def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     from mslang.interop import tvmscript
     from mslang.ir.print import print_program
-    from mslang.kernel.print import print_module
-    from mslang.lower.passes import lower, stages
     from mslang.target.detect import host
 
-    target = host()
     match args.stage:
         case "program":
             return print_program(program)
         case "trace":
-            return candidate.trace.as_ms()
+            return chosen.candidate.trace.as_ms()
         case "tvmscript":
             return tvmscript.print(program)
-        case "loops":
-            return print_module(lower(program, target))
-        case "llvm":
-            return compile(lower(program, target), target, allow_native=args.allow_native).llvm
-        case "asm":
-            return compile(lower(program, target), target, allow_native=args.allow_native).assembly
-    return next(print_module(module) for name, module in stages(program, target) if name == args.stage)
+    back_end, target = compiling(chosen.target, host(), args.backend)
+    passes = back_end.passes() if back_end.passes is not None else ()
+    if args.stage == "loops":
+        return print_module(lower(program, target, passes=passes))
+    if args.stage in (FLATTEN, *(p.name for p in passes)) and back_end.passes is not None:
+        return next(print_module(module) for name, module in stages(program, target, passes) if name == args.stage)
+    stage = next((s for s in back_end.stages if s.name == args.stage), None)
+    if stage is None:
+        known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))
+        raise UsageError(f"the back end {back_end.name} has no stage `{args.stage}`", f"the stages are {known}")
+    return stage.text(back_end.built(program, target, Options(allow_native=args.allow_native)))
 
 
 def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from mslang.cli.candidates import warn
 from mslang.cli.common import (
+    add_back_end,
     add_native,
     add_sizes,
     check_writable,
@@ -77,6 +78,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sizes(parser)
     add_native(parser)
+    add_back_end(parser)
 
 
 TRIALS = 64
@@ -88,11 +90,12 @@ STALE = "MS254"
 
 def run(args: argparse.Namespace) -> int:
     """Tune each program in turn; all arguments are checked before the first search."""
-    from mslang.target.named import runnable_target
+    from mslang.backend.registry import runnable_target
+    from mslang.target.named import named_target
 
     # The budget of the first search began with the command.
     started: float | None = args.started
-    target = runnable_target(args.target)
+    target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
     planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
     if args.write:
         for path in {path for path, _ in planned}:
@@ -119,7 +122,7 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[
     known = (*module.programs, *module.spaces, *module.schedules)
     if name is not None and name not in known:
         raise unknown_item("program, space or schedule", name, known, module.path)
-    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target))
+    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target, args.backend))
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):
             note(f"passing over {program}: there is no schedule or space for it in {path}")
@@ -193,6 +196,7 @@ def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
         words += ["--set", f"{name}={size}"]
     words += ["--write"] if args.write else []
     words += ["--allow-native"] if args.allow_native else []
+    words += ["--backend", args.backend] if args.backend else []
     return shlex.join(words)
 
 

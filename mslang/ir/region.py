@@ -242,6 +242,29 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                         yield replace(scope.touch(r.buffer, _substituted(r.ranges, bound), write), limits=limits)
 
 
+# ------------------------------------------------------------------ single accesses
+def boxes_at_ends(block: Block, buffer: str, *, write: bool) -> Iterator[Box]:
+    """The boxes of the accesses of a block to a buffer, with each loop inside the block at its first or its last
+    iteration: each is accessed, where the hull that `infer_regions` gives may hold more."""
+    scope = _Scope(views={v.buffer.name: v.source for v in block.views})
+    for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
+        if a.buffer == buffer and a.write == write:
+            yield from _at_ends(a.box, a.loops)
+
+
+def _at_ends(box: Box, loops: tuple[tuple[str, Range], ...]) -> Iterator[Box]:
+    if not loops:
+        yield box
+        return
+    *outer, (name, over) = loops
+    if not any(name in free_vars(r.start) | free_vars(r.extent) for r in box):
+        yield from _at_ends(box, tuple(outer))
+        return
+    last = simplify(Binary("-", Binary("+", over.start, over.extent), ONE))
+    for end in dict.fromkeys((over.start, last)):
+        yield from _at_ends(_substituted(box, {name: end}), tuple(outer))
+
+
 def _plus(a: Expr, b: Expr) -> Expr:
     return b if a == ZERO else a if b == ZERO else Binary("+", a, b)
 

@@ -42,7 +42,7 @@ from mslang.ir.program import (
     View,
     While,
 )
-from mslang.ir.region import hidden, infer_regions, stored, touched_by_data, whole
+from mslang.ir.region import boxes_at_ends, hidden, infer_regions, stored, touched_by_data, whole
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -352,7 +352,10 @@ class _Statements:
                 same = [d for d in declared if d.buffer == r.buffer]
                 if not same:
                     yield inner.fault("MS157", f"`{r.buffer}` is not among the {verb} of the block")
-                elif r.buffer not in unknown and self.outside(r, self.hull(same, ranges), ranges):
+                elif r.buffer not in unknown and self.outside(r, hull := self.hull(same, ranges), ranges):
+                    ends = boxes_at_ends(b, r.buffer, write=verb == "writes")
+                    if not any(self.outside(Region(r.buffer, box), hull, ranges) for box in ends):
+                        continue
                     yield inner.fault("MS157", f"the {verb} of `{r.buffer}` are outside of the declared region")
 
     def hull(self, declared: Sequence[Region], ranges: Mapping[str, Range]) -> Region:

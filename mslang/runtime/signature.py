@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mslang.ir.expr import Expr, Symbol
-from mslang.ir.program import Packing, Within
+from mslang.ir.program import Packing, Param, Within
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
@@ -41,6 +41,12 @@ class Parameter(msgspec.Struct, frozen=True):
     strides: tuple[Expr, ...] | None = None
     packing: Packing | None = None
     within: Within | None = None
+
+    @classmethod
+    def of(cls, param: Param) -> Parameter:
+        """The parameter of a program or kernel as its callers pass it."""
+        b = param.buffer
+        return cls(b.name, b.dtype, b.shape, param.direction, b.strides, param.packing, param.within)
 
     @property
     def given(self) -> tuple[Expr, ...]:

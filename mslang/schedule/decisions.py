@@ -199,6 +199,8 @@ class Forced:
         """The pinned value, if any, unless it depends on an open one."""
         if decision.address not in self._pinned.pins and decision.given is None:
             return None
+        if distribution.depends_on(decision.domain) - values.keys():
+            return None
         return self._pinned.number(decision, values)
 
     def structure(self, choice: Structural) -> Label:

@@ -54,20 +54,24 @@ def plain(values: Values) -> dict[str, int | tuple[int, ...]]:
 
 def depends_on(domain: Domain) -> frozenset[str]:
     """The addresses of the decisions that the extent of a tile depends on."""
+    return frozenset(s.name for s in extent_symbols(domain) if not isinstance(s.domain, DynamicRange))
+
+
+def extent_symbols(domain: Domain) -> tuple[Symbol, ...]:
+    """The symbols in the extent of a tile: sizes known only at the call, and factors of other decisions."""
     match domain:
         case PerfectTile(extent=e) | PartitionedTile(extent=e) | FreeTile(extent=e):
-            found = (x for x in walk_expr(e) if isinstance(x, Symbol))
-            return frozenset(x.name for x in found if not isinstance(x.domain, DynamicRange))
-    return frozenset()
+            return tuple(x for x in walk_expr(e) if isinstance(x, Symbol))
+    return ()
 
 
 def draw(domain: Domain, rng: Random, values: Values) -> Number | None:
     """One value; None if the domain has none."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
-            return factorings.draw(rng, _known(domain, values), n, cap)
+            return factorings.draw(rng, known_extent(domain, values), n, cap)
         case PartitionedTile(n=n, at=at, factor=factor):
-            return _draw_partitioned(rng, _known(domain, values), n, at, factor)
+            return _draw_partitioned(rng, known_extent(domain, values), n, at, factor)
         case FreeTile():
             return _draw_free(domain, rng, extent_of(domain, values))
         case Choice(values=xs, weights=weights):
@@ -81,9 +85,9 @@ def enumerate_values(domain: Domain, values: Values) -> Iterator[Number]:
     """Every value, in a fixed order."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
-            yield from factorings.factorings(_known(domain, values), n, cap)
+            yield from factorings.factorings(known_extent(domain, values), n, cap)
         case PartitionedTile(n=n, at=at, factor=factor):
-            for outer, inner in _partitions(_known(domain, values), n, at, factor):
+            for outer, inner in _partitions(known_extent(domain, values), n, at, factor):
                 for a in factorings.factorings(outer, at) if at else ((),):
                     yield from ((*a, *b) for b in factorings.factorings(inner, n - at))
         case FreeTile():
@@ -100,11 +104,11 @@ def count(domain: Domain, values: Values) -> int:
     """The number of values."""
     match domain:
         case PerfectTile(n=n, max_inner=cap):
-            return factorings.count(_known(domain, values), n, cap)
+            return factorings.count(known_extent(domain, values), n, cap)
         case PartitionedTile(n=n, at=at, factor=factor):
             return sum(
                 factorings.count(a, at) * factorings.count(b, n - at) if at else factorings.count(b, n)
-                for a, b in _partitions(_known(domain, values), n, at, factor)
+                for a, b in _partitions(known_extent(domain, values), n, at, factor)
             )
         case Uniform(lo=lo, hi=hi):
             return max(hi - lo, 0)
@@ -254,7 +258,12 @@ def _free_neighbours(value: Sizes, extent: int | None, cap: int | None) -> Itera
 
 
 # ------------------------------------------------------------------ parts
-def _known(domain: PerfectTile | PartitionedTile, values: Values) -> int:
+def known_extent(domain: PerfectTile | PartitionedTile, values: Values) -> int:
+    """The extent of a perfect tile.
+
+    Raises:
+        ScheduleError: MS259, it is known only at the call.
+    """
     extent = extent_of(domain, values)
     if extent is None:
         raise ScheduleError(
@@ -290,7 +299,7 @@ def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes | Non
     inner: list[int] = []
     covered = 1
     for k in range(domain.n - 1):
-        limit = _dynamic_limit(domain.extent) if extent is None else extent
+        limit = draw_limit(domain.extent) if extent is None else extent
         limit = -(-limit // covered)
         if k == 0 and domain.max_inner is not None:
             limit = min(limit, domain.max_inner)
@@ -301,13 +310,14 @@ def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes | Non
     return sizes if _cap_objection(sizes, domain.max_inner) is None else None
 
 
-def _dynamic_limit(extent: Expr) -> int:
+def draw_limit(extent: Expr) -> int:
+    """The greatest size that is drawn for a free tile whose extent is known only at the call."""
     domain = getattr(extent, "domain", None)
     return domain.hi if isinstance(domain, DynamicRange) else 1 << 16
 
 
 def _free_values(domain: FreeTile, extent: int | None) -> Iterator[Number]:
-    limit = _dynamic_limit(domain.extent) if extent is None else extent
+    limit = draw_limit(domain.extent) if extent is None else extent
 
     def inner(k: int, covered: int) -> Iterator[tuple[int, ...]]:
         if k == domain.n - 1:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from mslang.diagnostics import RequireFailed, ScheduleError, problem
 from mslang.ir import arith
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.expr import Domain, DynamicRange, Expr, Symbol
 from mslang.schedule import sampling
 from mslang.schedule.decisions import Alternatives, Constraint, Decider, Decision, PinLost, Question, Structural
@@ -160,7 +161,7 @@ class Draws:
 
 def _decided(condition: Expr) -> arith.Verdict:
     verdict = arith.decide(condition)
-    if verdict in (arith.Verdict.PROVED, arith.Verdict.REFUTED) or not sampling.dynamic(condition):
+    if verdict in (arith.Verdict.PROVED, arith.Verdict.REFUTED) or not is_dynamic(condition):
         return verdict
     raise ScheduleError(
         problem(

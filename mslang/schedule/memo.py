@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from mslang.diagnostics import ScheduleError, problem
+from mslang.ir.expr import Const
 from mslang.ir.program import Block, Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, contents
@@ -66,9 +67,28 @@ def outcome(primitive: Callable[..., Outcome], program: Program, arguments: Mapp
 @lru_cache(maxsize=KEPT)
 def _outcome(call: _Call) -> Outcome:
     made = call.primitive(call.program, **call.arguments)
+    _require_elements(call.program, made.program)
     if made.program is not call.program and any(_holds_blocks(b) for b in blocks_of(made.program.body)):
         _require_well_formed(made.program)
     return made
+
+
+def _require_elements(before: Program, after: Program) -> None:
+    """Require that new buffers have elements (MS321)."""
+    if after is before:
+        return
+    known = {b.name for b in before.allocs}
+    new = (*(b for b in after.allocs if b.name not in known), *(b for s in blocks_of(after.body) for b in s.allocs))
+    empty = next((b for b in new if any(isinstance(n, Const) and n.value < 1 for n in b.shape)), None)
+    if empty is not None:
+        raise ScheduleError(
+            problem(
+                "MS321",
+                f"the new buffer `{empty.name}` would have no elements",
+                why="an axis or a loop that gives it a dimension has no values",
+                help="leave this step out: what it would stage never runs",
+            )
+        )
 
 
 def _holds_blocks(block: Block) -> bool:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir import arith
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.expr import (
     ONE,
     Binary,
     Choice,
     Domain,
-    DynamicRange,
     Expr,
     FreeTile,
     PartitionedTile,
@@ -24,7 +24,7 @@ from mslang.ir.expr import (
     Uniform,
 )
 from mslang.ir.program import Program
-from mslang.ir.visit import free_vars, walk_expr
+from mslang.ir.visit import free_vars
 from mslang.transform import getters
 from mslang.transform.compute_locations import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
@@ -71,16 +71,11 @@ def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
 def symbols(address: str, domain: Domain) -> object:
     """The symbols of a numeric decision: one, or one for each factor of a tile."""
     match domain:
-        case FreeTile(n=n, extent=extent) if dynamic(extent):
+        case FreeTile(n=n, extent=extent) if is_dynamic(extent):
             return (None, *(Symbol(address, domain, k) for k in range(1, n)))
         case PerfectTile(n=n) | PartitionedTile(n=n) | FreeTile(n=n):
             return tuple(Symbol(address, domain, k) for k in range(n))
     return Symbol(address, domain)
-
-
-def dynamic(e: Expr) -> bool:
-    """Whether a size or condition depends on a size that is known only at the call."""
-    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in walk_expr(e))
 
 
 def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
@@ -98,7 +93,7 @@ def _tile_domain(op: str, extent: Expr, args: Mapping[str, object]) -> Domain:
                 help="split by a size that does not depend on the extent: `split([_, 8])`",
             )
         )
-    if not dynamic(extent) and not arith.proved(Binary("<=", ONE, extent)):
+    if not is_dynamic(extent) and not arith.proved(Binary("<=", ONE, extent)):
         raise ScheduleError(
             problem("MS203", f"`{op}` of a loop that may have no iterations", why="then no sizes make its extent")
         )

@@ -7,16 +7,18 @@ for the symbols, and nothing else. This is the only way in which mslang makes a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import product
 
 import msgspec
 from msgspec.structs import replace
 
 from mslang.ir.arith import substitute_symbols
-from mslang.ir.expr import Expr
-from mslang.ir.program import AttrValue, Program, Stmt
-from mslang.ir.visit import map_program_exprs
+from mslang.ir.expr import ZERO, Const, Expr
+from mslang.ir.program import AttrValue, For, Program, Stmt
+from mslang.ir.visit import map_bodies, map_program_exprs, walk
 from mslang.schedule import distribution
+from mslang.schedule.batch.sketch_batch import SketchBatch
 from mslang.schedule.decisions import Constraint, Decision, Question, holds
 from mslang.schedule.distribution import Number, Values
 from mslang.schedule.events import Branched, Chosen
@@ -31,7 +33,7 @@ class Guard(msgspec.Struct, frozen=True):
     answer: bool
 
 
-class Sketch(msgspec.Struct, frozen=True):
+class Sketch(msgspec.Struct, frozen=True, dict=True):
     """One structure: its parametric program, its trace, and the domains of its numeric decisions.
 
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` are the
@@ -90,6 +92,14 @@ class Sketch(msgspec.Struct, frozen=True):
             if found >= limit:
                 break
         return found
+
+    def batch(self) -> SketchBatch:
+        """The sketch over arrays of decisions: many candidates drawn, checked and evaluated at once; compiled once."""
+        return self._batch
+
+    @cached_property
+    def _batch(self) -> SketchBatch:
+        return SketchBatch(self)
 
     def points(self) -> Iterator[dict[str, Number]]:
         """Every valid decision vector, in a fixed order."""
@@ -158,8 +168,22 @@ def instantiate(program: Program, values: Values) -> Program:
         return found
 
     done = map_program_exprs(program, put_in)
+    if any(_runs_backwards(s) for s in walk(done.body)):
+        done = replace(done, body=_at_least_empty(done.body))
     notes = tuple((k, _annotation(v, put_in)) for k, v in program.annotations)
     return done if notes == program.annotations else replace(done, annotations=notes)
+
+
+def _runs_backwards(s: Stmt) -> bool:
+    return isinstance(s, For) and isinstance(s.extent, Const) and s.extent.value < 0
+
+
+def _at_least_empty(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Statements in which loops of a negative number of iterations, which run not at all, have none."""
+    return tuple(
+        map_bodies(replace(s, extent=ZERO) if _runs_backwards(s) and isinstance(s, For) else s, _at_least_empty)
+        for s in body
+    )
 
 
 def _annotation(value: AttrValue, put_in: object) -> AttrValue:

@@ -84,8 +84,7 @@ def raise_peak(rate: float, target: Target | None = None, dtype: str = "f32", *,
 
 def _key(target: Target | None, dtype: str) -> tuple[int, int, str]:
     own = host()
-    machine = target if target is not None and target.kind == "cpu" else own
-    bits, cores = min(machine.vector_bits, own.vector_bits), own.cores
+    bits, cores = min((target or own).vector_bits, own.vector_bits), own.cores
     return bits, cores, f"{own.cpu} {cores} {dtype} {bits}"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mslang.backend.backend import Options
+from mslang.backend.registry import serving
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import For, Program
 from mslang.ir.visit import walk
@@ -113,11 +115,6 @@ def _expected(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
 
 
 def _compiled(program: Program, inputs: Arrays, allow_native: bool) -> Arrays:
-    from mslang.backend.llvm.compile import compile
-    from mslang.lower.passes import lower
-    from mslang.runtime.kernel import load
-
-    executable = compile(lower(program, host()), host(), allow_native=allow_native)
     arrays = make_arguments(program, inputs)
-    load(executable.object, executable.signature).bind(**arrays).run()
+    serving(host()).loaded(program, host(), Options(allow_native=allow_native)).bind(**arrays).run()
     return arrays

@@ -11,13 +11,14 @@ import pickle
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mslang.backend.backend import BackEnd, Options
+from mslang.backend.registry import plain_target, serving
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
-from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
 from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
@@ -26,7 +27,7 @@ from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
 
 if TYPE_CHECKING:
-    from mslang.runtime.kernel import Bound, LoadedKernel
+    from mslang.backend.backend import Bound, Loaded
     from mslang.target.yardstick import Yardstick
     from mslang.tune.verification import Arrays
 
@@ -37,13 +38,15 @@ class BuildJob(msgspec.Struct, frozen=True):
     program: Program
     target: Target
     allow_native: bool = False
+    backend: BackEnd[Any] | None = None
+    """What compiles it (default: what serves the target)."""
 
 
 class Built(msgspec.Struct, frozen=True):
-    """The result of compiling: an object file and how to call it, or why there is none."""
+    """The result of compiling: an executable and the back end that loads it, or why there is none."""
 
-    object: bytes = b""
-    signature: Signature | None = None
+    executable: object = None
+    backend: BackEnd[Any] | None = None
     result: Result | None = None
     stages: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -95,11 +98,12 @@ def prepare(job: bytes) -> bytes:
     from mslang.tune.reference import check_plain_compiler
 
     task: PrepareJob = pickle.loads(job)
-    wrong = None if task.small is None else check_plain_compiler(task.small, task.target, task.allow_native)
+    target = plain_target(task.target)
+    wrong = None if task.small is None else check_plain_compiler(task.small, target, task.allow_native)
     if wrong is not None:
         raise MsError(wrong)
-    kernel = _load(_compile(task.program, task.target, task.allow_native))
-    checking = checked_build(task.program, task.target)
+    kernel = _load(_compile(task.program, target, task.allow_native))
+    checking = checked_build(task.program, target)
     start = time.perf_counter()
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(task.program, kind, task.seed)
@@ -115,7 +119,7 @@ def build(job: bytes) -> bytes:
     """Lower and compile a candidate: a pickled `Built`."""
     task: BuildJob = pickle.loads(job)
     try:
-        return pickle.dumps(_compile(task.program, task.target, task.allow_native))
+        return pickle.dumps(_compile(task.program, task.target, task.allow_native, task.backend))
     except MsError as error:
         d = error.diagnostic
         reason = f"{d.message} ({d.why})" if d.why else d.message
@@ -127,23 +131,19 @@ def measure(job: bytes) -> bytes:
     return pickle.dumps(_measure(pickle.loads(job)))
 
 
-def _compile(program: Program, target: Target, allow_native: bool) -> Built:
-    from mslang.backend.llvm.compile import compile
-    from mslang.lower.passes import lower
-
+def _compile(program: Program, target: Target, allow_native: bool, named: BackEnd[Any] | None = None) -> Built:
+    backend, options = named or serving(target), Options(allow_native=allow_native)
     start = time.perf_counter()
-    kernel = lower(program, target)
+    kernel = backend.lowered(program, target, options)
     lowered = time.perf_counter()
-    executable = compile(kernel, target, allow_native=allow_native)
+    executable = backend.compile(kernel, target, options)
     stages = {"lower": lowered - start, "compile": time.perf_counter() - lowered}
-    return Built(executable.object, executable.signature, stages=stages)
+    return Built(executable, backend, stages=stages)
 
 
-def _load(built: Built) -> LoadedKernel:
-    from mslang.runtime.kernel import load
-
-    assert built.signature is not None
-    return load(built.object, built.signature)
+def _load(built: Built) -> Loaded:
+    assert built.backend is not None
+    return built.backend.load(built.executable)
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -178,7 +178,7 @@ class _Call(msgspec.Struct, frozen=True):
                 self.arrays[p.buffer.name][...] = self.inputs[p.buffer.name]
 
 
-def _bind(job: MeasureJob, kernel: LoadedKernel, kind: str) -> _Call:
+def _bind(job: MeasureJob, kernel: Loaded, kind: str) -> _Call:
     inputs, expected = read_expected(Path(job.reference), kind)
     arrays = make_arguments(job.program, private_copies(inputs))
     return _Call(job.program, kind, inputs, expected, arrays, kernel.bind(**arrays))
@@ -196,7 +196,7 @@ def _measure(job: MeasureJob) -> Result:
             return msgspec.structs.replace(found, stages=job.built.stages)
         verified.insert(0, found)
     checked = time.perf_counter()
-    timing = _time(call, job.limits)
+    timing = _time(call, job.limits, job.built.backend)
     stages = {**job.built.stages, "verify": checked - start, "time": time.perf_counter() - checked}
     after = call.check()
     if isinstance(after, Result):
@@ -205,11 +205,17 @@ def _measure(job: MeasureJob) -> Result:
     return Result(outcome, timing=timing, verified=tuple(verified), stages=stages)
 
 
-def _time(call: _Call, limits: Limits) -> Timing:
+def _time(call: _Call, limits: Limits, backend: BackEnd[Any] | None) -> Timing:
     """Time a kernel; afterwards its outputs are those of one run on the inputs."""
     from mslang.target.yardstick import NOMINAL_RATE
     from mslang.tune.sampling import Sampler
 
+    if backend is not None and backend.time is not None:
+        timing = backend.time(call.bound, limits, call.restore if call.in_place else None)
+        if call.in_place:
+            call.restore()
+            call.bound.run()
+        return timing
     with call.bound.prepared() as (enter, pack):
 
         def restore() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from mslang.backend.backend import Options
+from mslang.backend.registry import serving
 from mslang.ir.access_bounds import provably_inside
 from mslang.ir.program import Program
 from mslang.target.description import Target
@@ -13,24 +15,19 @@ from mslang.tune.verification import make_arguments
 if TYPE_CHECKING:
     import numpy as np
 
-    from mslang.runtime.kernel import LoadedKernel
+    from mslang.backend.backend import Loaded
 
     Arrays = dict[str, np.ndarray]
 
 
-def checked_build(program: Program, target: Target) -> LoadedKernel | None:
+def checked_build(program: Program, target: Target) -> Loaded | None:
     """A build of a program that checks every access; None if none can be out of bounds, whatever the data are."""
     if provably_inside(program):
         return None
-    from mslang.backend.llvm.compile import compile
-    from mslang.lower.passes import lower
-    from mslang.runtime.kernel import load
-
-    executable = compile(lower(program, target, checked=True), target)
-    return load(executable.object, executable.signature)
+    return serving(target).loaded(program, target, Options(checked=True))
 
 
-def require_in_bounds(program: Program, inputs: Mapping[str, np.ndarray], checking: LoadedKernel | None) -> None:
+def require_in_bounds(program: Program, inputs: Mapping[str, np.ndarray], checking: Loaded | None) -> None:
     """Run a checked build on copies of the inputs.
 
     Raises:

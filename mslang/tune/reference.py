@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mslang.backend.backend import Options
+from mslang.backend.registry import serving
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Program
@@ -105,13 +107,9 @@ def check_plain_compiler(program: Program, target: Target, allow_native: bool = 
 
     The program must be small: the interpreter runs it twice.
     """
-    from mslang.backend.llvm.compile import compile
     from mslang.backend.reference.interpret import run
-    from mslang.lower.passes import lower
-    from mslang.runtime.kernel import load
 
-    executable = compile(lower(program, target), target, allow_native=allow_native)
-    kernel = load(executable.object, executable.signature)
+    kernel = serving(target).loaded(program, target, Options(allow_native=allow_native))
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed=1)
         # The interpreter first: it names an access out of bounds, of which compiled code may die.

@@ -33,10 +33,10 @@ class Roofline:
 
     Args:
         program: the unscheduled program, whose operations count.
-        peak: this machine's operations a second of the program's type; `peak(True)` measures it anew.
+        peak: this machine's operations a second of the program's type; `peak(True)` measures it anew. None: not known.
     """
 
-    def __init__(self, program: Program, peak: Callable[[bool], float]) -> None:
+    def __init__(self, program: Program, peak: Callable[[bool], float] | None) -> None:
         self._operations = operations(program) if rated_dtype(program) is not None else None
         self._measure = peak
         self._peak: float | None = None
@@ -44,7 +44,7 @@ class Roofline:
 
     def broken_by(self, seconds: float) -> str | None:
         """Why a time is impossible, or None. The peak is measured again before the first time is rejected."""
-        if not self._operations:
+        if not self._operations or self._measure is None:
             return None
         if self._peak is None:
             self._peak = self._measure(False)

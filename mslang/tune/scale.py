@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mslang.backend.registry import serving
 from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.runtime.timing import Timing
@@ -50,6 +51,7 @@ def scale_of(program: Program, target: Target) -> Scale:
     against a peak of another type."""
     dtype = rated_dtype(program)
     core = measured_limits().peak_core
-    if dtype is None:
+    peak = serving(target).peak
+    if dtype is None or peak is None:
         return Scale(operations(program), None, core)
-    return Scale(operations(program), measured_limits(target, dtype).peak, core, dtype)
+    return Scale(operations(program), peak(target, dtype, False), core, dtype)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from mslang import __version__
+from mslang.backend.backend import BackEnd
+from mslang.backend.registry import serving
 from mslang.ir.equal import structural_hash
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
@@ -53,7 +56,9 @@ class Task(msgspec.Struct, frozen=True):
     file: str
     sources: str = ""
     allow_native: bool = False
-    """Whether implementations in LLVM text may do more than compute."""
+    """Whether implementations in a back end's text may do more than compute."""
+    backend: BackEnd[Any] | None = None
+    """What compiles the candidates (default: what serves the target)."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -108,7 +113,7 @@ class Search:
         self._records: dict[str, Record] = {}
         """The last record of each candidate of this run."""
         self._built: dict[str, tuple[Candidate, Built]] = {}
-        self._known = database.known(self._workload, task.target.name, _compiler(), __version__)
+        self._known = database.known(self._workload, task.target.name, _compiler(task), __version__)
         self._reused: set[str] = set()
         self._best: Record | None = None
         self._ties: tuple[Record, ...] = ()
@@ -204,7 +209,8 @@ class Search:
         return self._settings.budget.spent(self._tally.trials, time.monotonic() - self._start, self._since_better)
 
     def _start_build(self, candidate: Candidate) -> Pending:
-        return self._workers.build(BuildJob(candidate.program, self._task.target, self._task.allow_native))
+        task = self._task
+        return self._workers.build(BuildJob(candidate.program, task.target, task.allow_native, _back_end(task)))
 
     def _reusable(self, hash: str) -> Record | None:
         """A record of this candidate that another run made on this machine, if it says all that is needed now."""
@@ -291,7 +297,7 @@ class Search:
                 target=task.target.name,
                 device=this_machine().name,
                 machine=this_machine().key,
-                compiler=_compiler(),
+                compiler=_compiler(task),
                 candidate=hash,
                 schedule=trace.as_ms(self._settings.name, pinned=pinned),
                 trace=trace.as_ms(self._settings.name),
@@ -383,7 +389,9 @@ def lower_bound(record: Record) -> float | None:
     return None if timing is None else timing.min * (timing.yardstick or NOMINAL_RATE) / NOMINAL_RATE
 
 
-def _compiler() -> str:
-    import llvmlite.binding as llvm
+def _compiler(task: Task) -> str:
+    return _back_end(task).version()
 
-    return "llvm " + ".".join(map(str, llvm.llvm_version_info))
+
+def _back_end(task: Task) -> BackEnd[Any]:
+    return task.backend or serving(task.target)

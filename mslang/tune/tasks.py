@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from mslang.diagnostics import MsError, TargetError, problem
+from mslang.backend.registry import compiling, require_runnable
+from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
@@ -29,12 +30,14 @@ class Named(msgspec.Struct, frozen=True):
     small: Program | None
 
 
-def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target: Target) -> Iterator[Named]:
+def tasks_of(
+    module: Module, name: str | None, sizes: Mapping[str, int], target: Target, backend: str | None = None
+) -> Iterator[Named]:
     """The tasks that a file, or one item of it, stands for.
 
     A program is tuned in the spaces written for it: its `space` items, else each of its schedules; a program that has
     neither in the automatic space. Of a whole file that has any, programs without one are passed over. A space or
-    schedule is tuned alone.
+    schedule is tuned alone. `backend` names what compiles (default: what serves the target).
 
     Raises:
         MsError: MS504 if there is no program.
@@ -43,15 +46,15 @@ def tasks_of(module: Module, name: str | None, sizes: Mapping[str, int], target:
         item = module.spaces.get(name) or module.schedules.get(name)
         assert item is not None
         program = _program_name(item)
-        yield _task(module, program, name, sizes, target)
+        yield _task(module, program, name, sizes, target, backend)
         return
     programs = [name] if name is not None else list(module.programs)
     found = [(program, space) for program in programs for space in spaces_for(module, program)]
     if not programs:
         raise MsError(problem("MS504", f"{module.path} has no program to tune", help="name a file that has one"))
     if not found:
-        yield from (_automatic(module, program, sizes, target) for program in programs)
-    yield from (_task(module, program, space, sizes, target) for program, space in found)
+        yield from (_automatic(module, program, sizes, target, backend) for program in programs)
+    yield from (_task(module, program, space, sizes, target, backend) for program, space in found)
 
 
 def spaces_for(module: Module, program: str) -> list[str]:
@@ -87,23 +90,20 @@ def _program_name(item: tree.Space | tree.Schedule) -> str:
     return item.program[-1].text
 
 
-def _task(module: Module, program: str, space: str, sizes: Mapping[str, int], target: Target) -> Named:
+def _task(
+    module: Module, program: str, space: str, sizes: Mapping[str, int], target: Target, backend: str | None
+) -> Named:
     found = module.find(space)
-    machine = machine_of(found, target) if isinstance(found, Found) else target
-    if machine.kind != "cpu":
-        raise TargetError(
-            problem(
-                "MS404",
-                f"`{space}` is for a {machine.kind} target, which needs the CUDA back end",
-                why="it is not part of this version",
-            )
-        )
+    wanted = machine_of(found, target) if isinstance(found, Found) else target
+    made_by, machine = compiling(wanted, target, backend)
+    require_runnable(made_by, machine)
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
-    task = Task(drawn.program, drawn, target, module.path)
+    task = Task(drawn.program, drawn, machine, module.path, backend=made_by)
     return Named(task, program, space, _best(program), small_program(module, program, sizes))
 
 
-def _automatic(module: Module, name: str, sizes: Mapping[str, int], target: Target) -> Named:
+def _automatic(module: Module, name: str, sizes: Mapping[str, int], target: Target, backend: str | None) -> Named:
     program = instantiate(module, name, sizes)
-    task = Task(program, automatic_space(program, target), target, module.path)
+    made_by, _ = compiling(target, target, backend)
+    task = Task(program, automatic_space(program, target), target, module.path, backend=made_by)
     return Named(task, name, name, _best(name), small_program(module, name, sizes))

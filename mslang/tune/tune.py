@@ -13,12 +13,13 @@ from types import FrameType
 
 import msgspec
 
+from mslang.backend.registry import serving
 from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.equal import structural_hash
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule.space import Candidate
-from mslang.target.limits import measured_limits, raise_peak
+from mslang.target.limits import raise_peak
 from mslang.target.machine import this_machine
 from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database, Run, Workload
@@ -105,7 +106,8 @@ def _warn(listen: Callable[[Event], None], diagnostic: Diagnostic | None) -> Non
 
 def _roofline(task: Task) -> Roofline:
     dtype = rated_dtype(task.program) or "f32"
-    return Roofline(task.program, lambda refresh: measured_limits(task.target, dtype, refresh=refresh).peak)
+    peak = (task.backend or serving(task.target)).peak
+    return Roofline(task.program, None if peak is None else lambda refresh: peak(task.target, dtype, refresh))
 
 
 def _prepare(pools: Workers, job: PrepareJob, settings: Settings, begun: float) -> Prepared | None:

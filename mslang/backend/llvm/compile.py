@@ -55,10 +55,7 @@ def compile(kernel: Module, target: Target, allow_native: bool = False) -> Execu
     text = writer.text()
     signature = Signature(
         kernel.name,
-        tuple(
-            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing, p.within)
-            for p in kernel.params
-        ),
+        tuple(map(Parameter.of, kernel.params)),
         kernel.dynamic,
         writer.workspace,
         writer.worker_workspace,

@@ -63,8 +63,7 @@ def _declaring(s: Stmt, above: Path) -> Stmt:
     updated = {r.buffer for r in updated_regions(s)}
     if init_runs((*above, s), above[:1]) and all(_starts(s, b) for b in updated):
         return s
-    known = {r.buffer for r in s.reads}
-    return replace(s, reads=(*s.reads, *(r for r in s.writes if r.buffer in updated - known)))
+    return replace(s, reads=(*s.reads, *(r for r in s.writes if r.buffer in updated and r not in s.reads)))
 
 
 def _starts(block: Block, buffer: str) -> bool:

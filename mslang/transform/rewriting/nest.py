@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.expr import ZERO, Expr, Var
+from mslang.ir.expr import ZERO, Const, Expr, Var
 from mslang.ir.program import Axis, Block, For, Program, Range, Stmt
 from mslang.ir.visit import Path, conjunction, fresh, replace_at, walk
 from mslang.transform.analysis.spans import Spans, kept_inside
@@ -42,7 +42,7 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
     inside = dict(ranges)
     for a in block.axes:
         within = kept_inside(spans[a.name], Var(a.name), Range(ZERO, a.extent), ranges)
-        span = within.span
+        span = _at_least_empty(within.span)
         guards.extend(within.guards)
         var = fresh(a.name, taken)
         taken.add(var)
@@ -54,6 +54,14 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
     for var, extent in reversed(loops):
         stmt = For(var, extent, (stmt,))
     return Nest(stmt, placed, tuple(LoopRef(var) for var, _ in loops))
+
+
+def _at_least_empty(span: Range) -> Range:
+    """A range of a known negative number of values, as one of none."""
+    match span.extent:
+        case Const(value=int() as n) if n < 0:
+            return Range(span.start, ZERO)
+    return span
 
 
 def without(program: Program, path: Path) -> Program:

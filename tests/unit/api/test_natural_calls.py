@@ -70,7 +70,7 @@ def test_a_bad_value_is_an_error_that_says_all_of_its_diagnostic(call: Callable[
 
 
 def test_a_target_that_this_machine_cannot_run_is_refused() -> None:
-    with pytest.raises(TargetError, match="cannot run code for cuda"):
+    with pytest.raises(TargetError, match=r"for .?cuda"):
         ms.build(ms.parse(TEXT).program(), "cuda")
 
 

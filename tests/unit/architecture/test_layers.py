@@ -115,3 +115,51 @@ def test_only_the_registry_and_compositions_import_primitives() -> None:
         parts = path.relative_to(PACKAGE).parts
         if parts[0] not in allowed:
             assert not any(m.startswith("mslang.transform.primitives") for m in imports(path)), path
+
+
+KINDS = {"cpu", "cuda"}
+"""Kinds of targets."""
+
+
+def _asks_for_a_kind(node: ast.AST) -> bool:
+    """Is it `x.kind == "cpu"` or `"cpu" in …kinds`, or a table or match by kind of target?"""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            return any(isinstance(x, ast.Constant) and x.value in KINDS for x in (left, *others))
+        case ast.MatchValue(value=ast.Constant(value=value)):
+            return value in KINDS
+    return False
+
+
+def _imports_of(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                found += [n.name for n in names]
+            case ast.ImportFrom(module=str(module)):
+                found.append(module)
+    return found
+
+
+ABOUT_TARGETS = {"sema/targets.py"}
+"""Where the language's words for targets are."""
+
+
+def test_only_the_registry_of_back_ends_asks_what_kind_a_target_is() -> None:
+    asking = {
+        str(p.relative_to(PACKAGE))
+        for p in sources()
+        if p.relative_to(PACKAGE).parts[0] != "backend"
+        and any(_asks_for_a_kind(n) for n in ast.walk(ast.parse(p.read_text())))
+    }
+    assert asking <= ABOUT_TARGETS
+
+
+def test_back_ends_are_reached_through_the_registry() -> None:
+    own = ("mslang.backend.backend", "mslang.backend.registry", "mslang.backend.reference.interpret")
+    for path in sources():
+        if path.relative_to(PACKAGE).parts[0] == "backend":
+            continue
+        reached = [m for m in _imports_of(path) if m.startswith("mslang.backend") and m not in own]
+        assert not reached, f"{path.relative_to(PACKAGE)} imports {reached}"

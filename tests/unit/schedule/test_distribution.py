@@ -5,8 +5,6 @@ import pytest
 from mslang.ir.arith.domain import free_tiles
 from mslang.ir.expr import Choice, Const, Domain, DynamicRange, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform
 from mslang.schedule import distribution, factorings
-from mslang.schedule.columns import sample_columns
-from mslang.schedule.decisions import Decision
 from mslang.schedule.seeds import derive, generator
 
 DOMAINS = [
@@ -115,24 +113,3 @@ def test_a_dynamic_extent_takes_free_tiles_only():
 def test_generators_depend_on_seed_and_address_only():
     assert derive(0, "a") == 1574244910681746387
     assert derive(0, "a") != derive(1, "a") != derive(1, "b")
-
-
-def test_columns_are_members():
-    outer = PerfectTile(Const(64), 3, 16)
-    inner = PerfectTile(Symbol("a", outer, 1), 2, None)
-    decisions = [
-        Decision("a", outer),
-        Decision("b", inner),
-        Decision("c", Choice((1, 3), (1.0, 0.0))),
-        Decision("d", Uniform(2, 5)),
-        Decision("e", FreeTile(Const(100), 2, 8)),
-        Decision("f", outer, (4, 4, 4)),
-    ]
-    columns = sample_columns(decisions, 300, 7)
-    again = sample_columns(decisions, 300, 7)
-    for row in range(300):
-        values = {n: tuple(int(x) for x in c[row]) if c.ndim == 2 else int(c[row]) for n, c in columns.items()}
-        for d in decisions:
-            assert distribution.objection(d.domain, values[d.address], values) is None
-    assert all((columns[n] == again[n]).all() for n in columns)
-    assert set(columns["c"].tolist()) == {1} and len(set(columns["d"].tolist())) == 3

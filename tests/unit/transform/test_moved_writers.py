@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.transform.test_instances import accepted, refused, refuses
+from mslang.ir.print import print_program
+from mslang.ir.verify import verify
+from mslang.sema.program import parse_program
+from tests.unit.transform.test_instances import accepted, refused, refuses, scheduled
 
 RUNNING = """program t(X: i32[4, 6], out O: i32[4, 6], out Z: i32[6]) {
     alloc T: i32[4]
@@ -171,3 +174,45 @@ def test_a_block_whose_predicate_alone_reads_is_not_inlined_into_its_producer():
         block w[i: 4] { where T[i] > 0 O[i] = X[i] }
     }"""
     refused(p, "w.reverse_compute_inline()", "MS341", "the body of block `w` reads nothing that block `a` writes")
+
+
+def test_loops_without_iterations():
+    copied = """program t(X: i32[4], inout U: i32[6]) {
+        for l in 0 { block p[i: 6 = l] { U[i] = X[i - 1] } }
+    }"""
+    after = scheduled(copied, "let c = p.cache_read(X, local)")[1]
+    assert verify(after) == () and parse_program(print_program(after)) == after
+    partitioned = """program t(X: i32[4, 3], inout T: i32[4, 3]) {
+        for i in 4, j in 3 { block s[x: 4 = i, y: 3 = j] { where x < 1 T[x, y] = X[x, y] } }
+    }"""
+    steps = "let d ~ choose([2, 3]) let u = s.x.loop_partition([d]) let c = s_1.cache_write(T)"
+    after = scheduled(partitioned, steps)[1]
+    assert parse_program(print_program(after)) == after
+    accepted(partitioned, steps)
+
+
+def test_a_buffer_without_elements_is_not_made():
+    p = """program t(X: i32[4, 7], inout O: i32[4]) {
+        for i in 4, k in 0 { block r[x: 4 = i | y: 7 = k] { init { O[x] = 0 } O[x] = O[x] + X[x, y] } }
+    }"""
+    refused(p, "let f = r.y.rfactor(axis = -1)", "MS321", "would have no elements")
+
+
+def test_what_an_inner_reduction_updates_is_read():
+    p = """program t(X: i32[4], F: i32[2], inout U: i32[6]) {
+        for i in 6, k in 4 {
+            block r[x: 6 @ opaque = i | y: 4 = k] {
+                init { if F[1] > 0 { U[x] = 0 } }
+                U[x] = U[x] + U[5 - x] * X[y]
+            }
+        }
+    }"""
+    parts = "let a, b = r.x.loop_partition([_, 2]) let e = r.cache_read(X, local, consumers = [r])"
+    accepted(p, f"{parts} let o = blockize([e, r]) let c, d = o.cache_inplace(U)")
+
+
+def test_a_hull_that_holds_more_than_is_accessed_is_no_fault():
+    p = """program t(X: i32[17], out U: i32[5]) {
+        for l in 5 { block x[i: 5 = l] { U[i] = X[(i * 3 + 1) // 4] } }
+    }"""
+    accepted(p, "let o = x.i.blockize() let a, b = x.i.loop_partition([_, 4])")

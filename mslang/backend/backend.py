@@ -1,0 +1,153 @@
+"""What a back end is: a value that says which targets it serves, and the functions that compile, load and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from mslang.ir.program import Program
+from mslang.runtime.signature import Signature
+from mslang.runtime.timing import Limits, Timing
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.kernel.nodes import Module
+    from mslang.lower.passes import Pass
+
+E = TypeVar("E")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How to compile.
+
+    Args:
+        checked: compare every index with its dimension while running.
+        allow_native: whether implementations in a back end's text may do more than compute.
+    """
+
+    checked: bool = False
+    allow_native: bool = False
+
+
+AS_IS = Options()
+"""Nothing checked, nothing allowed."""
+
+
+class Bound(Protocol):
+    """A loaded kernel with its arguments."""
+
+    def run(self, times: int = 1) -> None:
+        """Run so many times, to the end."""
+
+    def prepared(self) -> AbstractContextManager[tuple[Callable[[int], None], Callable[[], None]]]:
+        """What runs the kernel so many times, and what packs changed arrays again; outputs are complete at the end."""
+
+    def time(self, limits: Limits | None = None) -> Timing:
+        """How long a run takes."""
+
+
+class Loaded(Protocol):
+    """A kernel that can be called in this process: what `ms.build` returns."""
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes."""
+
+    def __call__(self, *arrays: object, **named: object) -> Any:
+        """Run on arrays; returns the outputs."""
+
+    def bind(self, *arrays: object, **named: object) -> Bound:
+        """Check the arguments once, to run many times."""
+
+    def pack(self, name: str, array: object) -> Any:
+        """An array in the layout that the kernel takes for a parameter."""
+
+    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+        """How long a run takes."""
+
+
+class Stage(msgspec.Struct, Generic[E], frozen=True):
+    """A form of an executable to be shown: `mslang show --stage NAME` prints `text(executable)`."""
+
+    name: str
+    about: str
+    text: Callable[[E], str]
+
+
+def always_available(target: Target) -> str | None:
+    """The `unavailable` of a back end that can run everywhere."""
+    return None
+
+
+def standard_passes() -> Sequence[Pass]:
+    """The passes of lowering that every back end for kernels wants."""
+    from mslang.lower.passes import PASSES
+
+    return PASSES
+
+
+class BackEnd(msgspec.Struct, Generic[E], frozen=True):
+    """A back end. An executable `E` is a value that can be pickled: workers compile, others load.
+
+    The functions import what is heavy when they are called, so that naming a back end costs nothing. Those of a back
+    end that tunes are functions of modules, as worker processes import them.
+
+    Args:
+        name: what `backend=` and `--backend` name.
+        kinds: kinds of the targets that it serves where no back end is named (`"cpu"`, `"cuda"`).
+        compile: makes an executable of a lowered program.
+        load: makes an executable callable in this process.
+        version: name and version of what compiles; times of different compilers are not compared.
+        passes: gives the passes that lower a program, in order; None: `compile` takes the program itself.
+        plain: whether programs without a schedule can be compiled (a GPU needs loops bound to threads).
+        unavailable: why this machine cannot run code for a target; None if it can.
+        stages: the forms of an executable that can be shown.
+        peak: the most operations a second of a target, given an element type and whether to measure anew; None: not
+            known, then times are not checked against it.
+        time: times a bound kernel within limits; the last argument, if any, restores inputs that runs change.
+            None: by the clock, beside a loop of known work on the same core.
+
+    >>> def compiled(module, target, options): return module
+    >>> mine = BackEnd("mine", ("cpu",), compiled, load=lambda module: module, version=lambda: "mine 1")
+    >>> mine.name
+    'mine'
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    compile: Callable[[Any, Target, Options], E]
+    load: Callable[[E], Loaded]
+    version: Callable[[], str]
+    passes: Callable[[], Sequence[Pass]] | None = standard_passes
+    plain: bool = True
+    unavailable: Callable[[Target], str | None] = always_available
+    stages: tuple[Stage[E], ...] = ()
+    peak: Callable[[Target, str, bool], float] | None = None
+    time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
+
+    def lowered(self, program: Program, target: Target, options: Options = AS_IS) -> Program | Module:
+        """What `compile` takes: the kernels of a program, or the program.
+
+        Raises:
+            MsError: the program cannot be lowered; TargetError: the target is the reason.
+        """
+        from mslang.lower.passes import lower
+
+        if self.passes is None:
+            return program
+        return lower(program, target, checked=options.checked, passes=self.passes())
+
+    def built(self, program: Program, target: Target, options: Options = AS_IS) -> E:
+        """The executable of a concrete program.
+
+        Raises:
+            MsError: the program cannot be compiled; TargetError: the target is the reason.
+        """
+        return self.compile(self.lowered(program, target, options), target, options)
+
+    def loaded(self, program: Program, target: Target, options: Options = AS_IS) -> Loaded:
+        """The program, compiled and loaded into this process; raises as `built` does."""
+        return self.load(self.built(program, target, options))

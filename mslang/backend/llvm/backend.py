@@ -1,0 +1,73 @@
+"""LLVM as a back end: CPUs, in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mslang.backend.backend import BackEnd, Loaded, Options, Stage
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.backend.llvm.compile import Executable
+    from mslang.kernel.nodes import Module
+
+
+def compile_module(module: Module, target: Target, options: Options) -> Executable:
+    """An object for the target; raises as `mslang.backend.llvm.compile.compile` does."""
+    from mslang.backend.llvm.compile import compile
+
+    return compile(module, target, options.allow_native)
+
+
+def load_object(executable: Executable) -> Loaded:
+    """The object, linked into this process.
+
+    Raises:
+        MsError: MS416, it cannot be linked here.
+    """
+    from mslang.runtime.kernel import load
+
+    return load(executable.object, executable.signature)
+
+
+def lacking(target: Target) -> str | None:
+    """The instructions of a target that this processor lacks."""
+    from mslang.target.detect import host
+
+    missing = sorted(set(target.features) - set(host().features))
+    return f"it lacks {', '.join(missing)}" if missing else None
+
+
+def version() -> str:
+    """LLVM's version."""
+    import llvmlite.binding as llvm
+
+    return "llvm " + ".".join(map(str, llvm.llvm_version_info))
+
+
+def peak(target: Target, dtype: str, refresh: bool) -> float:
+    """The measured peak of all cores, in operations a second."""
+    from mslang.target.limits import measured_limits
+
+    return measured_limits(target, dtype, refresh=refresh).peak
+
+
+def _llvm(executable: Executable) -> str:
+    return executable.llvm
+
+
+def _assembly(executable: Executable) -> str:
+    return executable.assembly
+
+
+LLVM = BackEnd(
+    "llvm",
+    ("cpu",),
+    compile_module,
+    load_object,
+    version,
+    unavailable=lacking,
+    stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
+    peak=peak,
+)
+"""The back end of CPUs."""
