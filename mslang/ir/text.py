@@ -244,6 +244,8 @@ def _binary(e: Binary, want: str | None) -> tuple[str, int]:
 
 
 def _call(name: str, args: tuple[Expr, ...], dtype: str, want: str | None) -> str:
+    if not args:
+        return f"{name}()"
     given = dtype_of(args[0])
     if len(args) == 2:
         a, b = _operands(args[0], args[1], want if given == dtype else None)

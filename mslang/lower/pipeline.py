@@ -52,16 +52,16 @@ class _Touched(NamedTuple):
 
 
 def _staged(s: For, stages: int) -> Body:
-    inside = _opened(s.body)
-    copies, versioned = _split(inside)
+    inside = opened(s.body)
+    copies, versioned = split(inside)
     plain = replace(s, annotations=tuple(a for a in s.annotations if a[0] != STAGES))
     if not versioned or s.kind != "serial":
         return (plain,)
     rest = tuple(x for k, x in enumerate(inside.stmts) if k not in copies)
     first, ahead = s.start, Const(stages - 1)
-    slot = fold(Binary("%", _minus(Var(s.var), first), Const(stages)))
-    filling = _in_version(tuple(inside.stmts[k] for k in copies), versioned, slot)
-    using = _in_version(rest, versioned, slot)
+    slot = fold(Binary("%", minus(Var(s.var), first), Const(stages)))
+    filling = in_version(tuple(inside.stmts[k] for k in copies), versioned, slot)
+    using = in_version(rest, versioned, slot)
     later = {s.var: Binary("+", Var(s.var), ahead)}
     filling_later = map_deep(filling, lambda e: fold(substitute(e, later)))
     for b in inside.buffers:
@@ -75,17 +75,17 @@ def _staged(s: For, stages: int) -> Body:
         replace(plain, start=fold(Binary("+", first, steady)), extent=left, body=using),
     )
     for name in versioned:
-        made = (Allocate(_versions(next(b for b in inside.buffers if b.name == name), stages), made),)
+        made = (Allocate(versions(next(b for b in inside.buffers if b.name == name), stages), made),)
     return made
 
 
-def _opened(body: Body) -> _Iteration:
+def opened(body: Body) -> _Iteration:
     """The statements of a body, those in allocations too."""
     stmts: list[Stmt] = []
     buffers: list[Buffer] = []
     for s in body:
         if isinstance(s, Allocate):
-            inner = _opened(s.body)
+            inner = opened(s.body)
             stmts.extend(inner.stmts)
             buffers.extend((s.buffer, *inner.buffers))
         else:
@@ -93,7 +93,7 @@ def _opened(body: Body) -> _Iteration:
     return _Iteration(tuple(stmts), tuple(buffers))
 
 
-def _split(inside: _Iteration) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def split(inside: _Iteration) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Which statements are copies, and which buffers they fill: an iteration's own, filled before they are read, by
     nothing but copies; a copy reads nothing that the loop writes."""
     touched = [_touched(s) for s in inside.stmts]
@@ -129,18 +129,20 @@ def _touched(s: Stmt) -> _Touched:
     )
 
 
-def _minus(a: Expr, b: Expr) -> Expr:
+def minus(a: Expr, b: Expr) -> Expr:
+    """`a - b`, or `a` where `b` is 0."""
     return a if b == ZERO else Binary("-", a, b)
 
 
-def _versions(b: Buffer, stages: int) -> Buffer:
+def versions(b: Buffer, stages: int) -> Buffer:
+    """The buffer with a dimension in front for its versions."""
     strides = b.strides
     if strides is not None:
         strides = (fold(Binary("*", b.shape[0], strides[0])), *strides) if b.shape else None
     return replace(b, shape=(Const(stages), *b.shape), strides=strides)
 
 
-def _in_version(body: Body, buffers: Sequence[str], slot: Expr) -> Body:
+def in_version(body: Body, buffers: Sequence[str], slot: Expr) -> Body:
     """Statements in which buffers are accessed in one of their versions."""
     names: Mapping[str, Expr] = dict.fromkeys(buffers, slot)
 

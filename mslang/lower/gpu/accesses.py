@@ -14,13 +14,19 @@ CP_ASYNC = "cp_async"
 """The call that copies to shared memory while the thread goes on: to, from, bytes."""
 
 
+CP_ASYNC_WAIT = "cp_async_wait"
+"""The call that waits until at most so many groups of copies are under way."""
+
+
 class Access(NamedTuple):
-    """One access as it is written. `atomic` ones do not exclude one another."""
+    """One access as it is written. `atomic` ones do not exclude one another; `later` ones happen when copies are
+    waited for."""
 
     buffer: str
     indices: tuple[Expr, ...]
     write: bool
     atomic: bool = False
+    later: bool = False
 
 
 def direct(s: Stmt) -> Iterator[Access]:
@@ -29,7 +35,7 @@ def direct(s: Stmt) -> Iterator[Access]:
         case Invoke():
             return
         case Evaluate(value=Call(name=name, args=(Load() as to, *rest))) if name == CP_ASYNC:
-            yield Access(to.buffer, to.indices, True)
+            yield Access(to.buffer, to.indices, True, later=True)
             for e in (*to.indices, *rest):
                 yield from reads(e)
             return

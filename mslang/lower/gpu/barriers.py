@@ -17,14 +17,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, MaskedLoad, Select, Unary, Var, dtype_of
+from mslang.ir.dtype import INDEX
+from mslang.ir.expr import ONE, ZERO, Binary, Call, Const, Expr, Load, MaskedLoad, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
 from mslang.ir.program import Range
 from mslang.ir.reduction import identity
 from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, walk_expr
-from mslang.kernel import Allocate, Barrier, Body, For, Function, If, Let, Module, Stmt, While, Within
+from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
-from mslang.lower.gpu.accesses import Access, direct
+from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, direct
 from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
@@ -134,25 +135,30 @@ class _Pass:
             before: Body = ()
             own = self._own(s, c)
             if self._meet(pending, own):
-                before, pending = (Barrier(),), ()
+                before, pending = (Barrier(),), _under_way(pending)
             inner, left = self.body(bodies(s)[0], (*pending, *own), _inside(s, c, self))
             return (*before, with_bodies(s, (inner,))), left
         found = tuple(k._replace(fixed=frozenset(c.loops)) for k in self._accesses(s, c))
-        if isinstance(s, For) and not self._diverges(s, c) and any(k.access.write for k in found):
+        if isinstance(s, For) and not self._diverges(s, c) and (any(k.access.write for k in found) or _lands(s)):
             return self._loop(s, pending, c)
         if isinstance(s, While) and not self._diverges(s, c) and self._needs_barrier(s, c):
             raise _refused(s)
         if isinstance(s, If) and not self._diverges(s, c) and self._needs_barrier(s, c):
             return self._branches(s, pending, c)
+        if _waits(s):
+            landed = tuple(k._replace(access=k.access._replace(later=False)) for k in pending if k.access.later)
+            all_landed = isinstance(s, Evaluate) and s.value == Call(CP_ASYNC_WAIT, (ZERO,), INDEX)
+            left = tuple(k for k in pending if not (all_landed and k.access.later))
+            return (s,), (*left, *landed)
         if self._meet(pending, found):
-            return (Barrier(), s), found
+            return (Barrier(), s), (*_under_way(pending), *found)
         return (s,), (*pending, *found)
 
     def _branches(self, s: If, pending: Pending, c: _Context) -> tuple[Body, Pending]:
         """A condition that is one for all threads: barriers may stand in its branches."""
         before: Body = ()
         if self._meet(pending, self._own(s, c)):
-            before, pending = (Barrier(),), ()
+            before, pending = (Barrier(),), _under_way(pending)
         then, after = self.body(s.then, pending, c)
         otherwise, other = self.body(s.otherwise, pending, c)
         return (*before, replace(s, then=then, otherwise=otherwise)), (*after, *other)
@@ -166,9 +172,12 @@ class _Pass:
         head = self._head(body, inner)
         before: Body = ()
         if self._meet(pending, head):
-            before, pending = (Barrier(),), ()
+            before, pending = (Barrier(),), _under_way(pending)
         synchronizes = _ends_apart(body) and isinstance(s.extent, Const)
-        return (*before, replace(s, body=body)), (*(() if synchronizes else pending), *_outside(left, c))
+        return (*before, replace(s, body=body)), (
+            *(_under_way(pending) if synchronizes else pending),
+            *_outside(left, c),
+        )
 
     def _again(self, body: Body, carried: Pending, c: _Context) -> tuple[Body, Pending]:
         made, left = self.body(body, carried, c)
@@ -229,6 +238,7 @@ class _Pass:
         """May two threads touch one element, one earlier, one now, and one of them write it?"""
         return any(
             p.access.buffer == a.access.buffer
+            and not p.access.later
             and (p.access.write or a.access.write)
             and not (p.access.atomic and a.access.atomic)
             and not apart(p.place, a.place, self.axes, p.fixed & frozenset(a.loops))
@@ -251,6 +261,19 @@ class _Pass:
             return True
         loaded = (x for x in walk_expr(e) if isinstance(x, Load | MaskedLoad))
         return any(self.scopes[x.buffer] not in BLOCK_SHARED for x in loaded)
+
+
+def _under_way(pending: Pending) -> Pending:
+    """Copies that go on beyond a barrier: what they write lands when they are waited for."""
+    return tuple(k for k in pending if k.access.later)
+
+
+def _lands(s: Stmt) -> bool:
+    return any(_waits(x) for x in walk((s,)))
+
+
+def _waits(s: Stmt) -> bool:
+    return isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == CP_ASYNC_WAIT
 
 
 def _outside(pending: Pending, c: _Context) -> Pending:

@@ -11,9 +11,11 @@ from mslang.lower import passes
 from mslang.lower.align import align
 from mslang.lower.gpu.barriers import synchronized
 from mslang.lower.gpu.launches import launches
+from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
 from mslang.lower.gpu.reduction import joined
 from mslang.lower.gpu.storage import placed, shared
+from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
 from mslang.lower.init import hoist
 from mslang.lower.passes import Pass
@@ -26,8 +28,10 @@ PASSES = (
     Pass("vthreads", interleaved, "loops of virtual threads go inwards and are unrolled"),
     Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
     Pass("predicates", decided, "predicates that hold for all threads go, and indices are simplified"),
+    Pass("pipeline", staged, "copies of later iterations run ahead, asynchronously where that is asked for"),
     Pass("barriers", synchronized, "threads wait where they depend on one another"),
     Pass("shared", shared, "shared memory is allocated for the whole block; dynamic shared memory is laid out"),
+    Pass("vectorize", vectorized, "vectorized loops become vector statements, or are unrolled"),
 )
 """The passes of a GPU, in order."""
 

@@ -198,6 +198,8 @@ class _Thread:
     def __init__(self, block: _Block, number: int, place: tuple[int, int, int]) -> None:
         self.block, self.number = block, number
         self.own: dict[str, tuple[Array, Array]] = {}
+        self.group: list[tuple[str, tuple[int, ...]]] = []
+        self.groups: list[list[tuple[str, tuple[int, ...]]]] = []
         self.names: dict[str, Any] = {}
         for axis, values in (("blockIdx", block.index), ("threadIdx", place)):
             self.names |= {f"{axis}.{d}": v for d, v in zip("xyz", values, strict=True)}
@@ -276,12 +278,23 @@ class _Thread:
                 self.store(b, at, _BINARY[op](old, self.value(v)), atomic=True)
             case Evaluate(value=Call(name="cp_async", args=(Load() as to, Load() as source, Const(value=size)))):
                 width = np.dtype(_DTYPES[to.dtype]).itemsize
+                at, here = (tuple(int(self.value(x)) for x in e.indices) for e in (to, source))
                 for k in range(int(size) // width):
-                    at, here = (tuple(int(self.value(x)) for x in e.indices) for e in (to, source))
                     moved = self.load(source.buffer, (*here[:-1], here[-1] + k))
-                    self.store(to.buffer, (*at[:-1], at[-1] + k), moved)
-            case Evaluate(value=Call(name="cp_async_commit" | "cp_async_wait")):
-                pass
+                    place = (*at[:-1], at[-1] + k)
+                    self.store(to.buffer, place, moved)
+                    # until it is waited for, it is not there
+                    self.find(to.buffer)[1][place] = False
+                    self.group.append((to.buffer, place))
+            case Evaluate(value=Call(name="cp_async_commit")):
+                self.groups.append(self.group)
+                self.group = []
+            case Evaluate(value=Call(name="cp_async_wait", args=(Const(value=n),))):
+                landed = self.groups[: len(self.groups) - int(n)]
+                self.groups = self.groups[len(landed) :]
+                for buffer, place in (x for g in landed for x in g):
+                    self.find(buffer)[1][place] = True
+                    self.block.touch(self.number, buffer, place, True)
             case _:
                 raise TypeError(f"not simulated: {s!r}")
 
