@@ -58,7 +58,7 @@ def launches(module: Module, target: Target) -> Module:
     nests: list[Body] = []
     allocations: dict[str, Allocate] = {}
     for f in module.functions:
-        body = _taken_out(f.body, allocations)
+        body = _run(_taken_out(f.body, allocations))
         nests += [nest for s in body for nest in _nests(s)]
     homes = _homes(nests, allocations)
     buffers |= {a.buffer.name: a.buffer for a in allocations.values()}
@@ -85,6 +85,18 @@ def _taken_out(body: Body, found: dict[str, Allocate]) -> Body:
             found[made.buffer.name] = replace(made, body=())
             out.extend(made.body)
         else:
+            out.append(made)
+    return tuple(out)
+
+
+def _run(body: Body) -> Body:
+    """Statements without the loops of no iteration, whose extents are not those of a launch."""
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For) and isinstance(s.extent, Const) and s.extent.value <= 0:
+            continue
+        made = with_bodies(s, tuple(_run(b) for b in bodies(s)))
+        if any(bodies(made)) or not bodies(s):
             out.append(made)
     return tuple(out)
 

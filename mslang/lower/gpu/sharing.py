@@ -33,8 +33,10 @@ class Site(NamedTuple):
     bound: Mapping[str, tuple[str, ...]]
     ranges: Mapping[str, Range]
     inputs: tuple[Expr, ...]
-    facts: tuple[tuple[Expr, Expr], ...] = ()
-    collective: bool = False
+    facts: tuple[tuple[Expr, Expr], ...]
+    outside: Mapping[str, frozenset[str]]
+    """For each axis the loops around its innermost loop: all threads are in the same iteration of them."""
+    collective: bool
     """Is it part of an instruction that the lanes of a warp run together?"""
 
     def place(self, held: Iterable[str] = ()) -> Place:
@@ -45,7 +47,7 @@ class Site(NamedTuple):
 
 def sites(nest: Body) -> list[Site]:
     """The accesses of a nest whose loops of blocks and threads are not yet bound."""
-    return list(_sites(nest, _Context({}, {}, {}, (), (), False)))
+    return list(_sites(nest, _Context({}, {}, {}, (), (), {}, False)))
 
 
 class _Context(NamedTuple):
@@ -54,6 +56,7 @@ class _Context(NamedTuple):
     ranges: Mapping[str, Range]
     inputs: tuple[Expr, ...]
     facts: tuple[tuple[Expr, Expr], ...]
+    outside: Mapping[str, frozenset[str]]
     collective: bool
 
 
@@ -63,7 +66,7 @@ def _sites(body: Body, c: _Context) -> Iterator[Site]:
         inputs = c.inputs if value is None else (*c.inputs, value)
         for a in direct(s):
             indices = tuple(_index(substitute(i, c.values), c.ranges) for i in a.indices)
-            yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.facts, c.collective)
+            yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.facts, c.outside, c.collective)
         inner = _inside(s, c)
         for k, b in enumerate(bodies(s)):
             if isinstance(s, If) and k == 0:
@@ -90,6 +93,7 @@ def _inside(s: Stmt, c: _Context) -> _Context:
             return c._replace(
                 values={**c.values, v: value},
                 bound={**c.bound, kind: loops},
+                outside={**c.outside, kind: frozenset(c.ranges) - frozenset(THREAD_AXES)},
                 ranges={**c.ranges, kind: Range(ZERO, extent)},
             )
         case For(var=v, start=start, extent=extent):
@@ -179,7 +183,9 @@ def _check_same_values(
     for w in mine:
         if not w.access.write or w.access.atomic or w.collective or not w.bound.get(axis):
             continue
-        if owned(w.place(), axis) or not _depends(w.inputs, axis, others, scopes):
+        if owned(w.place(), axis, w.outside[axis] | frozenset(BLOCK_AXES)) or not _depends(
+            w.inputs, axis, others, scopes
+        ):
             continue
         raise TargetError(
             problem(

@@ -133,3 +133,39 @@ def test_too_many_threads_are_refused():
         for i in 64 @ threadIdx.y, j in 32 @ threadIdx.x { block b[y: 64 = i, x: 32 = j] { B[y, x] = A[y, x] } }
     }"""
     refused(text, "MS431", "2048", "1024")
+
+
+def test_loops_without_iterations_make_no_launch():
+    p = program("""program p(A: f32[4, 3], out B: f32[4, 3]) {
+        for i in 4 @ blockIdx.y {
+            for j in 0 @ blockIdx.x, t in 32 @ threadIdx.x {
+                block a[y: 4 = i, x: 3 = j * 32 + t] { B[y, x] = A[y, x] }
+            }
+            for k in 3 { block b[y: 4 = i, x: 3 = k] { B[y, x] = A[y, x] } }
+        }
+    }""")
+    module = lowered(p)
+    assert module.functions[0].launch == Launch((ONE, Const(4), ONE), (ONE, ONE, ONE))
+    same_meaning(p, module)
+
+
+def test_a_copy_with_more_threads_than_elements():
+    p = program(
+        """program p(A: f32[16, 16], out B: f32[16, 16]) {
+        alloc S: f32[16, 16] @ shared
+        for i0 in 2 @ blockIdx.y, k0 in 2 {
+            for f1 in 16 @ threadIdx.y, f2 in 8 @ threadIdx.x {
+                block s[i: 16 = i0 * 8 + (f1 * 8 + f2) // 8, k: 16 = k0 * 8 + (f1 * 8 + f2) % 8] {
+                    where f1 * 8 + f2 < 64
+                    S[i, k] = A[i, k]
+                }
+            }
+            for t in 8 @ threadIdx.y, u in 8 @ threadIdx.x {
+                block b[i: 16 = i0 * 8 + t, k: 16 = k0 * 8 + u] { B[i, k] = S[i, k0 * 8 + (7 - u)] }
+            }
+        }
+    }""".replace("S[i, k0 * 8 + (7 - u)]", "S[i, k // 8 * 8 + (7 - k % 8)]")
+    )
+    module = lowered(p)
+    assert barriers(module) == 2
+    same_meaning(p, module)
