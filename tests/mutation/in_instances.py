@@ -2,150 +2,169 @@
 
 from __future__ import annotations
 
-from tests.mutation.planted import Planted
+from msgspec.structs import replace
 
-TESTS = "tests/unit/transform/test_instances.py"
+from tests.mutation.planted import Function, Planted, finds_nothing, says_no, says_yes
 
-"""Unit tests that refuse and accept for each class; pairs of the campaign that show such a fault are rare."""
+
+def wherever_it_was_written(why_not_covered: Function) -> Function:
+    return lambda program, path, regions=None, under=None: why_not_covered(program, path, regions)
+
+
+def as_if_without_init(narrowed: Function) -> Function:
+    return lambda path: narrowed((*path[:-1], replace(path[-1], init=None)))
+
+
+def without_what_no_loop_decides(bijective: Function) -> Function:
+    def wrong(path):
+        from mslang.ir.visit import conjunction, conjuncts, free_vars, loads_of
+
+        block = path[-1]
+        around = {s.var for s in path[:-1] if hasattr(s, "var")} | {a.name for a in block.axes}
+        kept = [c for c in conjuncts(block.predicate) if free_vars(c) & around and not any(loads_of(c))]
+        return bijective((*path[:-1], replace(block, predicate=conjunction(tuple(kept)))))
+
+    return wrong
+
+
+def that_reads_nothing(footprint: Function) -> Function:
+    return lambda block: replace(footprint(block), reads=())
+
+
+def without_gathers(infer_regions: Function) -> Function:
+    return lambda block, buffers: infer_regions(block)
+
+
+def axes_left_spatial(_: Function) -> Function:
+    return lambda program, copy: program
+
+
+def in_the_order_given(_: Function) -> Function:
+    def wrong(predicate, conditions):
+        from mslang.ir.visit import conjunction, conjuncts
+
+        return conjunction((*conjuncts(predicate), *conditions))
+
+    return wrong
+
 
 IN_INSTANCES = (
     Planted(
         "a legality check that says yes: no loop overwrites what a moved block reads",
-        "mslang/transform/rewriting/block_moving.py",
-        "reason = why_other_values(program, path, places, but, keeps=keeps)",
-        "reason = None",
+        "mslang.transform.rewriting.block_moving:why_other_values",
+        finds_nothing,
+        pair=10,
         only=("compute_inline", "reverse_compute_at"),
         generator="instances",
-        pair=10,
     ),
     Planted(
         "a legality check that says yes: readers find what a moved block left",
-        "mslang/transform/rewriting/block_moving.py",
-        "reason = why_other_results(program, before, done, after)",
-        "reason = None",
+        "mslang.transform.rewriting.block_moving:why_other_results",
+        finds_nothing,
         caught_by="tests/unit/transform/test_moved_writers.py",
     ),
     Planted(
         "a legality check that says yes: each element has one instance that writes it",
-        "mslang/transform/analysis/stability.py",
-        "        shared = _why_not_own(program, q, storage, loop)\n",
-        "        shared = None\n",
+        "mslang.transform.analysis.stability:_why_not_own",
+        finds_nothing,
         caught_by="tests/unit/transform/test_moved_writers.py",
     ),
     Planted(
         "a legality check that says yes: what a loop overwrites was written before it",
-        "mslang/transform/analysis/cover.py",
-        "scope_body(program, path) if under is None else (under,)",
-        "scope_body(program, path)",
+        "mslang.transform.analysis.cover:why_not_covered",
+        wherever_it_was_written,
         caught_by="tests/unit/transform/test_moved_writers.py",
     ),
     Planted(
         "a size that is too small: an `if` of the body bounds what the init writes",
-        "mslang/transform/analysis/axis_bounds.py",
-        " if block.init is None else ()",
-        "",
+        "mslang.transform.analysis.axis_bounds:narrowed",
+        as_if_without_init,
         caught_by="tests/unit/transform/test_moved_writers.py",
     ),
     Planted(
         "a legality check that says yes: an init may pass any reader",
-        "mslang/transform/primitives/decompose_reduction.py",
-        "if not (later and buffers and all(",
-        "if False and not (later and buffers and all(",
-        caught_by=TESTS,
+        "mslang.transform.primitives.decompose_reduction:_require_apart_from_others",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: a predicate without axes leaves nothing out",
-        "mslang/transform/analysis/cover.py",
-        "if not all(arith.proved(c, ranges) for c in still):",
-        "if False:",
+        "mslang.transform.analysis.cover:_bijective",
+        without_what_no_loop_decides,
+        pair=6,
         only=("cache_write", "reindex", "reverse_compute_at"),
         generator="instances",
-        pair=6,
     ),
     Planted(
         "a legality check that says yes: an init that reads starts from scratch",
-        "mslang/transform/analysis/initialization.py",
-        "    if before:\n",
-        "    if before and not block.init:\n",
-        caught_by=TESTS,
+        "mslang.transform.analysis.initialization:init_footprint",
+        that_reads_nothing,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: a conditional init starts from scratch",
-        "mslang/transform/analysis/initialization.py",
-        "if all(covered_by(steady, r, axes) for r in read):",
-        "if read:",
-        caught_by=TESTS,
+        "mslang.transform.analysis.initialization:covered_by",
+        says_yes,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: a reduction reads only its own elements",
-        "mslang/transform/analysis/accesses.py",
-        "        if r not in own:\n",
-        "        if not own:\n",
-        caught_by=TESTS,
+        "mslang.transform.analysis.accesses:why_not_own_elements",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: the init comes first",
-        "mslang/transform/analysis/initialization.py",
-        'if a.kind == "reduce" and not _least(substitute(a.binding, first), a.binding, ranges):',
-        'if a.kind == "scan":',
-        caught_by=TESTS,
+        "mslang.transform.analysis.initialization:_begins_at_0",
+        says_yes,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: no predicate leaves the init out",
-        "mslang/transform/analysis/definite_writes.py",
-        "    if free_vars(condition).isdisjoint(first):\n",
-        "    if condition:\n",
-        caught_by=TESTS,
+        "mslang.transform.analysis.definite_writes:_holds_before",
+        says_yes,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: new reduction axes are 0 where the old ones are",
-        "mslang/transform/primitives/transform_block_layout.py",
-        "for n in reduced):",
-        "for n in reduced[:0]):",
-        caught_by=TESTS,
+        "mslang.transform.primitives.transform_block_layout:_require_same_init",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: what a running reduction reads is its own",
-        "mslang/transform/analysis/initialization.py",
-        "or not init_runs(path, above):",
-        "or not path:",
-        caught_by=TESTS,
+        "mslang.transform.analysis.initialization:init_runs",
+        says_yes,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a lost widening: of a region at which an init gathers",
-        "mslang/transform/rewriting/init_nest.py",
-        "reads, writes = infer_regions(block, buffers)",
-        "reads, writes = infer_regions(block)",
-        caught_by=TESTS,
+        "mslang.transform.rewriting.init_nest:infer_regions",
+        without_gathers,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a false promise: copies of what a loop changes are spatial",
-        "mslang/transform/rewriting/staging.py",
-        'replace(a, kind="opaque")',
-        'replace(a, kind="spatial")',
-        caught_by=TESTS,
+        "mslang.transform.rewriting.staging:with_settled_axes",
+        axes_left_spatial,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a legality check that says yes: a strided reduction runs over all values of its axis",
-        "mslang/transform/primitives/compute_at.py",
-        "if reduced and not runs_all(moving.path, reduced):",
-        "if False:",
-        caught_by=TESTS,
+        "mslang.transform.primitives.compute_at:runs_all",
+        says_yes,
+        caught_by="tests/unit/transform/test_instances.py",
     ),
     Planted(
         "a wrong order: a guard behind the load that it protects",
-        "mslang/ir/visit.py",
-        "conjunction(tuple(sorted(parts, key=lambda c: any(loads_of(c)))))",
-        "conjunction(parts)",
+        "mslang.ir.visit:guarded",
+        in_the_order_given,
         caught_by="tests/unit/transform/test_loaded_predicates.py",
     ),
     Planted(
         "a size that is believed to fit: a tile of a size known only at the call",
-        "mslang/ir/arith/table.py",
-        "if isinstance(domain, FreeTile) and is_dynamic(domain.extent):",
-        "if False:",
+        "mslang.ir.arith.table:is_dynamic",
+        says_no,
         caught_by="tests/unit/transform/test_dynamic_tiles.py",
     ),
 )
-
-__all__ = ["IN_INSTANCES"]

@@ -1,6 +1,6 @@
 """Look for one planted fault: `python -m tests.mutation.search 17` plants the fault number 17 and tries to catch it.
 
-The fault is planted in this process only: in the text of a module while that is imported.
+The fault is planted in this process only: a function is replaced before anything else imports it.
 """
 
 from __future__ import annotations
@@ -8,19 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location
 from itertools import chain
 from pathlib import Path
-from types import CodeType, ModuleType
 
 import pytest
 
 from tests.mutation.below_primitives import BELOW_PRIMITIVES
 from tests.mutation.in_instances import IN_INSTANCES
 from tests.mutation.in_primitives import IN_PRIMITIVES
-from tests.mutation.planted import Planted
 
 FAULTS = (*IN_PRIMITIVES, *IN_INSTANCES, *BELOW_PRIMITIVES)
 
@@ -30,32 +25,6 @@ CAUGHT = 10
 """The exit status where the fault showed: no other end of the process is taken for that."""
 PAIRS = 500
 """So many pairs are tried where a fault does not show in the pair that is noted for it."""
-
-
-class Planting(MetaPathFinder):
-    """Finds the module with the fault: as it is, but for the fault."""
-
-    def __init__(self, fault: Planted) -> None:
-        self.fault, self.file = fault, ROOT / fault.path
-        self.module = ".".join(Path(fault.path).with_suffix("").parts)
-        assert self.module not in sys.modules
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self.module:
-            return None
-        return spec_from_file_location(fullname, self.file, loader=_Planted(fullname, str(self.file), self.fault))
-
-
-class _Planted(SourceFileLoader):
-    def __init__(self, fullname: str, path: str, fault: Planted) -> None:
-        super().__init__(fullname, path)
-        self.fault = fault
-
-    def get_code(self, fullname: str) -> CodeType:
-        text = Path(self.path).read_text()
-        return self.source_to_code(text.replace(self.fault.right, self.fault.wrong).encode(), self.path)
 
 
 def first_wrong(only: Sequence[str], pairs: Sequence[int], generator: str = "stages") -> str | None:
@@ -81,7 +50,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, help="the pair to begin with, in place of the one that is noted")
     options = parser.parse_args()
     fault = FAULTS[options.number]
-    sys.meta_path.insert(0, Planting(fault))
+    fault.plant()
     if fault.caught_by is not None:
         tests = str(ROOT / fault.caught_by)
         failed = (

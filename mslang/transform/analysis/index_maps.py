@@ -76,6 +76,11 @@ def image(index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str]) ->
     return shifted if isinstance(shifted, Image) else found
 
 
+def _is_one_to_one(found: arith.IterMap) -> bool:
+    """Do different indices provably go to different ones?"""
+    return found.level != "affine"
+
+
 def _image(
     index_map: IndexMap, extents: Sequence[Expr], names: Sequence[str], shifts: Mapping[str, int]
 ) -> Image | NoImage:
@@ -87,7 +92,7 @@ def _image(
     found = arith.detect(results, before)
     if isinstance(found, arith.NotAffine):
         return NoImage(found.reason)
-    if found.level == "affine":
+    if not _is_one_to_one(found):
         return NoImage("it is not known that different indices go to different ones")
     if any(not arith.proved(Binary("<=", ZERO, a)) for a in found.starts):
         return NoImage("it is not known that no index becomes negative")

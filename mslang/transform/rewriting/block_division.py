@@ -79,7 +79,7 @@ def _part(
     if reach is None or free_vars(reach[1]) or not arith.equal(reach[0], ZERO):
         raise indivisible("what the loops inside add to it does not run from 0 to a known number")
     extent = arith.add(reach[1], ONE)
-    if not arith.equal(arith.mod(base, extent), ZERO, ranges):
+    if not _begins_tiles(base, extent, ranges):
         raise indivisible("what the loops outside give is not a multiple of what those inside run over")
     whole = arith.equal(arith.mod(axis.extent, extent), ZERO)
     count = arith.floordiv(axis.extent, extent) if whole else arith.ceildiv(axis.extent, extent)
@@ -107,6 +107,11 @@ def not_axes(program: Program) -> set[str]:
 
 
 # ------------------------------------------------------------------ predicates
+def _begins_tiles(base: Expr, extent: Expr, ranges: Mapping[str, Range]) -> bool:
+    """Is what the loops outside give provably a multiple of what those inside run over?"""
+    return arith.equal(arith.mod(base, extent), ZERO, ranges)
+
+
 def predicates(
     path: Path, axes: Sequence[Axis], parts: Sequence[Part], inner: Sequence[For]
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
