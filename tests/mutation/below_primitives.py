@@ -127,18 +127,19 @@ BELOW_PRIMITIVES = (
         "a wrong shift: accesses of a compacted buffer",
         "mslang.lower.place:_shifted",
         shifted_back,
-        pair=1,
+        pair=14,
     ),
     Planted(
         "a wrong stride: of row-major buffers",
         "mslang.lower.layout:row_major",
         column_major,
+        pair=1,
     ),
     Planted(
         "a missed tail: a vector loop runs its whole vectors only",
         "mslang.backend.llvm.vector:chunks",
         last_vector_missing,
-        pair=5,
+        pair=17,
     ),
     Planted(
         "a version too few: of the buffers of a pipelined loop",
@@ -171,7 +172,7 @@ BELOW_PRIMITIVES = (
         "a wrong stride: of rows kept apart",
         "mslang.lower.align:_with_strides",
         strides_of_rotated,
-        pair=5,
+        pair=2,
         only=("storage_align",),
     ),
     Planted(
@@ -184,7 +185,7 @@ BELOW_PRIMITIVES = (
         "a wrong digit: the inverse of an index map",
         "mslang.ir.arith.inverse:_Solution.take",
         least_digit_first,
-        pair=5,
+        pair=1,
         only=("transform_layout", "transform_block_layout"),
     ),
     Planted(
