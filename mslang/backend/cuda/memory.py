@@ -63,20 +63,28 @@ def elements(b: Buffer) -> int:
     return max(count, 1)
 
 
-def shared_layout(body: Body) -> Shared:
-    """Where the shared buffers of a function go. Buffers do not overlap: barriers know buffers by their names."""
+def shared_layout(body: Body, reserved: int = 0) -> Shared:
+    """Where the shared buffers of a function go. Buffers do not overlap: barriers know buffers by their names.
+
+    Args:
+        body: the function's.
+        reserved: bytes of dynamic shared memory that its launch reserves already.
+    """
     static: list[Buffer] = []
     dynamic: list[Buffer] = []
     for s in walk(body):
         if isinstance(s, Allocate) and s.buffer.scope in ("shared", "shared.dyn"):
             (static if s.buffer.scope == "shared" else dynamic).append(s.buffer)
-    if sum(_padded(b) for b in static) > STATIC_LIMIT:
-        dynamic = [*static, *dynamic]
     offsets: dict[str, int] = {}
-    top = 0
+    top = reserved
     for b in dynamic:
-        align = alignment(b, DYNAMIC_ALIGN)
-        top = -(-top // align) * align
+        if isinstance(b.offset, Const):
+            # Lowering has placed it, in elements of its type.
+            offsets[b.name] = int(b.offset.value) * size_of(b.dtype)
+            top = max(top, offsets[b.name] + _padded(b))
+    over = sum(_padded(b) for b in static) > STATIC_LIMIT
+    for b in (*(b for b in dynamic if b.name not in offsets), *(static if over else ())):
+        top = -(-top // alignment(b, DYNAMIC_ALIGN)) * alignment(b, DYNAMIC_ALIGN)
         offsets[b.name] = top
         top += _padded(b)
     return Shared(offsets, top)

@@ -109,6 +109,29 @@ static __device__ __forceinline__ double ms_sigmoid(double x) {
     return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 """,
+        "ms_copy_async": """
+// Copies N bytes from global to shared memory, in the background.
+template <int N> static __device__ __forceinline__ void ms_copy_async(void* to, const void* from) {
+    unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(at), "l"(from), "n"(N) : "memory");
+}
+""",
+        "ms_copy_async_wide": """
+// 16 bytes, past the first-level cache.
+static __device__ __forceinline__ void ms_copy_async_wide(void* to, const void* from) {
+    unsigned int at = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(from) : "memory");
+}
+""",
+        "ms_copy_commit": """
+static __device__ __forceinline__ void ms_copy_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+""",
+        "ms_copy_wait": """
+// Until at most N groups of copies are under way.
+template <int N> static __device__ __forceinline__ void ms_copy_wait() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+""",
         "ms_atomic_float": """
 // `*p = f(*p, v)`, indivisibly.
 template <typename F> static __device__ __forceinline__ void ms_atomic_float(float* p, float v, F f) {

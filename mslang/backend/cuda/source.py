@@ -87,7 +87,7 @@ def _kernel(
     f: Function, module: Module, used: Used, name: str, emulated: Callable[[Invoke], bool]
 ) -> tuple[str, KernelLaunch]:
     launch = f.launch or ONE_THREAD
-    shared = shared_layout(f.body)
+    shared = shared_layout(f.body, int(launch.dynamic_shared.value) if isinstance(launch.dynamic_shared, Const) else 0)
     names = Names()
     scope = Scope({}, {})
     declared: list[str] = []

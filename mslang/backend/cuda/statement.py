@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from mslang.backend.cuda import arithmetic, vectors
 from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.atomics import atomic
+from mslang.backend.cuda.copies import COPIES, copy
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.instruction import GROUPS, constant_count, fragments_of, instruction, is_fragment
-from mslang.backend.cuda.memory import Shared, alignment, elements, row_major
+from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements, row_major
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
 from mslang.backend.cuda.texts import FragmentType
@@ -17,7 +21,7 @@ from mslang.backend.cuda.types import INT, NAMES, Level, Value, constant, fits, 
 from mslang.backend.cuda.unroll import unrolls
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX
-from mslang.ir.expr import Expr, Load, MaskedLoad, dtype_of
+from mslang.ir.expr import Call, Expr, Load, MaskedLoad, dtype_of
 from mslang.ir.program import Buffer
 from mslang.ir.visit import walk_expr
 from mslang.kernel.nodes import (
@@ -105,6 +109,8 @@ class StatementPrinter:
                 self.put(atomic(self.expressions, s, scope))
             case Invoke():
                 self._invoke(s, scope)
+            case Evaluate(value=Call() as call) if call.name in COPIES:
+                self.put(copy(self.expressions, call, scope))
             case Evaluate(value=v):
                 self.put(f"{self.expressions.value(v, scope).text};")
             case _:
@@ -172,10 +178,11 @@ class StatementPrinter:
         name, type_, align = self._names.fresh(b.name), memory_name(b.dtype), alignment(b)
         if b.name in self._shared.offsets:
             self.put(f"{type_}* const {name} = ({type_}*)({DYNAMIC} + {self._shared.offsets[b.name]});")
+            align = math.gcd(self._shared.offsets[b.name], DYNAMIC_ALIGN) or DYNAMIC_ALIGN
         else:
             where = "" if b.scope == "local" else "__shared__ "
             self.put(f"{where}__align__({align}) {type_} {name}[{elements(b)}];")
-        place = Place(b, name, b.strides or row_major(b.shape), align)
+        place = Place(replace(b, offset=None), name, b.strides or row_major(b.shape), align)
         self.body(s.body, scope._replace(memory={**scope.memory, b.name: place}))
 
     def _fragment(self, b: Buffer, scope: Scope) -> Scope:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mslang.ir.annotations import MAX_STEPS
 from mslang.ir.expr import Const, Expr, Load, Var
 from mslang.ir.program import AttrValue
 from mslang.ir.visit import walk_expr
@@ -71,8 +72,6 @@ def _outside_of_meanings(body: Body) -> list[Stmt]:
 
 def _max_steps(s: For) -> int:
     """How many iterations the schedule lets be written out."""
-    from mslang.ir.annotations import MAX_STEPS
-
     limit: AttrValue | None = dict(s.annotations).get(MAX_STEPS)
     if isinstance(limit, Const):
         limit = limit.value

@@ -1,0 +1,112 @@
+"""A module compiled for a GPU: its source, its image, how it is launched, and what it takes."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from mslang.backend.cuda import toolkit
+from mslang.backend.cuda.compilers import compiler, installed_compiler
+from mslang.backend.cuda.resources import Resources, read_resources
+from mslang.backend.cuda.source import Source, cuda_source
+from mslang.diagnostics import TargetError, problem
+from mslang.kernel.nodes import Module
+from mslang.runtime.signature import Parameter, Signature
+from mslang.target.description import Target
+
+DEFAULT_ARCHITECTURE = "sm_80"
+"""The architecture of a target that names none."""
+
+
+class CudaExecutable(msgspec.Struct, frozen=True):
+    """A compiled module. `image` is None where no compiler is installed: the source can be shown all the same."""
+
+    source: Source
+    signature: Signature
+    target: Target
+    image: bytes | None = None
+    resources: tuple[Resources, ...] = ()
+
+    def loadable(self) -> bytes:
+        """The image.
+
+        Raises:
+            TargetError: MS444, no compiler was there to make it.
+        """
+        return (
+            compiler()(self.source.text, architecture(self.target), "cubin").image if self.image is None else self.image
+        )
+
+    @property
+    def ptx(self) -> str:
+        """The source in PTX; raises as `loadable` does."""
+        return compiler()(self.source.text, architecture(self.target), "ptx").image.rstrip(b"\0").decode()
+
+    @property
+    def sass(self) -> str:
+        """The machine code as text.
+
+        Raises:
+            TargetError: MS448, no disassembler is installed; MS444, no compiler.
+        """
+        return disassembled(self.loadable())
+
+
+def architecture(target: Target) -> str:
+    """The architecture of a target, as compilers name it: `"sm_90a"`."""
+    return str(target.fields.get("arch", DEFAULT_ARCHITECTURE))
+
+
+def compiled(module: Module, target: Target) -> CudaExecutable:
+    """A module for a GPU.
+
+    Args:
+        module: functions for threads, after all passes.
+        target: the GPU.
+
+    Raises:
+        MsError: MS440, MS441, MS442, the module cannot be written in CUDA C; MS443, the compiler refuses the source.
+    """
+    source = cuda_source(module, target)
+    signature = Signature(
+        module.name,
+        tuple(
+            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing, p.within)
+            for p in module.params
+        ),
+        module.dynamic,
+    )
+    found = installed_compiler()
+    if found is None:
+        return CudaExecutable(source, signature, target)
+    made = found(source.text, architecture(target), "cubin")
+    return CudaExecutable(source, signature, target, made.image, read_resources(made.log))
+
+
+def disassembled(image: bytes) -> str:
+    """The machine code of a cubin as text, by `nvdisasm` or `cuobjdump`.
+
+    Raises:
+        TargetError: MS448, neither is installed.
+    """
+    for name, options in (("nvdisasm", ()), ("cuobjdump", ("-sass",))):
+        path = toolkit.program(name)
+        if path is None:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "kernel.cubin")
+            file.write_bytes(image)
+            done = subprocess.run([path, *options, str(file)], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return done.stdout
+    raise TargetError(
+        problem(
+            "MS448",
+            "no disassembler of GPU code is installed",
+            why="neither `nvdisasm` nor `cuobjdump` was found, or neither reads the image",
+            help="install the CUDA toolkit's binary utilities; `--stage ptx` needs only a compiler",
+        )
+    )

@@ -1,0 +1,179 @@
+"""A compiled module in this process: called with arrays of the host, which are copied to the GPU and back."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mslang.backend.cuda.device import Device
+from mslang.backend.cuda.executable import CudaExecutable
+from mslang.backend.cuda.source import KernelLaunch
+from mslang.backend.cuda.timing import measured
+from mslang.backend.cuda.types import FITS
+from mslang.diagnostics import MsError, problem
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import DynamicRange
+from mslang.ir.program import Buffer
+from mslang.runtime.arguments import Arguments, evaluate, pack, prepare
+from mslang.runtime.packing import Packed
+from mslang.runtime.timing import Limits, Timing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class LoadedModule:
+    """A module that can be called. Its image is loaded when it is made.
+
+    Raises:
+        MsError: MS447, the driver refuses the image.
+    """
+
+    def __init__(self, executable: CudaExecutable, device: Device) -> None:
+        self.executable = executable
+        self.signature = executable.signature
+        self.device = device
+        image = executable.loadable()
+        self.functions = {
+            k.function: device.function(image, k.function, k.dynamic_shared) for k in executable.source.launches
+        }
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.signature.name}({', '.join(p.name for p in self.signature.parameters)})>"
+
+    def __call__(self, *arrays: object, **named: object) -> Any:
+        """Run on arrays of the host, in the order of the parameters, by name, or with the outputs left out.
+
+        Returns the output, or all of them if there are several.
+        """
+        bound = self.bind(*arrays, **named)
+        bound.run()
+        outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def bind(self, *arrays: object, **named: object) -> BoundModule:
+        """Check the arguments once, and reserve their memory on the GPU. Raises MsError MS410 to MS414, MS447."""
+        return BoundModule(self, prepare(self.signature, arrays, named))
+
+    def pack(self, name: str, array: object) -> Packed:
+        """An array as the kernel takes it for a parameter of another layout."""
+        for p in self.signature.parameters:
+            if p.name == name:
+                return pack(p, self.signature, array)
+        names = ", ".join(p.name for p in self.signature.parameters)
+        raise MsError(problem("MS410", f"{self.signature.name} has no parameter {name}", help=f"it has {names}"))
+
+    def time(self, *arrays: object, limits: Limits | None = None, **named: object) -> Timing:
+        """How long a run takes on the GPU; copies are not part of it."""
+        return self.bind(*arrays, **named).time(limits)
+
+
+class BoundModule:
+    """A module with its arguments: `arrays` are the caller's, copied to the GPU before runs and back after them."""
+
+    def __init__(self, module: LoadedModule, arguments: Arguments) -> None:
+        self.module = module
+        self.arguments = arguments
+        self.arrays = arguments.arrays
+        self.device = module.device
+        self._turn = threading.Lock()
+        self._worked_on: dict[str, NDArray[Any]] = {
+            **arguments.arrays,
+            **{name: s.packed for name, s in arguments.staged.items()},
+        }
+        sizes = arguments.sizes
+        memory = {name: self.device.allocate(_span(a).nbytes) for name, a in self._worked_on.items()}
+        for b in module.executable.source.workspaces:
+            memory[b.name] = self.device.allocate(_bytes(b, sizes))
+        self._memory = memory
+        self._finalizer = weakref.finalize(self, _free, self.device, tuple(memory.values()))
+        self._launches = [self._ready(k, sizes) for k in module.executable.source.launches]
+
+    def _ready(self, k: KernelLaunch, sizes: Mapping[str, int]) -> Callable[[], None]:
+        import numpy as np
+
+        grid, block = (tuple(evaluate(e, sizes) for e in extents) for extents in (k.grid, k.block))
+        function = self.module.functions[k.function]
+        narrow = {
+            s.text: isinstance(s.domain, DynamicRange) and s.domain.hi <= FITS[1] for s in self.module.signature.dynamic
+        }
+        arguments: list[Any] = [np.uint64(self._memory[name]) for name in k.params]
+        arguments += [np.int32(sizes[s]) if narrow[s] else np.int64(sizes[s]) for s in k.sizes]
+
+        def start() -> None:
+            # A launch without blocks is an error of the driver; it has nothing to do.
+            if 0 not in grid:
+                self.device.launch(function, grid, block, k.dynamic_shared, arguments)  # type: ignore[arg-type]
+
+        return start
+
+    def start(self) -> None:
+        """Start all launches in order; they run one after another."""
+        for launch in self._launches:
+            launch()
+
+    def run(self, times: int = 1) -> None:
+        """Run so many times, to the end."""
+        with self.prepared() as (enter, _):
+            enter(times)
+
+    @contextmanager
+    def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+        """What runs the module so many times, and what copies the caller's arrays anew after a change to them.
+
+        At the end the outputs are in the caller's arrays.
+
+        Raises:
+            MsError: MS447, a kernel failed.
+        """
+
+        def put() -> None:
+            for s in self.arguments.staged.values():
+                s.put()
+            for name, array in self._worked_on.items():
+                self.device.put(self._memory[name], _span(array))
+
+        def enter(times: int) -> None:
+            for _ in range(times):
+                self.start()
+            self.device.finish()
+
+        with self._turn:
+            put()
+            yield enter, put
+            for p in self.module.signature.parameters:
+                if p.direction != "in":
+                    self.device.get(_span(self._worked_on[p.name]), self._memory[p.name])
+                    if p.name in self.arguments.staged:
+                        self.arguments.staged[p.name].take()
+
+    def time(self, limits: Limits | None = None) -> Timing:
+        """How long a run takes, by events, with a cold second-level cache."""
+        with self.prepared():
+            return measured(self.device, self.start, limits or Limits())
+
+
+def _free(device: Device, addresses: tuple[int, ...]) -> None:
+    for address in addresses:
+        device.free(address)
+
+
+def _bytes(b: Buffer, sizes: Mapping[str, int]) -> int:
+    total = size_of(b.dtype)
+    for extent in b.shape:
+        total *= evaluate(extent, sizes)
+    return total
+
+
+def _span(array: NDArray[Any]) -> NDArray[Any]:
+    """The memory of an array from its first to its last element, padding between rows among it, as one row."""
+    import numpy as np
+
+    if not array.size:
+        return array.reshape(-1)
+    steps = zip(array.shape, array.strides, strict=True)
+    last = sum((n - 1) * step for n, step in steps) // array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (last + 1,), (array.itemsize,))
