@@ -165,15 +165,23 @@ def _floating(used: Used, op: str, left: Value, right: Value) -> Value:
         raise MsError(problem("MS440", f"`{op}` of {dtype} is unknown to the CUDA back end"))
     if dtype == "f16" and op in _HALF_FUNCTIONS:
         return Value(f"{_HALF_FUNCTIONS[op]}({left.text}, {right.text})", dtype)
-    if dtype in HALVES:
+    if dtype in HALVES and not (dtype == "f16" and op in ("//", "%")):
         return cast(used, _floating(used, op, cast(used, left, "f32"), cast(used, right, "f32")), dtype)
     if op in ("min", "max"):
         return _extreme(used, op, left, right)
     if op in ("//", "%"):
-        quotient = operation("/", left, right, dtype)
-        floored = Value(f"floor{'f' if dtype == 'f32' else ''}({quotient.text})", dtype)
-        return floored if op == "//" else operation("-", left, operation("*", floored, right, dtype), dtype)
+        return _floored(used, op, left, right)
     return operation(op, left, right, dtype)
+
+
+def _floored(used: Used, op: str, left: Value, right: Value) -> Value:
+    """The quotient rounded down, or what is left of the dividend; each step rounds."""
+    quotient = cast(used, _floating(used, "/", left, right), "f64" if left.dtype == "f64" else "f32")
+    floor = "floor" if left.dtype == "f64" else "floorf"
+    floored = cast(used, Value(f"{floor}({quotient.text})", quotient.dtype), left.dtype)
+    if op == "//":
+        return floored
+    return _floating(used, "-", left, _floating(used, "*", floored, right))
 
 
 def _extreme(used: Used, op: str, left: Value, right: Value) -> Value:
