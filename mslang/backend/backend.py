@@ -26,10 +26,12 @@ class Options(msgspec.Struct, frozen=True):
     Args:
         checked: compare every index with its dimension while running.
         allow_native: whether implementations in a back end's text may do more than compute.
+        text_only: whether only stages of the executable are wanted, so that a slow compiler need not run for all.
     """
 
     checked: bool = False
     allow_native: bool = False
+    text_only: bool = False
 
 
 AS_IS = Options()

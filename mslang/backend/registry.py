@@ -29,6 +29,7 @@ GROUP = "mslang.backends"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "llvm": "mslang.backend.llvm.backend:LLVM",
+        "cuda": "mslang.backend.cuda.backend:CUDA",
         "reference": "mslang.backend.reference.backend:REFERENCE",
     }
 )

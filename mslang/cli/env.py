@@ -14,6 +14,7 @@ from mslang.diagnostics import MsError
 
 PARTS = (
     ("code generation", "llvmlite", "", "CPU kernels"),
+    ("GPU", "pycuda", "cuda", "running CUDA kernels"),
     ("language server", "pygls", "lsp", "`mslang lsp`"),
     ("peers", "torch", "bench", "comparisons in benchmarks/"),
 )

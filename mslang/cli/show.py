@@ -29,7 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--stage",
         metavar="NAME",
         default="program",
-        help=f"{', '.join(FORMS)}, a pass of lowering, or of the back end (CPU: llvm, asm; default: program)",
+        help=f"{', '.join(FORMS)}, a pass of lowering, or of the back end (CPU: llvm, asm; GPU: cuda, ptx, sass, "
+        "resources; default: program)",
     )
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
@@ -81,7 +82,8 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))
         raise UsageError(f"the back end {back_end.name} has no stage `{args.stage}`", f"the stages are {known}")
-    return stage.text(back_end.built(program, target, Options(allow_native=args.allow_native)))
+    options = Options(allow_native=args.allow_native, text_only=True)
+    return stage.text(back_end.built(program, target, options))
 
 
 def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:

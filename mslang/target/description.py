@@ -72,5 +72,35 @@ AVX512 = Target(
 )
 CUDA = Target("cuda", "cuda", vector_bits=128, registers=255, cores=1)
 
-TARGETS: Mapping[str, Target] = {t.name: t for t in (GENERIC, AVX2, AVX512, CUDA)}
+
+def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, bandwidth: float) -> Target:
+    """A GPU of NVIDIA.
+
+    Args:
+        name: the target's.
+        arch: the architecture, as compilers name it.
+        sms: multiprocessors.
+        shared, shared_sm: bytes of shared memory that a block and a multiprocessor have at most.
+        l2: bytes of the second-level cache.
+        bandwidth: bytes a second to and from its memory.
+    """
+    extra: tuple[tuple[str, int | float | str | bool], ...] = (
+        ("arch", arch),
+        ("sms", sms),
+        ("warp", 32),
+        ("max_threads", 1024),
+        ("max_threads_sm", 2048),
+        ("max_vthreads", 8),
+        ("shared", shared),
+        ("shared_sm", shared_sm),
+        ("registers_sm", 65536),
+        ("bandwidth", bandwidth),
+    )
+    return Target(name, "cuda", vector_bits=128, registers=255, cores=sms, l2=l2, extra=extra)
+
+
+SM_80 = gpu("sm_80", "sm_80", 108, 163 * KIB, 164 * KIB, 40 * MIB, 1.555e12)
+SM_90 = gpu("sm_90", "sm_90a", 132, 227 * KIB, 228 * KIB, 50 * MIB, 3.35e12)
+
+TARGETS: Mapping[str, Target] = {t.name: t for t in (GENERIC, AVX2, AVX512, CUDA, SM_80, SM_90)}
 """Targets known by name; `mslang.target.detect.host` describes the machine it runs on."""

@@ -39,6 +39,6 @@ def compiler() -> Compiler:
             "MS444",
             "no compiler of CUDA C is installed",
             why="neither the library NVRTC nor the program nvcc was found",
-            help="`pip install mslang[nvrtc]`, or install the CUDA toolkit; `--stage cuda` needs neither",
+            help="`pip install '.[nvrtc]'`, or install the CUDA toolkit; `--stage cuda` needs neither",
         )
     )

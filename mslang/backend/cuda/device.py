@@ -183,7 +183,8 @@ def unavailable() -> str | None:
     try:
         device()
     except TargetError as error:
-        return error.diagnostic.why or error.diagnostic.message
+        found = error.diagnostic
+        return f"{found.why or found.message}; {found.help}" if found.help else found.why or found.message
     return None
 
 
@@ -205,7 +206,7 @@ def device() -> Device:
                 "MS445",
                 "kernels run on GPUs through pycuda, which cannot be imported",
                 why=f"pycuda cannot be imported: {error}",
-                help="`pip install mslang[cuda]` where NVIDIA's driver is installed; all but running works without",
+                help="`pip install '.[cuda]'` where NVIDIA's driver is installed; all but running works without",
             )
         ) from error
     try:

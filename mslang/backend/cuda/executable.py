@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.backend.cuda import toolkit
 from mslang.backend.cuda.compilers import compiler, installed_compiler
@@ -22,7 +23,7 @@ DEFAULT_ARCHITECTURE = "sm_80"
 
 
 class CudaExecutable(msgspec.Struct, frozen=True):
-    """A compiled module. `image` is None where no compiler is installed: the source can be shown all the same."""
+    """A compiled module. `image` is None where only texts were wanted, or no compiler is installed."""
 
     source: Source
     signature: Signature
@@ -30,20 +31,26 @@ class CudaExecutable(msgspec.Struct, frozen=True):
     image: bytes | None = None
     resources: tuple[Resources, ...] = ()
 
-    def loadable(self) -> bytes:
-        """The image.
+    def loadable(self) -> CudaExecutable:
+        """The executable with its image.
 
         Raises:
-            TargetError: MS444, no compiler was there to make it.
+            TargetError: MS444, no compiler is installed. MsError: MS443, the compiler refuses the source.
         """
-        return (
-            compiler()(self.source.text, architecture(self.target), "cubin").image if self.image is None else self.image
-        )
+        if self.image is not None:
+            return self
+        made = compiler()(self.source.text, architecture(self.target), "cubin")
+        return replace(self, image=made.image, resources=read_resources(made.log))
 
     @property
     def ptx(self) -> str:
         """The source in PTX; raises as `loadable` does."""
         return compiler()(self.source.text, architecture(self.target), "ptx").image.rstrip(b"\0").decode()
+
+    @property
+    def usage(self) -> str:
+        """The resources of each kernel, one a line; raises as `loadable` does."""
+        return "\n".join(r.text for r in self.loadable().resources)
 
     @property
     def sass(self) -> str:
@@ -52,7 +59,7 @@ class CudaExecutable(msgspec.Struct, frozen=True):
         Raises:
             TargetError: MS448, no disassembler is installed; MS444, no compiler.
         """
-        return disassembled(self.loadable())
+        return disassembled(self.loadable().image or b"")
 
 
 def architecture(target: Target) -> str:
@@ -60,12 +67,13 @@ def architecture(target: Target) -> str:
     return str(target.fields.get("arch", DEFAULT_ARCHITECTURE))
 
 
-def compiled(module: Module, target: Target) -> CudaExecutable:
+def compiled(module: Module, target: Target, text_only: bool = False) -> CudaExecutable:
     """A module for a GPU.
 
     Args:
         module: functions for threads, after all passes.
         target: the GPU.
+        text_only: whether the image is left out; it is made when a stage or loading needs it.
 
     Raises:
         MsError: MS440, MS441, MS442, the module cannot be written in CUDA C; MS443, the compiler refuses the source.
@@ -79,11 +87,8 @@ def compiled(module: Module, target: Target) -> CudaExecutable:
         ),
         module.dynamic,
     )
-    found = installed_compiler()
-    if found is None:
-        return CudaExecutable(source, signature, target)
-    made = found(source.text, architecture(target), "cubin")
-    return CudaExecutable(source, signature, target, made.image, read_resources(made.log))
+    made = CudaExecutable(source, signature, target)
+    return made if text_only or installed_compiler() is None else made.loadable()
 
 
 def disassembled(image: bytes) -> str:

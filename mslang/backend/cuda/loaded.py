@@ -6,16 +6,16 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mslang.backend.cuda.device import Device
+from mslang.backend.cuda.device import Device, Three
 from mslang.backend.cuda.executable import CudaExecutable
 from mslang.backend.cuda.source import KernelLaunch
 from mslang.backend.cuda.timing import measured
 from mslang.backend.cuda.types import FITS
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import DynamicRange
+from mslang.ir.expr import DynamicRange, Expr
 from mslang.ir.program import Buffer
 from mslang.runtime.arguments import Arguments, evaluate, pack, prepare
 from mslang.runtime.packing import Packed
@@ -33,10 +33,10 @@ class LoadedModule:
     """
 
     def __init__(self, executable: CudaExecutable, device: Device) -> None:
-        self.executable = executable
+        self.executable = executable.loadable()
         self.signature = executable.signature
         self.device = device
-        image = executable.loadable()
+        image = self.executable.image or b""
         self.functions = {
             k.function: device.function(image, k.function, k.dynamic_shared) for k in executable.source.launches
         }
@@ -71,6 +71,16 @@ class LoadedModule:
         return self.bind(*arrays, **named).time(limits)
 
 
+class Ready(NamedTuple):
+    """A launch with its numbers."""
+
+    function: Any
+    grid: Three
+    block: Three
+    dynamic_shared: int
+    arguments: list[Any]
+
+
 class BoundModule:
     """A module with its arguments: `arrays` are the caller's, copied to the GPU before runs and back after them."""
 
@@ -92,28 +102,29 @@ class BoundModule:
         self._finalizer = weakref.finalize(self, _free, self.device, tuple(memory.values()))
         self._launches = [self._ready(k, sizes) for k in module.executable.source.launches]
 
-    def _ready(self, k: KernelLaunch, sizes: Mapping[str, int]) -> Callable[[], None]:
+    def _ready(self, k: KernelLaunch, sizes: Mapping[str, int]) -> Ready:
         import numpy as np
 
-        grid, block = (tuple(evaluate(e, sizes) for e in extents) for extents in (k.grid, k.block))
-        function = self.module.functions[k.function]
-        narrow = {
-            s.text: isinstance(s.domain, DynamicRange) and s.domain.hi <= FITS[1] for s in self.module.signature.dynamic
-        }
+        dynamic = {s.text: s.domain for s in self.module.signature.dynamic}
         arguments: list[Any] = [np.uint64(self._memory[name]) for name in k.params]
-        arguments += [np.int32(sizes[s]) if narrow[s] else np.int64(sizes[s]) for s in k.sizes]
-
-        def start() -> None:
-            # A launch without blocks is an error of the driver; it has nothing to do.
-            if 0 not in grid:
-                self.device.launch(function, grid, block, k.dynamic_shared, arguments)  # type: ignore[arg-type]
-
-        return start
+        for size in k.sizes:
+            domain = dynamic[size]
+            narrow = isinstance(domain, DynamicRange) and domain.hi <= FITS[1]
+            arguments.append(np.int32(sizes[size]) if narrow else np.int64(sizes[size]))
+        return Ready(
+            self.module.functions[k.function],
+            _three(k.grid, sizes),
+            _three(k.block, sizes),
+            k.dynamic_shared,
+            arguments,
+        )
 
     def start(self) -> None:
         """Start all launches in order; they run one after another."""
-        for launch in self._launches:
-            launch()
+        for k in self._launches:
+            # A launch without blocks is an error of the driver; it has nothing to do.
+            if 0 not in k.grid:
+                self.device.launch(*k)
 
     def run(self, times: int = 1) -> None:
         """Run so many times, to the end."""
@@ -154,6 +165,11 @@ class BoundModule:
         """How long a run takes, by events, with a cold second-level cache."""
         with self.prepared():
             return measured(self.device, self.start, limits or Limits())
+
+
+def _three(extents: tuple[Expr, Expr, Expr], sizes: Mapping[str, int]) -> Three:
+    x, y, z = (evaluate(e, sizes) for e in extents)
+    return x, y, z
 
 
 def _free(device: Device, addresses: tuple[int, ...]) -> None:

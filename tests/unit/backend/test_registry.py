@@ -66,7 +66,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_built_in_ones_come_by_name_and_by_target() -> None:
-    assert back_end_names()[:2] == ("llvm", "reference")
+    assert back_end_names()[:3] == ("llvm", "cuda", "reference")
     assert back_end("llvm") is LLVM is serving(AVX2)
     assert back_end("reference") is REFERENCE
 

@@ -1,0 +1,104 @@
+"""CUDA as a back end: GPUs of NVIDIA, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mslang.backend.backend import BackEnd, Bound, Loaded, Options, Stage
+from mslang.runtime.timing import Limits, Timing
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.backend.cuda.executable import CudaExecutable
+    from mslang.kernel.nodes import Module
+    from mslang.lower.passes import Pass
+
+
+def passes() -> Sequence[Pass]:
+    """The passes of lowering for the threads of a GPU."""
+    from mslang.lower.gpu import PASSES
+
+    return PASSES
+
+
+def compile_module(module: Module, target: Target, options: Options) -> CudaExecutable:
+    """The source and, unless only texts are wanted, the image; raises as `executable.compiled` does."""
+    from mslang.backend.cuda.executable import compiled
+
+    return compiled(module, target, options.text_only)
+
+
+def load_module(executable: CudaExecutable) -> Loaded:
+    """The image on the GPU of this machine.
+
+    Raises:
+        TargetError: MS445, MS446, there is no GPU; MS444, there is no compiler.
+        MsError: MS443, the compiler refuses the source; MS447, the driver refuses the image.
+    """
+    from mslang.backend.cuda.device import device
+    from mslang.backend.cuda.loaded import LoadedModule
+
+    return LoadedModule(executable, device())
+
+
+def version() -> str:
+    """The compiler's name and version; `cuda` where none is installed."""
+    from mslang.backend.cuda.compilers import installed_compiler
+
+    found = installed_compiler()
+    return "cuda" if found is None else found.version()
+
+
+def why_no_card(target: Target) -> str | None:
+    """Why this machine cannot run code for a target: pycuda, the driver, the GPU or its architecture is missing."""
+    from mslang.backend.cuda.device import device, unavailable
+    from mslang.backend.cuda.executable import architecture
+
+    reason = unavailable()
+    if reason is not None:
+        return reason
+    needed = int("".join(c for c in architecture(target) if c.isdigit()))
+    here = device()
+    return f"{here.name} is of sm_{here.sm}" if here.sm < needed else None
+
+
+def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> Timing:
+    """The time of single runs by events; what runs change is restored by the caller after all of them."""
+    return bound.time(limits)
+
+
+def _source(executable: CudaExecutable) -> str:
+    return executable.source.text
+
+
+def _ptx(executable: CudaExecutable) -> str:
+    return executable.ptx
+
+
+def _sass(executable: CudaExecutable) -> str:
+    return executable.sass
+
+
+def _resources(executable: CudaExecutable) -> str:
+    return executable.usage
+
+
+CUDA = BackEnd(
+    "cuda",
+    ("cuda",),
+    compile_module,
+    load_module,
+    version,
+    passes=passes,
+    plain=False,
+    unavailable=why_no_card,
+    stages=(
+        Stage("cuda", "the CUDA C source", _source),
+        Stage("ptx", "the code of the virtual machine", _ptx),
+        Stage("sass", "the machine code", _sass),
+        Stage("resources", "registers, shared memory and spills of each kernel", _resources),
+    ),
+    time=timed,
+)
+"""The back end of NVIDIA's GPUs."""
