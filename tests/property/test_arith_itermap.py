@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mslang.diagnostics import MsError
 from mslang.ir.arith import IterMap, compile_arrays, detect, evaluate, invert
+from mslang.ir.arith.arrays import ROWS
 from mslang.ir.arith.evaluate import UndefinedResult
 from mslang.ir.expr import TRUE, ZERO, Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from mslang.ir.program import Range
@@ -126,7 +127,11 @@ def test_batches_equal_evaluation(exprs: list[Expr], seed: int) -> None:
     drawn = {n: np.array([d[n] for d in draws]) for n in DOMAINS}
     conditions = [Binary("<", a, b) for a, b in pairwise(exprs)]
     columns = {s.text: drawn[s.name][:, s.position or 0] for s in ANY_SYMBOLS}
-    out = compile_arrays([*exprs, *conditions])(columns)
+    compiled = compile_arrays([*exprs, *conditions])
+    out = compiled(columns)
+    repeated = {n: np.tile(c, ROWS // 10) for n, c in columns.items()}
+    for few, many in zip(out, compiled.rows(repeated, 20 * (ROWS // 10)), strict=True):
+        assert (many == np.tile(few, ROWS // 10)).all()
     for row in range(20):
         assert [v[row] for v in out] == [evaluate(e, {}, draws[row]) for e in (*exprs, *conditions)]
 
@@ -158,7 +163,9 @@ def conditions_of_sizes() -> st.SearchStrategy[Expr]:
 def test_a_condition_that_divides_by_zero_is_false(condition: Expr) -> None:
     rows = [(a, b) for a in range(-2, 3) for b in range(-2, 3)]
     columns = {"a": np.array([a for a, _ in rows]), "b": np.array([b for _, b in rows])}
-    (out,) = compile_arrays([condition])(columns)
+    compiled = compile_arrays([condition])
+    (out,) = compiled(columns)
+    assert (compiled.rows(columns, len(rows))[0] == out).all()
     for (a, b), found in zip(rows, out, strict=True):
         try:
             value = bool(evaluate(condition, {"a": a, "b": b}))

@@ -6,10 +6,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import mslang
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.arith import evaluate
 from mslang.ir.dtype import INDEX
@@ -17,14 +19,18 @@ from mslang.ir.expr import Expr, Symbol, dtype_of
 from mslang.ir.program import Block, Program
 from mslang.ir.symbols import all_exprs, annotation_exprs, buffer_exprs, extent_of
 from mslang.ir.visit import free_vars, loads_of, walk, walk_expr
+from mslang.lower.passes import lower_symbolic
+from mslang.lower.summary import numbers, summarize
 from mslang.schedule import distribution
 from mslang.schedule.batch.layout import DecisionBatch
+from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.size import Size
 from mslang.schedule.sketch import Sketch
+from mslang.target.description import AVX512, GENERIC
 from tests.property.stages import drawn_pair, schedule_pair
 from tests.property.tally import Tally
-from tests.property.test_library_draws import SCHEDULES, library_space
+from tests.property.test_library_draws import FILES, SCHEDULES, library_space
 from tests.unit.schedule.samples import body, space
 
 DRAWS = 1000
@@ -113,6 +119,44 @@ def _judged(sketch: Sketch, values: Mapping[str, distribution.Number], reasons: 
 def test_the_library_as_arrays(path: str, name: str):
     found = [check(s) for s in library_space(path, name).sketches()]
     assert sum(valid for valid, _ in found) > 0
+
+
+AUTOMATIC = 2
+"""So many sketches of an automatic space are looked at."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}.{p.stem}")
+def test_automatic_spaces_as_arrays(path: Path):
+    module = mslang.load(path)
+    made = automatic_space(module.program(next(iter(module.programs))), GENERIC)
+    found = [check(s, sizes=100) for s in islice(made.sketches(), AUTOMATIC)]
+    assert sum(valid for valid, _ in found) > 0
+
+
+def check_summary(sketch: Sketch, draws: int) -> None:
+    """Compare all numbers of a sketch's nest summary, as arrays, with those of single values."""
+    many = sketch.batch()
+    batch = many.draw(draws, seed=2)
+    exprs = {e for _, e in numbers(summarize(lower_symbolic(sketch.program, AVX512), AVX512))}
+    known = [e for e in exprs if _is_of(e, sketch)]
+    columns = many.evaluate(known, batch)
+    for k in range(draws):
+        values = distribution.plain(batch.row(k))
+        assert [c[k] for c in columns] == [evaluate(e, {}, values) for e in known], values
+
+
+@pytest.mark.parametrize(("path", "name"), SCHEDULES)
+def test_summaries_as_arrays(path: str, name: str):
+    for sketch in islice(library_space(path, name).sketches(), 2):
+        check_summary(sketch, 40)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("path", "name"), SCHEDULES)
+def test_summaries_of_all_sketches_as_arrays(path: str, name: str):
+    for sketch in library_space(path, name).sketches():
+        check_summary(sketch, DRAWS)
 
 
 # ------------------------------------------------------------------ guards and requirements

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mslang.ir.arith import compile_arrays
-from mslang.ir.arith.arrays import Columns
 from mslang.ir.arith.domain import symbol_limits
 from mslang.ir.expr import Expr, Symbol
 from mslang.schedule import distribution
@@ -31,7 +30,7 @@ ROWS = 8192
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 Evaluator = Callable[[DecisionBatch], "list[NDArray[Any]]"]
-"""Gives an array for each expression, one value a candidate."""
+"""Gives an array for each expression, one value a candidate; not to be written to."""
 
 
 class SketchBatch:
@@ -166,20 +165,10 @@ class SketchBatch:
         Raises:
             MsError: MS391, an expression cannot be computed of arrays.
         """
-        compute = compile_arrays(exprs)
+        compiled = compile_arrays(exprs)
 
         def run(batch: DecisionBatch) -> list[NDArray[Any]]:
-            import numpy as np
-
-            outs: list[NDArray[Any]] = []
-            for at in range(0, max(len(batch), 1), ROWS):
-                columns: Columns = {**batch[at : at + ROWS].columns(), **sizes}
-                found = compute(columns)
-                if not outs:
-                    outs = [np.empty(len(batch), x.dtype) for x in found]
-                for out, x in zip(outs, found, strict=True):
-                    out[at : at + ROWS] = x
-            return outs
+            return compiled.rows({**batch.columns(), **sizes}, len(batch))
 
         return run
 
