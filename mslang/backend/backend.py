@@ -134,12 +134,14 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         """What `compile` takes: the kernels of a program, or the program.
 
         Raises:
-            MsError: the program cannot be lowered; TargetError: the target is the reason.
+            MsError: the program cannot be lowered; TargetError: the target is the reason, MS460 to MS466: its limits.
         """
         from mslang.lower.passes import lower
+        from mslang.lower.summary import require_within_limits
 
         if self.passes is None:
             return program
+        require_within_limits(program, target)
         return lower(program, target, checked=options.checked, passes=self.passes())
 
     def built(self, program: Program, target: Target, options: Options = AS_IS) -> E:

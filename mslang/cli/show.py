@@ -12,12 +12,13 @@ from mslang.cli.candidates import Chosen, candidate_arguments, choose
 from mslang.cli.common import UsageError, emit
 from mslang.cli.main import DONE
 from mslang.kernel.print import print_module
-from mslang.lower.passes import FLATTEN, lower, stages
+from mslang.lower.passes import FLATTEN, lower, lower_symbolic, stages
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
+    from mslang.target.description import Target
 
-FORMS = ("program", "trace", "tvmscript", "loops")
+FORMS = ("program", "trace", "tvmscript", "loops", "summary")
 """What can be shown of any candidate; what it is compiled to is a stage of the back end."""
 
 
@@ -32,6 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(FORMS)}, a pass of lowering, or of the back end (CPU: llvm, asm; GPU: cuda, ptx, sass, "
         "resources; default: program)",
     )
+    parser.add_argument("--open", action="store_true", help="with --stage summary: decisions stay open, as expressions")
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
 
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.stage == "trace" and (args.steps or args.diff):
         raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
+    if args.open and (args.stage != "summary" or args.steps or args.diff):
+        raise UsageError("--open goes with --stage summary alone", "steps and differences are shown of a candidate")
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
     if not args.steps:
@@ -73,6 +77,8 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
         case "tvmscript":
             return tvmscript.print(program)
     back_end, target = compiling(chosen.target, host(), args.backend)
+    if args.stage == "summary":
+        return _summary(chosen.candidate.sketch.program if args.open else program, target)
     passes = back_end.passes() if back_end.passes is not None else ()
     if args.stage == "loops":
         return print_module(lower(program, target, passes=passes))
@@ -84,6 +90,12 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
         raise UsageError(f"the back end {back_end.name} has no stage `{args.stage}`", f"the stages are {known}")
     options = Options(allow_native=args.allow_native, text_only=True)
     return stage.text(back_end.built(program, target, options))
+
+
+def _summary(program: Program, target: Target) -> str:
+    from mslang.lower.summary import print_summary, summarize
+
+    return print_summary(summarize(lower_symbolic(program, target), target))
 
 
 def _print(args: argparse.Namespace, title: str, text: str, before: str | None) -> None:

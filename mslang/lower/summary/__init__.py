@@ -4,7 +4,9 @@ It is computed once for a parametric program. Features, limits of GPUs and code 
 gives the numbers of the concrete program.
 """
 
+from mslang.lower.summary.limits import Limit, exceeded, limits, require_within_limits
 from mslang.lower.summary.summarize import summarize
+from mslang.lower.summary.table import print_summary
 from mslang.lower.summary.values import (
     Access,
     Allocated,
@@ -21,11 +23,16 @@ __all__ = [
     "Access",
     "Allocated",
     "Arithmetic",
+    "Limit",
     "Loop",
     "Nest",
     "Statement",
     "Summary",
+    "exceeded",
+    "limits",
     "mapped",
     "numbers",
+    "print_summary",
+    "require_within_limits",
     "summarize",
 ]

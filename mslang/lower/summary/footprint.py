@@ -132,30 +132,37 @@ def _magnitude(c: Poly) -> Poly:
 def is_exact(terms: tuple[Term, ...]) -> bool:
     """Whether the smaller of reach and trips is provably the number of values of `Σ c·v`.
 
-    Terms are joined to progressions `step, length` where they provably make one. It is exact for one progression, for
-    one of step 1 and any other, and where none overlaps the next.
+    Terms are joined to progressions `step, length` where they provably make one. Where none overlap it is exact for one
+    progression, for one of step 1 and any other, and for any that step over one another; else for one of step 1.
     """
-    groups = list(terms)
+    groups, overlap = list(terms), False
     while (joined := _join_any(groups)) is not None:
-        groups = joined
-    if len(groups) < 2 or (len(groups) == 2 and any(c.constant == 1 for c, _ in groups)):
-        return True
-    return _apart(groups)
+        groups, again = joined
+        overlap |= again
+    if overlap:
+        return len(groups) == 1 and groups[0][0].constant == 1
+    return len(groups) < 2 or (len(groups) == 2 and any(c.constant == 1 for c, _ in groups)) or _apart(groups)
 
 
-def _join_any(groups: list[Term]) -> list[Term] | None:
-    for i, a in enumerate(groups):
-        for j, b in enumerate(groups):
-            if i != j and (joined := _join(a, b)) is not None:
-                return [joined, *(g for k, g in enumerate(groups) if k not in (i, j))]
+def _join_any(groups: list[Term]) -> tuple[list[Term], bool] | None:
+    """The groups with two of them joined, and whether these have values in common; tiles first."""
+    for join in (_tiles, _overlapping):
+        for i, a in enumerate(groups):
+            for j, b in enumerate(groups):
+                if i != j and (joined := join(a, b)) is not None:
+                    rest = [g for k, g in enumerate(groups) if k not in (i, j)]
+                    return [joined, *rest], join is _overlapping
     return None
 
 
-def _join(a: Term, b: Term) -> Term | None:
-    """The progression that two make, the first with the smaller step."""
+def _tiles(a: Term, b: Term) -> Term | None:
+    """The progression that two make of which one continues where the other ends."""
+    return (a[0], a[1] * b[1]) if b[0] == a[0] * a[1] else None
+
+
+def _overlapping(a: Term, b: Term) -> Term | None:
+    """The progression that two make which have values in common."""
     (c, n), (d, m) = a, b
-    if d == c * n:
-        return c, n * m
     if d == c:
         return c, n + m - 1
     return (c, n + d * (m - 1)) if c.constant == 1 and at_least_0(n - d) else None

@@ -33,20 +33,21 @@ def summarize(module: Module, target: Target) -> Summary:
     Args:
         module: buffers placed and compacted, loops bound to threads still loops, predicates not resolved; as
             `lower_symbolic` gives it.
-        target: gives the sizes of a cache line (field `line`, 64) and a register (`register_bits`, else `vector_bits`).
+        target: gives the sizes of a cache line (field `line`, else 64 bytes) and of a register (`vector_bits`; 32 bits
+            where threads have their own, which the field `max_threads` shows).
 
     Returns:
         The summary. Loops whose trip count depends on outer loops count with the largest; a `while` counts as one
         iteration; both branches of a condition count.
     """
-    fields = target.fields
-    machine = _Machine(int(fields.get("line", 64)), int(fields.get("register_bits", target.vector_bits)) // 8)
+    threads = "max_threads" in target.fields
+    machine = _Machine(int(target.fields.get("line", 64)), 4 if threads else target.vector_bits // 8)
     found = _Found([], [], [])
     start = _Place(machine, _global_buffers(module), (), {}, False, "", -1)
     for function in module.functions:
         for s in function.body:
             _visit(s, start, found)
-    nests = tuple(_nest(top, k, found) for k, top in enumerate(found.tops))
+    nests = tuple(_nest(top, k, found, threads) for k, top in enumerate(found.tops))
     return Summary(module.name, machine.line, tuple(found.statements), tuple(found.buffers), nests)
 
 
@@ -186,6 +187,10 @@ def _allocated(b: Buffer, place: _Place) -> Allocated:
             reach = reach + (read_size(n) - 1) * read_size(stride)
         elements = product((reach,))
     size = times(elements, Const(size_of(b.dtype)))
+    if not b.scope.startswith(("global", "shared")):
+        # Virtual threads are one thread, which has the buffers of all of them.
+        virtual = product(read_size(x.extent) for x, _ in place.loops if x.kind.startswith("vthread"))
+        size = times(virtual, size)
     return Allocated(b.name, b.dtype, b.scope, b.shape, size, tuple(x.var for x, _ in place.loops), place.nest)
 
 
@@ -262,6 +267,8 @@ def _operands(found: Sequence[Access], loops: Sequence[Loop], vectors: Expr) -> 
     total = largest = loaded[0]
     for x in loaded[1:]:
         total, largest = _plus(total, x), _largest(largest, x)
+    if isinstance(total, Const) and isinstance(largest, Const):
+        return Const(int(total.value) - int(largest.value) + 1)
     return ONE if total == largest else Binary("+", Binary("-", total, largest), ONE)
 
 
@@ -278,12 +285,16 @@ def _largest(a: Expr, b: Expr) -> Expr:
 
 
 # ------------------------------------------------------------------ nests
-def _nest(top: Stmt, at: int, found: _Found) -> Nest:
+def _nest(top: Stmt, at: int, found: _Found, threads: bool) -> Nest:
     inside = [s for s in found.statements if s.nest == at]
-    own = [b for b in found.buffers if b.nest == at]
+    used_here = {a.buffer for s in inside for a in s.accesses}
+    own = [b for b in found.buffers if b.nest == at or (b.nest < 0 and b.name in used_here)]
     grid, block = _axes(inside, "blockIdx"), _axes(inside, "threadIdx")
     local = _total(b.bytes for b in own if b.scope == "local")
-    used = _most((_plus(s.accumulators, s.operands) for s in inside), ZERO)
+    live = _most((_plus(s.accumulators, s.operands) for s in inside), ZERO)
+    if threads:
+        # A thread's own buffers are its registers; statements hold their operands, and addresses beside them.
+        live = _plus(_plus(over(local, 4), _most((s.operands for s in inside), ZERO)), Const(BASE_REGISTERS))
     vthreads = [product(read_size(x.extent) for x in s.loops if x.kind.startswith("vthread")) for s in inside]
     return Nest(
         top.var if isinstance(top, For) else top.buffer if isinstance(top, Store) else "",
@@ -293,7 +304,7 @@ def _nest(top: Stmt, at: int, found: _Found) -> Nest:
         _most(vthreads, ONE),
         _total(b.bytes for b in own if b.scope.startswith("shared")),
         local,
-        used,
+        live,
         _most((times(s.lanes, Const(_widest(s))) for s in inside), ZERO),
         _total(times(s.copies, Const(_instructions(s))) for s in inside),
     )

@@ -237,3 +237,22 @@ def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> No
     assert all(text.startswith("kernel p(") for text in shown.values())
     assert shown["flatten"] != shown["predicates"] == shown["loops"]
     assert status("show", "good.ms:s", "--stage", "no_pass") == 2
+
+
+def test_the_summary_is_shown_with_decisions_drawn_or_open(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "tiled.ms"
+    path.write_text(
+        "program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] * 2.0 } }\n"
+        "schedule s for p {\n    let t ~ perfect_tile(b.i, 2)\n    let o, v = b.i.split(t)\n    v.vectorize()\n}\n"
+    )
+    assert status("show", f"{path}:s", "--stage", "summary", "--pin", "t=[4, 16]") == 0
+    drawn = capsys.readouterr().out
+    assert "B: runs 64 times" in drawn
+    assert "1 float mul" in drawn
+    assert "stride 16: 64" in drawn
+    assert status("show", f"{path}:s", "--stage", "summary", "--open") == 0
+    text = capsys.readouterr().out
+    assert "stride t[1]: 64" in text
+    assert "lanes t[1]" in text
+    assert status("show", f"{path}:s", "--open") == 2
+    assert "--open goes with --stage summary" in capsys.readouterr().err
