@@ -165,7 +165,7 @@ def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
         case FreeTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
             return free_tiles(e, n, cap)
         case Choice(values=vs):
-            return tuple((v,) for v in vs)
+            return tuple((v,) for v in dict.fromkeys(vs))
         case Uniform(lo=lo, hi=hi):
             return tuple((v,) for v in range(lo, hi)) if hi - lo <= TABLE_LIMIT else None
     return None
