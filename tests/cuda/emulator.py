@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tests.cuda.source_text import for_cpu, kernels
+from tests.cuda.source_text import INCLUDE, KERNEL_LINKAGE, for_cpu, kernels
 
 HERE = Path(__file__).parent / "emulation"
 ROOT = Path(__file__).parents[2]
 RUNTIME = ("fibers.cpp", "shadow.cpp", "tensor.cpp", "numbers.cpp")
 COMMON = (
-    *("-std=c++17", "-w", "-fPIC", "-shared", "-g1", "-ffp-contract=off"),
+    *("-std=c++17", "-w", "-fPIC", "-shared", "-g1", "-gdwarf-4", "-ffp-contract=off"),
     *("-fno-threadsafe-statics", "-fno-stack-protector", "-U_FORTIFY_SOURCE"),
 )
 CHECKED = ("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0", "-nodefaultlibs")
@@ -31,6 +31,7 @@ ORDERS = {"forward": 0, "reversed": 1, "shuffled": 2}
 GUARD = 256
 """Bytes between buffers; what is beyond a buffer's end is no buffer."""
 POISON = 0xFF
+MOST_THREADS, MOST_DYNAMIC = 1024, 227 * 1024
 
 KINDS = {
     1: "race",
@@ -142,24 +143,23 @@ def _runtime() -> ctypes.CDLL:
 
 
 class Emulated:
-    """A compiled CUDA C file; a context that removes it."""
+    """Compiled CUDA C files; a context that removes them."""
 
-    def __init__(self, source: str, *, checked: bool = True, optimize: int = 1) -> None:
-        """Compile a file.
+    def __init__(self, *sources: str, checked: bool = True, optimize: int = 1) -> None:
+        """Compile files, all at once.
 
         Args:
-            source: the file.
+            sources: the files; each has its names for itself.
             checked: whether every access is seen; without it only results tell of a fault.
             optimize: g++'s level.
 
         Raises:
-            CompileError: g++ does not take it; its text says why.
+            CompileError: g++ does not take one; its text says why, with `NUMBER.cu` for the files.
         """
-        self.source = source
         self._folder = tempfile.TemporaryDirectory()
         self._runtime = _runtime()
-        file, library = Path(self._folder.name) / "kernel.cu", Path(self._folder.name) / "kernel.so"
-        file.write_text(_unit(source))
+        file, library = Path(self._folder.name) / "all.cpp", Path(self._folder.name) / "all.so"
+        file.write_text(_joined(sources))
         flags = [*COMMON, f"-O{optimize}", *(CHECKED if checked else ()), "-x", "c++", "-I", str(HERE / "include")]
         try:
             _compiled([*flags, str(file)], library)
@@ -168,7 +168,8 @@ class Emulated:
             raise
         self._library = ctypes.CDLL(str(library))
         self._path = library
-        self._image = (ctypes.c_void_p * 4).in_dll(self._library, "emulated_image")
+        images = [(ctypes.c_void_p * 4).in_dll(self._library, f"emulated_image_{n}") for n in range(len(sources))]
+        self._images = [[address or 0 for address in image] for image in images]
 
     def __enter__(self) -> Emulated:
         return self
@@ -182,6 +183,7 @@ class Emulated:
         launches: Sequence[Launch],
         arrays: Mapping[str, np.ndarray],
         *,
+        file: int = 0,
         unset: Sequence[str] = (),
         orders: Sequence[str] = ("forward", "reversed"),
         seed: int = 0,
@@ -192,6 +194,7 @@ class Emulated:
         Args:
             launches: the launches in order.
             arrays: an array for each buffer that they name; none is changed.
+            file: the number of the file that has the kernels.
             unset: buffers of which nothing may be read before it is written.
             orders: in which orders threads and blocks take turns; the buffers must end the same.
             seed: of a shuffled order.
@@ -204,7 +207,7 @@ class Emulated:
         faults: dict[Fault, None] = {}
         for order in orders:
             given = {n: _guarded(a, n in unset) for n, a in arrays.items()}
-            found, over = self._once(launches, given, unset, ORDERS[order], seed, ignored_lines)
+            found, over = self._once(file, launches, given, unset, ORDERS[order], seed, ignored_lines)
             faults.update(dict.fromkeys(found))
             results.append(given)
             if not over:
@@ -218,6 +221,7 @@ class Emulated:
 
     def _once(
         self,
+        file: int,
         launches: Sequence[Launch],
         arrays: Mapping[str, np.ndarray],
         unset: Sequence[str],
@@ -227,7 +231,7 @@ class Emulated:
     ) -> tuple[list[Fault], bool]:
         """The faults of one run, and whether it came to its end."""
         rt = self._runtime
-        rt.emulation_image(*map(ctypes.c_void_p, self._image))
+        rt.emulation_image(*map(ctypes.c_void_p, self._images[file]))
         rt.emulation_memory(ctypes.c_size_t(0))
         for number, (name, array) in enumerate(arrays.items()):
             rt.emulation_buffer(
@@ -238,57 +242,81 @@ class Emulated:
         lines = (ctypes.c_int * len(ignored_lines))(*ignored_lines)
         faults: list[Fault] = []
         for launch in launches:
+            if min(launch.grid) == 0:
+                continue  # no block: the host launches nothing, as CUDA would refuse it
+            if wrong := _impossible(launch):
+                return [*faults, wrong], False
             rt.emulation_dynamic(ctypes.c_size_t(launch.dynamic_shared))
             slots = [ctypes.c_int64(arrays[a].ctypes.data if isinstance(a, str) else a) for a in launch.arguments]
             addresses = (ctypes.c_void_p * max(len(slots), 1))(*(ctypes.addressof(s) for s in slots))
             triple = ctypes.c_uint * 3
-            function = getattr(self._library, f"emulated_call_{launch.function}")
+            function = getattr(self._library, f"emulated_call_{file}_{launch.function}")
             over = rt.emulation_launch(
                 function, addresses, triple(*launch.grid), triple(*launch.block), order, seed, lines, len(lines)
             )
-            faults += self._faults(names)
+            faults += self._faults(file, names)
             if not over:
                 return faults, False
         return faults, True
 
-    def _faults(self, names: Sequence[str]) -> list[Fault]:
+    def _faults(self, file: int, names: Sequence[str]) -> list[Fault]:
         raw = (_RawFault * 64)()
         count = self._runtime.emulation_faults(raw, len(raw))
         found = raw[:count]
-        lines = self._lines([c for f in found for c in (f.code, f.other_code) if c])
+        lines = self._lines(file, [c for f in found for c in (f.code, f.other_code) if c])
         return [_explained(f, lines, names) for f in found]
 
-    def _lines(self, codes: Sequence[int]) -> dict[int, int]:
+    def _lines(self, file: int, codes: Sequence[int]) -> dict[int, int]:
         """The line of the file for each code address: the outermost where a function was inlined."""
         if not codes or shutil.which("addr2line") is None:
             return {}
-        base = self._image[0] or 0
+        base = self._images[file][0]
         found = {}
         for code in dict.fromkeys(codes):
             command = ["addr2line", "-i", "-e", str(self._path), hex(code - base - 1)]
             frames = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")
-            own = [f.rsplit(":", 1)[1].split()[0] for f in frames if "kernel.cu:" in f]
+            own = [f.rsplit(":", 1)[1].split()[0] for f in frames if f"/{file}.cu:" in f"/{f}"]
             found[code] = int(own[0]) if own and own[0].isdigit() else 0
         return found
 
 
-def _unit(source: str) -> str:
-    """The file that g++ is given: the source on its own lines, and after it how each kernel is called."""
+def _joined(sources: Sequence[str]) -> str:
+    """The file that g++ is given: each source on its own lines in a namespace, and how each kernel is called."""
+    text = [for_cpu(s) for s in sources]
+    headers = dict.fromkeys(h for t in text for h in INCLUDE.findall(t))
+    units = "\n".join(_unit(t, kernels(s), n) for n, (t, s) in enumerate(zip(text, sources, strict=True)))
+    return "\n".join(['#include "cuda_emulation.h"', *headers, units, ""])
+
+
+def _unit(text: str, names: Sequence[str], number: int) -> str:
+    """One source. Its shared variables are in a section of their own, so that a block poisons no other's."""
+    section = f"emulated_shared_{number}"
     calls = "\n".join(
-        f'extern "C" __attribute__((no_sanitize_thread)) void emulated_call_{k}(void** a) {{ emulated_call({k}, a); }}'
-        for k in kernels(source)
+        f'extern "C" __attribute__((no_sanitize_thread)) void emulated_call_{number}_{k}(void** a) '
+        f"{{ emulated_call(emulated_{number}::{k}, a); }}"
+        for k in names
     )
-    return f"""#include "cuda_emulation.h"
-#line 1 "kernel.cu"
-{for_cpu(source)}
+    hidden = '__attribute__((weak, visibility("hidden")))'
+    return f"""#define __shared__ static __attribute__((section("{section}")))
+namespace emulated_{number} {{
+#line 1 "{number}.cu"
+{KERNEL_LINKAGE.sub("__global__", INCLUDE.sub("", text))}
+}}
+#undef __shared__
 {calls}
 extern "C" {{
-extern char __ehdr_start __attribute__((visibility("hidden"))), _end __attribute__((visibility("hidden")));
-extern char __start_emulated_shared __attribute__((weak, visibility("hidden")));
-extern char __stop_emulated_shared __attribute__((weak, visibility("hidden")));
-void* emulated_image[] = {{&__ehdr_start, &_end, &__start_emulated_shared, &__stop_emulated_shared}};
-}}
-"""
+extern char __ehdr_start {hidden}, _end {hidden}, __start_{section} {hidden}, __stop_{section} {hidden};
+void* emulated_image_{number}[] = {{&__ehdr_start, &_end, &__start_{section}, &__stop_{section}}};
+}}"""
+
+
+def _impossible(launch: Launch) -> Fault | None:
+    """What a launch asks for that no GPU has."""
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    if min(*launch.grid, *launch.block) >= 1 and threads <= MOST_THREADS and launch.dynamic_shared <= MOST_DYNAMIC:
+        return None
+    text = f"{launch.function} cannot be launched with grid {launch.grid}, block {launch.block}"
+    return Fault("launch", f"{text}, {launch.dynamic_shared} bytes of dynamic shared memory", 0, 0, "")
 
 
 def _guarded(array: np.ndarray, poisoned: bool) -> np.ndarray:

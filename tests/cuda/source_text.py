@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 KERNEL = re.compile(r"__global__\s+(?:void\s+)?(?:__launch_bounds__\s*\([^)]*\)\s*)?(?:void\s+)?(\w+)\s*\(")
+KERNEL_LINKAGE = re.compile(r'extern\s+"C"\s+__global__')
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*", re.MULTILINE)
 _DYNAMIC = re.compile(
     r"extern\s+__shared__\s+(?:__align__\s*\(\w+\)\s+|alignas\s*\(\w+\)\s+)?([\w ]+?)\s+"
     r"(?:__align__\s*\(\w+\)\s+)?(\w+)\s*\[\s*\]\s*;"

@@ -28,6 +28,9 @@ from mslang.ir.expr import (
 )
 from mslang.ir.visit import walk_expr
 
+COUNTED = ("clz", "popcount")
+"""Functions of all bits of an integer: an index must have its 64."""
+
 EXCHANGES: Mapping[str, str] = MappingProxyType(
     {
         "shuffle": "__shfl_sync",
@@ -99,6 +102,8 @@ class ExpressionPrinter:
 
     def _call(self, name: str, args: tuple[Expr, ...], scope: Scope) -> Value:
         values = tuple(self.value(x, scope) for x in args)
+        if name in COUNTED and dtype_of(args[0]) == INDEX:
+            values = tuple(map(arithmetic.widened, values))
         if name not in EXCHANGES:
             return math.call(self.used, name, values)
         v, lane = values

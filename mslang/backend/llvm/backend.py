@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mslang.backend.backend import BackEnd, Loaded, Options, Stage
@@ -11,7 +10,6 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     from mslang.backend.llvm.compile import Executable
     from mslang.kernel.nodes import Module
-    from mslang.lower.passes import Pass
 
 
 def compile_module(module: Module, target: Target, options: Options) -> Executable:
@@ -62,20 +60,12 @@ def _assembly(executable: Executable) -> str:
     return executable.assembly
 
 
-def cpu_passes() -> Sequence[Pass]:
-    """The passes of lowering for CPUs."""
-    from mslang.lower.passes import PASSES
-
-    return PASSES
-
-
 LLVM = BackEnd(
     "llvm",
     ("cpu",),
     compile_module,
     load_object,
     version,
-    cpu_passes,
     unavailable=lacking,
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
     peak=peak,

@@ -154,6 +154,8 @@ void access(unsigned thread, const char* at, unsigned bytes, bool read, bool wri
     Byte* b = &r->bytes[(size_t)(at - r->low)];
     bool reported = false;
     for (unsigned i = 0; i < bytes; ++i, ++b) {
+        // What an earlier block did.
+        if (r->kind == Kind::shared && b->written < block_start && b->read < block_start) *b = Byte();
         if (b->flying && !reported) {
             report(fault(What::in_flight, thread, write, where, r, at + i, bytes));
             reported = true;
@@ -225,7 +227,6 @@ void shadow_start_block() {
     for (Region& r : regions) {
         if (r.kind != Kind::shared) continue;
         memset(r.low, 0xff, r.size);
-        std::fill(r.bytes.begin(), r.bytes.end(), Byte());
     }
 }
 

@@ -130,6 +130,10 @@ def test_function_of_integers_counts_bits_of_its_width() -> None:
     assert text_of(Call("clz", (a,), "u8"), "u8") == "(unsigned char)(__clz((unsigned int)(unsigned char)a[tx]) - 24)"
 
 
+def test_bits_of_an_index_are_counted_in_64() -> None:
+    assert text_of(Call("clz", (TX,), "i64"), "i64") == "(long long)(__clzll((unsigned long long)(long long)tx))"
+
+
 def test_prelude_has_only_what_is_called() -> None:
     assert prelude([]) == ""
     assert "ms_minimum(float a, float b)" in prelude(["ms_smaller"])

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from mslang.ir.arith import factorings
 from mslang.ir.expr import Const, PartitionedTile, PerfectTile
-from mslang.schedule import distribution
+from mslang.schedule import distribution, factorings
 
 
 class Scripted(Random):

@@ -11,8 +11,8 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
-// Blocks run one after the other, so that a variable in shared memory is one variable; a section finds them all.
-#define __shared__ static __attribute__((section("emulated_shared")))
+// `__shared__` is defined for each file: blocks run one after the other, so that a variable in shared memory is a static
+// one, in a section that finds all of them.
 #define __builtin_assume(condition) ((void)0)
 
 typedef unsigned long long emulated_u64;

@@ -1,0 +1,75 @@
+"""Scheduled programs as CUDA C in the emulation, and what the emulation finds when a barrier is missing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
+from tests.cuda.emulator import Emulated, why_not
+from tests.cuda.modules import Made, emulate, made, run
+from tests.property.judge import Case, judged, sparse_inputs
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+GEMM = """program p(A: f32[20, 24], B: f32[24, 32], out C: f32[20, 32]) {
+    block mm[i: 20, j: 32 | k: 24] { C[i, j] += A[i, k] * B[k, j] }
+}
+schedule s for p {
+    let cl = mm.cache_write(C, "local")
+    let i0, i1 = mm.i.split([_, 8])
+    let j0, j1 = mm.j.split([_, 16])
+    let k0, k1 = mm.k.split([_, 8])
+    reorder(i0, j0, i1, j1, k0, k1)
+    i0.bind(blockIdx.y)
+    j0.bind(blockIdx.x)
+    i1.bind(threadIdx.y)
+    j1.bind(threadIdx.x)
+    cl.reverse_compute_at(j1)
+    let b = mm.cache_read(B, "shared")
+    b.compute_at(k0)
+    let y0, y1 = b.ax0.split([_, 8])
+    let x0, x1 = b.ax1.split([_, 16])
+    y1.bind(threadIdx.y)
+    x1.bind(threadIdx.x)
+}
+"""
+
+SUM = """program p(A: f32[5, 100], out S: f32[5]) {
+    block sum[i: 5 | k: 100] { S[i] += A[i, k] }
+}
+schedule s for p {
+    let k0, k1 = sum.k.split([_, 64])
+    sum.i.bind(blockIdx.x)
+    k1.bind(threadIdx.x)
+}
+"""
+
+
+def scheduled(text: str) -> Made:
+    return made(space_of(load("gpu.ms", text), "s").sample(0).program)
+
+
+@pytest.mark.parametrize("text", [GEMM, SUM])
+def test_results_are_those_of_the_interpreter(text: str):
+    m = scheduled(text)
+    arrays = sparse_inputs(m.program, 3)
+    (expected,) = judged(m.program, [Case(arrays)]).wanted
+    ran = emulate(m.program, arrays)
+    assert ran.faults == () and ran.harmless == ()
+    for name, array in expected.items():
+        assert np.array_equal(array, ran.results[name])
+
+
+@pytest.mark.parametrize("text", [GEMM, SUM])
+def test_each_barrier_is_needed(text: str):
+    m = scheduled(text)
+    arrays = sparse_inputs(m.program, 3)
+    barriers = [n for n, line in enumerate(m.source.text.split("\n"), 1) if re.search(r"__syncthreads\(\)", line)]
+    assert barriers
+    with Emulated(m.source.text) as file:
+        for line in barriers:
+            assert "race" in {f.kind for f in run(m, arrays, file, ignored_lines=[line]).faults}, line
