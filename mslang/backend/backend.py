@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -79,6 +79,19 @@ class Stage(msgspec.Struct, Generic[E], frozen=True):
     text: Callable[[E], str]
 
 
+class LibraryPart(msgspec.Struct, frozen=True):
+    """A scheduled program, and the target that a library has it for."""
+
+    program: Program
+    target: Target
+
+
+class Library(msgspec.Struct, frozen=True):
+    """A program for callers in other languages: what makes each form's bytes, by the suffix of its file."""
+
+    forms: Mapping[str, Callable[[], bytes]]
+
+
 def always_available(target: Target) -> str | None:
     """The `unavailable` of a back end that can run everywhere."""
     return None
@@ -111,6 +124,8 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
             known, then times are not checked against it.
         time: times a bound kernel within limits; the last argument, if any, restores inputs that runs change.
             None: by the clock, beside a loop of known work on the same core.
+        library: makes a library of a program for each target, given its name, what it is made from, and whether
+            `allow_native`; None: there are none (`mslang build`).
 
     >>> def compiled(module, target, options): return module
     >>> mine = BackEnd("mine", ("cpu",), compiled, load=lambda module: module, version=lambda: "mine 1")
@@ -129,6 +144,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     stages: tuple[Stage[E], ...] = ()
     peak: Callable[[Target, str, bool], float] | None = None
     time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
+    library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
 
     def lowered(self, program: Program, target: Target, options: Options = AS_IS) -> Program | Module:
         """What `compile` takes: the kernels of a program, or the program.

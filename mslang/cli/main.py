@@ -27,6 +27,7 @@ VERBS = {
     "expand": "a program in its long form",
     "show": "the program or trace after a schedule, or after each step",
     "run": "compile, verify against the reference, time",
+    "build": "a library for C: header, object, shared library, assembly",
     "test": "the tests of files, and generated equivalence tests",
     "tune": "search for the fastest schedule",
     "explain": "the long explanation of a code or a primitive",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mslang.backend.backend import BackEnd, Loaded, Options, Stage
+from mslang.backend.backend import BackEnd, Library, LibraryPart, Loaded, Options, Stage
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ def peak(target: Target, dtype: str, refresh: bool) -> float:
     return measured_limits(target, dtype, refresh=refresh).peak
 
 
+def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool) -> Library:
+    """C headers, objects and shared libraries; raises as `mslang.backend.aot.library.library` does."""
+    from mslang.backend.aot.library import library
+
+    return library(parts, name, about, allow_native)
+
+
 def _llvm(executable: Executable) -> str:
     return executable.llvm
 
@@ -69,5 +77,6 @@ LLVM = BackEnd(
     unavailable=lacking,
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
     peak=peak,
+    library=library,
 )
 """The back end of CPUs."""

@@ -32,7 +32,7 @@ class Executable(msgspec.Struct, frozen=True):
     def assembly(self) -> str:
         """The machine code as text."""
         with ONE_AT_A_TIME:
-            text: str = machine(self.target).emit_assembly(_optimised(self.llvm, self.target, self.auto_vectorize))
+            text: str = machine(self.target).emit_assembly(optimised(self.llvm, self.target, self.auto_vectorize))
         return text
 
 
@@ -53,7 +53,15 @@ def compile(kernel: Module, target: Target, allow_native: bool = False) -> Execu
         require_contained(kernel.body)
     writer = ModuleWriter(kernel, target)
     text = writer.text()
-    signature = Signature(
+    signature = signature_of(kernel, writer)
+    with ONE_AT_A_TIME:
+        code: bytes = machine(target).emit_object(optimised(text, target, kernel.auto_vectorize))
+    return Executable(code, text, signature, target, kernel.auto_vectorize)
+
+
+def signature_of(kernel: Module, writer: ModuleWriter) -> Signature:
+    """How a kernel is called whose text was written."""
+    return Signature(
         kernel.name,
         tuple(map(Parameter.of, kernel.params)),
         kernel.dynamic,
@@ -62,9 +70,6 @@ def compile(kernel: Module, target: Target, allow_native: bool = False) -> Execu
         writer.has_parallel,
         () if writer.guard is None else tuple(writer.guard.accesses),
     )
-    with ONE_AT_A_TIME:
-        code: bytes = machine(target).emit_object(_optimised(text, target, kernel.auto_vectorize))
-    return Executable(code, text, signature, target, kernel.auto_vectorize)
 
 
 @lru_cache(maxsize=8)
@@ -74,6 +79,7 @@ def machine(target: Target) -> TargetMachine:
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
     triple = target.triple or llvm.get_default_triple()
     try:
         found = llvm.Target.from_triple(triple)
@@ -83,7 +89,12 @@ def machine(target: Target) -> TargetMachine:
         raise TargetError(problem("MS402", f"LLVM has no code generator for {triple}", why=str(error))) from error
 
 
-def _optimised(text: str, target: Target, auto_vectorize: bool = False) -> ModuleRef:
+def optimised(text: str, target: Target, auto_vectorize: bool = False) -> ModuleRef:
+    """A module's text, parsed and optimised: by a few passes, or by all of LLVM's.
+
+    Raises:
+        MsError: MS401, LLVM refuses the text.
+    """
     import llvmlite.binding as llvm
 
     tm = machine(target)

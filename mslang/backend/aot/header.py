@@ -1,0 +1,150 @@
+"""The C header of a library: the function, what it takes and returns, in C and C++."""
+
+from __future__ import annotations
+
+from mslang import __version__
+from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
+from mslang.ir.expr import DynamicRange, Symbol
+from mslang.ir.text import print_expr
+from mslang.runtime.signature import Parameter, Signature
+
+C_TYPES = {
+    "bool": "bool",
+    "bf16": "uint16_t",
+    "f16": "uint16_t",
+    "f32": "float",
+    "f64": "double",
+    **{f"i{b}": f"int{b}_t" for b in (8, 16, 32, 64)},
+    **{f"u{b}": f"uint{b}_t" for b in (8, 16, 32, 64)},
+}
+"""The C type of each element type; halves are passed as their bits."""
+
+_WORDS = frozenset(
+    {
+        "alignas", "alignof", "auto", "bool", "break", "case", "catch", "char", "class", "const", "constexpr",
+        "continue", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false",
+        "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new",
+        "operator", "private", "protected", "public", "register", "restrict", "return", "short", "signed",
+        "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef",
+        "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "and", "or",
+        "not", "xor",
+    }
+)  # fmt: skip
+"""Words of C and C++ that no parameter may be called."""
+
+_STATUS = f"""#ifndef MSLANG_STATUS
+#define MSLANG_STATUS
+enum mslang_status {{
+    MSLANG_OK = {OK},           /* done */
+    MSLANG_NO_MEMORY = {NO_MEMORY},    /* no workspace could be allocated; nothing was written */
+    MSLANG_BAD_ARGUMENT = {BAD_ARGUMENT}, /* a pointer or size is not as documented; nothing was written */
+    MSLANG_UNSUPPORTED = {UNSUPPORTED}   /* the processor lacks instructions; nothing was written */
+}};
+#endif
+"""
+
+
+def header(
+    name: str, signature: Signature, targets: tuple[tuple[str, tuple[str, ...]], ...], about: str, parallel: bool
+) -> str:
+    """The header's text.
+
+    Args:
+        name: the function.
+        signature: what it takes.
+        targets: the targets that there is code for, the best first, with the features that each needs.
+        about: what it was made from.
+        parallel: whether it has parallel loops.
+    """
+    guard = f"MSLANG_{name.upper()}_H"
+    names = c_names(signature)
+    arrays = [_declared(p, n) for p, n in zip(signature.parameters, names, strict=False)]
+    sizes = [f"int64_t {n}" for n in names[len(arrays) :]]
+    lines = [
+        f"/* Made by mslang {__version__} from {_commented(about)}. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+    ]
+    lines += ["#include <stdbool.h>", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    lines += [_STATUS, "/*"]
+    for p, n in zip(signature.parameters, names, strict=False):
+        lines.append(f" * {n}: {_described(p)}")
+    for s, n in zip(signature.dynamic, names[len(arrays) :], strict=True):
+        lines.append(f" * {n}: {_size(s)}")
+    lines += [f" * {line}".rstrip() for line in _terms(targets, parallel)]
+    lines += [" */", f"int {name}({', '.join((*arrays, *sizes)) or 'void'});", ""]
+    if parallel:
+        lines += [
+            "/*",
+            " * Parallel loops run on n threads, the caller one of them: all processors that it may run on, unless",
+            " * this is called before the first kernel of the program or shared library.",
+            " * Returns MSLANG_OK, or MSLANG_BAD_ARGUMENT if n < 1.",
+            " */",
+            f"int {name}_set_threads(int n);",
+            "",
+        ]
+    return "\n".join((*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""))
+
+
+def c_names(signature: Signature) -> tuple[str, ...]:
+    """Names of the C parameters: arrays, then dynamic sizes."""
+    found: list[str] = []
+    for name in (*(p.name for p in signature.parameters), *(s.text for s in signature.dynamic)):
+        plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+        plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
+        while plain in _WORDS or plain in found:
+            plain += "_"
+        found.append(plain)
+    return tuple(found)
+
+
+def _declared(p: Parameter, name: str) -> str:
+    const = "const " if p.direction == "in" else ""
+    return f"{const}{C_TYPES[p.dtype]} *{name}"
+
+
+def _described(p: Parameter) -> str:
+    shape = ", ".join(map(print_expr, p.given))
+    use = {"in": "read", "out": "written", "inout": "read and written"}[p.direction]
+    if p.strides is None:
+        layout = "row-major"
+    else:
+        layout = f"strides of {', '.join(map(print_expr, p.strides))} elements"
+    within = ""
+    if p.within is not None:
+        order = " sorted along the last dimension" * p.within.sorted + " all different" * p.within.unique
+        within = f"; values from {print_expr(p.within.low)} up to, not including, {print_expr(p.within.high)}{order}"
+    return _commented(f"{p.dtype}[{shape}], {layout}, {use}{within}")
+
+
+def _size(s: Symbol) -> str:
+    if not isinstance(s.domain, DynamicRange):
+        return "a size"
+    multiple = f", a multiple of {s.domain.multiple}" if s.domain.multiple > 1 else ""
+    return f"from {s.domain.lo} to {s.domain.hi}{multiple}"
+
+
+def _terms(targets: tuple[tuple[str, tuple[str, ...]], ...], parallel: bool) -> list[str]:
+    lines = [
+        "",
+        "Pointers are aligned to their elements, and arrays that are written overlap no other array: both are checked,",
+        "as are null pointers and sizes. Not checked: that arrays are as large as stated, and what values they hold.",
+        "Several threads may call it concurrently. Workspace is allocated and freed by each call.",
+        "Returns an mslang_status.",
+        "",
+    ]
+    for name, features in targets:
+        lines.append(f"Code for {name}" + (f", which needs {' '.join(features)}" if features else ""))
+    lines += ["", "Link with -lm" + (" -pthread." if parallel else ".")]
+    return _wrapped(lines)
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    import textwrap
+
+    return [part for line in lines for part in (textwrap.wrap(line, 110, subsequent_indent="    ") or [""])]
+
+
+def _commented(text: str) -> str:
+    return text.replace("*/", "* /").replace("\n", " ")

@@ -1,0 +1,191 @@
+"""Kernels as a library for C: one module with code for each target, as text, object or shared library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.backend.aot.entry import Variant, entry_ir
+from mslang.backend.aot.header import header
+from mslang.backend.aot.linking import shared_library
+from mslang.backend.aot.packing import self_packing
+from mslang.backend.aot.processor import checkable
+from mslang.backend.aot.threads import has_threads, threads_ir
+from mslang.backend.backend import Library, LibraryPart, standard_passes
+from mslang.backend.llvm.compile import machine, optimised, signature_of
+from mslang.backend.llvm.containment import require_contained
+from mslang.backend.llvm.context import ONE_AT_A_TIME
+from mslang.backend.llvm.module import ModuleWriter
+from mslang.diagnostics import TargetError, problem
+from mslang.ir.expr import Symbol
+from mslang.lower.passes import lower
+from mslang.runtime.signature import Parameter, Signature, symbol
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef
+
+
+class _Code(msgspec.Struct, frozen=True):
+    """A variant with its module's text and the target it is optimised for."""
+
+    variant: Variant
+    text: str
+    target: Target
+    auto_vectorize: bool
+
+
+def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool = False) -> Library:
+    """What can be written of a program for CPUs.
+
+    Args:
+        parts: the scheduled program for each target, the best target first. All take the same arguments.
+        name: the C function.
+        about: what it was made from, for the header.
+        allow_native: whether implementations in LLVM text may do more than compute.
+
+    Returns:
+        The forms: `.h` the C header, `.ll`, `.s`, `.o`, and `.so`, which needs the system's linker.
+
+    Raises:
+        TargetError: MS452, several targets of which the processor cannot be asked; or what `compile` raises.
+    """
+    made = _Build(tuple(parts), name, about, allow_native)
+    made.require_choosable()
+    return Library(
+        MappingProxyType(
+            {
+                ".h": made.header,
+                ".ll": lambda: made.ir.encode(),
+                ".s": lambda: made.assembly,
+                ".o": lambda: made.object,
+                ".so": lambda: shared_library(made.object, made.symbol, made.triple),
+            }
+        )
+    )
+
+
+class _Build:
+    """Makes each form when it is asked for."""
+
+    def __init__(self, parts: tuple[LibraryPart, ...], name: str, about: str, allow_native: bool) -> None:
+        self._parts, self._about, self._allow_native = parts, about, allow_native
+        self.symbol = symbol(name)
+        base = machine(_baseline(parts[0].target))
+        self.triple: str = base.triple
+        # Another processor's assembler is not there to write the question.
+        self._asks = all(t.startswith("x86_64") for t in (self.triple, machine(Target()).triple))
+
+    def require_choosable(self) -> None:
+        """Refuse several targets on processors that cannot be asked what they have."""
+        others = {machine(_baseline(p.target)).triple for p in self._parts} - {self.triple}
+        if others:
+            why = f"they are {', '.join(sorted((self.triple, *others)))}"
+            raise TargetError(problem("MS452", "one library is for one system and processor family", why=why))
+        if len(self._parts) > 1 and not self._asks:
+            why = "code is chosen by the processor's features on x86-64 only"
+            help = "build one library for each target"
+            raise TargetError(
+                problem("MS452", f"several targets cannot share a library on {self.triple}", why=why, help=help)
+            )
+
+    def header(self) -> bytes:
+        """The C header."""
+        program = self._parts[0].program
+        given = tuple(replace(p, buffer=p.given, packing=None) for p in program.params)
+        dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
+        signature = Signature(program.name, tuple(map(Parameter.of, given)), dynamic)
+        parallel = has_threads(self.triple) and any(c.variant.signature.parallel for c in self._codes)
+        targets = tuple((p.target.name, self._features(p.target)) for p in self._parts)
+        return header(self.symbol, signature, targets, self._about, parallel).encode()
+
+    def _features(self, target: Target) -> tuple[str, ...]:
+        return checkable(target.features) if self._asks else tuple(sorted(target.features))
+
+    @cached_property
+    def _codes(self) -> tuple[_Code, ...]:
+        return tuple(self._code(k, p) for k, p in enumerate(self._parts))
+
+    def _code(self, number: int, part: LibraryPart) -> _Code:
+        features = self._features(part.target)
+        # The processor's name says for what to tune; only features that are asked for may be used.
+        target = replace(part.target, features=features, cpu="x86-64" if self._asks else part.target.cpu)
+        module = self_packing(lower(part.program, target, passes=standard_passes()))
+        if not self._allow_native:
+            require_contained(module.body)
+        module = replace(module, name=f"{self.symbol}_v{number}")
+        writer = ModuleWriter(module, target)
+        text = writer.text()
+        if self._asks:
+            text = _attributed(text, target, part.target.cpu)
+        variant = Variant(symbol(module.name), features, signature_of(module, writer))
+        return _Code(variant, text, target, module.auto_vectorize)
+
+    @cached_property
+    def _module(self) -> ModuleRef:
+        """The whole library, optimised."""
+        import llvmlite.binding as llvm
+
+        codes = self._codes
+        base = replace(_baseline(codes[0].target), features=() if self._asks else codes[0].target.features)
+        threads = has_threads(self.triple) and any(c.variant.signature.parallel for c in codes)
+        text = entry_ir(self.symbol, tuple(c.variant for c in codes), threads=threads, asks=self._asks)
+        text += threads_ir(self.triple) if threads else ""
+        with ONE_AT_A_TIME:
+            whole = optimised(f'source_filename = "{self.symbol}.ms"\n{text}', base, True)
+            for code in codes:
+                whole.link_in(optimised(code.text, code.target, code.auto_vectorize))
+            for code in codes:
+                for entry in (code.variant.entry, f"{code.variant.entry}.bench"):
+                    whole.get_function(entry).linkage = "internal"
+            passes = llvm.create_new_module_pass_manager()
+            passes.add_global_dead_code_eliminate_pass()
+            passes.run(whole, llvm.create_pass_builder(machine(base), llvm.create_pipeline_tuning_options()))
+            whole.name = self.symbol
+        self._base = base
+        return whole
+
+    @property
+    def ir(self) -> str:
+        """The module as LLVM IR."""
+        with ONE_AT_A_TIME:
+            return str(self._module)
+
+    @property
+    def assembly(self) -> bytes:
+        """The module as assembly."""
+        with ONE_AT_A_TIME:
+            module = self._module
+            text: str = machine(self._base).emit_assembly(module)
+        return text.encode()
+
+    @property
+    def object(self) -> bytes:
+        """The module as an object file."""
+        with ONE_AT_A_TIME:
+            module = self._module
+            code: bytes = machine(self._base).emit_object(module)
+        return code
+
+
+def _baseline(target: Target) -> Target:
+    """What every processor of a target's family has."""
+    return Target(triple=target.triple)
+
+
+_DEFINITION = re.compile(r"^(define\b[^{]*?)\{$", re.MULTILINE)
+
+
+def _attributed(text: str, target: Target, tune: str) -> str:
+    """A module of which every function is compiled for the features of a target, whatever the others are for."""
+    features = ",".join(f"+{f}" for f in target.features)
+    notes = f'"target-cpu"="{target.cpu}"'
+    notes += f' "target-features"="{features}"' if features else ""
+    notes += f' "tune-cpu"="{tune}"' if tune else ""
+    return _DEFINITION.sub(lambda found: f"{found[1]}{notes} {{", text)

@@ -1,0 +1,69 @@
+"""Kernels that pack and unpack their parameters: a caller in C has the arrays of the unscheduled program."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mslang.ir.dtype import is_float
+from mslang.ir.expr import Const, Expr, Load, Var
+from mslang.ir.program import Packing, Param
+from mslang.ir.visit import substitute
+from mslang.kernel.nodes import Allocate, Body, For, Module, Stmt, Store
+
+
+def self_packing(module: Module) -> Module:
+    """The kernel over the arrays of its caller: packed parameters become buffers of its workspace, which are filled
+    from the caller's arrays at the start, and from which outputs are copied at the end.
+
+    Args:
+        module: a kernel for a CPU, of one function.
+    """
+    body = module.body
+    params: list[Param] = []
+    for p in module.params:
+        if p.packing is None:
+            params.append(p)
+            continue
+        given = replace(p.given, name=f"{p.buffer.name}_given", strides=None)
+        params.append(replace(p, buffer=given, packing=None))
+        body = (Allocate(p.buffer, (*_packed(p, p.packing, given.name), *body, *_unpacked(p, p.packing, given.name))),)
+    (function,) = module.functions
+    function = replace(function, params=tuple(p.buffer for p in params), body=body)
+    return replace(module, params=tuple(params), functions=(function,))
+
+
+def _packed(p: Param, packing: Packing, given: str) -> Body:
+    """Padding everywhere, then the caller's elements in their places."""
+    b = p.buffer
+    zero = Const(False if b.dtype == "bool" else 0.0 if is_float(b.dtype) else 0, b.dtype)
+    pad: Expr = zero if packing.pad is None else packing.pad
+    places = tuple(Var(f"{b.name}_fill{k}") for k in range(len(b.shape)))
+    filled = _over(tuple(v.name for v in places), b.shape, Store(b.name, places, pad))
+    if p.direction == "out":
+        return filled
+    names, indices, results = _map(p, packing, "pack")
+    return *filled, *_over(names, packing.shape, Store(b.name, results, Load(given, indices, b.dtype)))
+
+
+def _unpacked(p: Param, packing: Packing, given: str) -> Body:
+    """The elements of an output, back in the caller's array."""
+    if p.direction == "in":
+        return ()
+    names, indices, results = _map(p, packing, "unpack")
+    value = Load(p.buffer.name, results, p.buffer.dtype)
+    return _over(names, packing.shape, Store(given, indices, value))
+
+
+def _map(p: Param, packing: Packing, verb: str) -> tuple[tuple[str, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    """Names of loops over the caller's array, the indices there, and the indices in the buffer."""
+    names = tuple(f"{p.buffer.name}_{verb}{k}" for k in range(len(packing.params)))
+    indices: tuple[Expr, ...] = tuple(Var(n) for n in names)
+    values = dict(zip(packing.params, indices, strict=True))
+    return names, indices, tuple(substitute(e, values) for e in packing.results)
+
+
+def _over(names: tuple[str, ...], shape: tuple[Expr, ...], s: Stmt) -> Body:
+    """A statement for every element of a shape, the last dimension innermost."""
+    for name, extent in zip(reversed(names), reversed(shape), strict=True):
+        s = For(name, extent, (s,))
+    return (s,)

@@ -1,0 +1,179 @@
+"""`mslang build`: a library for C of a scheduled program, ahead of time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mslang.backend.backend import BackEnd, Library, LibraryPart
+from mslang.backend.registry import compiling
+from mslang.cli.candidates import Chosen, candidate_arguments, choose
+from mslang.cli.common import UsageError, check_writable, emit, note, seconds_text, split_item
+from mslang.cli.main import DONE
+from mslang.diagnostics import MsError, TargetError, problem
+from mslang.target.description import GENERIC, Target
+from mslang.target.named import named_target
+
+if TYPE_CHECKING:
+    from mslang.schedule.space import Candidate
+
+CONSIDERED = 50
+"""Records, the fastest first, among which one of the schedule is looked for."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mslang build`."""
+    candidate_arguments(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="outputs",
+        metavar="OUT",
+        type=Path,
+        action="append",
+        required=True,
+        help="a file to write; its suffix says what: .h, .o, .so, .s or .ll (several: -o k.o -o k.h)",
+    )
+    parser.add_argument(
+        "--target",
+        dest="targets",
+        metavar="T",
+        action="append",
+        help="the machine to compile for (default: this one); of several, the program chooses when it runs",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the C function (default: the program's name)")
+    parser.add_argument("--record", type=int, metavar="ID", help="the decisions of one record of the store")
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make every form that is asked for, then write them."""
+    if args.name is not None and not (args.name.isascii() and args.name.isidentifier()):
+        raise UsageError(f"--name: `{args.name}` is no name of a C function")
+    for path in args.outputs:
+        _require_place(path)
+    targets = _ordered([named_target(name) for name in args.targets or ["host"]])
+    built = [_part(args, target) for target in targets]
+    chosen, back_end, _ = built[0]
+    parts = [part for _, _, part in built]
+    if len(parts) > 1 and not any(p.target == GENERIC for p in parts):
+        parts.append(_fallback(args, back_end))
+    if back_end.library is None:
+        raise TargetError(
+            problem(
+                "MS454",
+                f"the back end {back_end.name} makes no libraries",
+                help="`mslang show --stage` prints the code that it makes",
+            )
+        )
+    about = f"{split_item(args.item)[0].name}:{chosen.name}"
+    library = back_end.library(parts, args.name or chosen.candidate.program.name, about, args.allow_native)
+    forms = {path: _form(library, path) for path in args.outputs}
+    made = {path: form() for path, form in forms.items()}
+    for path, data in made.items():
+        _write(path, data)
+        if args.json:
+            emit({"kind": "built", "path": str(path), "bytes": len(data), "targets": [p.target.name for p in parts]})
+    return DONE
+
+
+def _ordered(targets: list[Target]) -> list[Target]:
+    """Each target once, the one with the widest vectors and most features first: the first that runs is taken."""
+    once = {t.name: t for t in targets}
+    return sorted(once.values(), key=lambda t: (-t.vector_bits, -len(t.features)))
+
+
+def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any], LibraryPart]:
+    """The program for a target: with the decisions given, else those of the fastest record, else drawn ones."""
+    from mslang.ir.access_bounds import require_inside
+    from mslang.ir.unwritten import require_written
+
+    chosen = choose(args, target)
+    back_end, machine = compiling(chosen.target, target, args.backend)
+    candidate = chosen.candidate
+    if candidate.decisions and args.seed is None and args.record is None and not args.pins:
+        candidate = _recorded(args, chosen, target) or candidate
+    require_inside(candidate.program)
+    require_written(candidate.program)
+    return chosen, back_end, LibraryPart(candidate.program, machine)
+
+
+def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target) -> Candidate | None:
+    """The fastest candidate of the schedule that is on record for this machine and target."""
+    from mslang.ir.equal import structural_hash
+    from mslang.tune.database import Database
+
+    file = args.db or split_item(args.item)[0].parent / ".mslang" / "records.db"
+    if args.db is not None or file.exists():
+        with Database(file, read_only=True) as database:
+            records = database.top(chosen.space.program, CONSIDERED, target=target.name)
+        for record in records:
+            try:
+                candidate = chosen.space.replay(msgspec.json.decode(record.decisions))
+            except MsError:
+                # Of another schedule of the program.
+                continue
+            if structural_hash(candidate.program) == record.candidate:
+                time = "" if record.seconds is None else f" ({seconds_text(record.seconds)})"
+                note(f"{chosen.name} for {target.name}: record {record.id}{time}")
+                return candidate
+    note(f"{chosen.name} for {target.name}: no record (`mslang tune` makes them); open decisions are drawn from seed 0")
+    return None
+
+
+def _fallback(args: argparse.Namespace, back_end: BackEnd[Any]) -> LibraryPart:
+    """Code for processors that are none of the targets: of the schedule, or of the program where it needs more."""
+    chosen, _, part = _part(args, GENERIC)
+    try:
+        back_end.lowered(part.program, GENERIC)
+    except TargetError as error:
+        note(f"the generic code is that of the program without its schedule: {error.diagnostic.message}")
+        return LibraryPart(chosen.space.program, GENERIC)
+    return part
+
+
+def _form(library: Library, path: Path) -> Callable[[], bytes]:
+    """What makes the bytes of a file."""
+    found = library.forms.get(path.suffix)
+    if found is None:
+        suffixes = ", ".join(library.forms)
+        raise UsageError(
+            f"-o {path}: nothing is known of files that end with `{path.suffix}`", f"the suffixes are {suffixes}"
+        )
+    return found
+
+
+def _require_place(path: Path) -> None:
+    """Raise MS702 if a file cannot be written, before anything is compiled."""
+    folder = path.parent
+    reason = None
+    if path.is_dir():
+        reason = "it is a folder"
+    elif not folder.is_dir():
+        reason = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK):
+        reason = f"the folder {folder} is write-protected"
+    if reason is not None:
+        raise MsError(problem("MS702", f"cannot write {path}", why=reason, help="choose another place"))
+    check_writable(path)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file atomically."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        temporary.chmod(0o755 if path.suffix == ".so" else 0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,271 @@
+"""`mslang build`: libraries that C programs call, ahead of time."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.backend.reference.interpret import run as interpret
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CC = shutil.which("cc")
+needs_cc = pytest.mark.skipif(CC is None, reason="there is no C compiler")
+
+DYNAMIC = """program scale[N: dyn(2..64, multiple = 2)](A: f32[N, 8], out B: f32[N, 8]) {
+    block b[i: N, j: 8] { B[i, j] = A[i, j] * 3.0 }
+}
+schedule rows for scale { b.i.parallel()
+  b.j.vectorize() }
+"""
+
+PACKED = """program pair(A: f32[6, 4], W: f32[4, 10], inout C: f32[6, 10]) {
+    block mm[i: 6, j: 10 | k: 4] { C[i, j] += A[i, k] * W[k, j] }
+}
+schedule packed for pair {
+    mm.transform_layout(W, fn (k, j) -> [j // 4, k, j % 4], pad = 0.0)
+    mm.transform_layout(C, fn (i, j) -> [j, i])
+    let i0, i1 = mm.i.split([_, 3])
+    i0.parallel()
+}
+"""
+
+
+def build(run: Run, *words: str) -> None:
+    done = run("build", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def compiled(folder: Path, source: str, *objects: str) -> str:
+    """What a C program prints."""
+    (folder / "main.c").write_text(source)
+    words = [str(CC), "-std=c11", "-Wall", "-Werror", "-O1", "-o", "main", "main.c", *objects, "-lm", "-pthread"]
+    subprocess.run(words, cwd=folder, check=True, timeout=120)
+    done = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def function(folder: Path, library: str, name: str) -> Callable[..., int]:
+    """A function of a shared library, over arrays and sizes."""
+    found = getattr(ctypes.CDLL(str(folder / library)), name)
+
+    def call(*arguments: np.ndarray | int | None) -> int:
+        passed = [
+            ctypes.c_void_p(a.ctypes.data)
+            if isinstance(a, np.ndarray)
+            else ctypes.c_int64(a)
+            if a is not None
+            else None
+            for a in arguments
+        ]
+        return int(found(*passed))
+
+    return call
+
+
+@needs_cc
+@pytest.mark.parametrize("targets", [(), ("avx512", "generic", "avx2")], ids=["host", "dispatched"])
+def test_the_example_gives_what_the_interpreter_gives(run: Run, tmp_path: Path, targets: tuple[str, ...]) -> None:
+    sizes = ("--set", "M=64", "--set", "N=64", "--set", "K=64")
+    chosen = [word for t in targets for word in ("--target", t)]
+    build(run, str(EXAMPLES / "gemm.ms:tiled"), *sizes, *chosen, "-o", "gemm.h", "-o", "gemm.o")
+    printed = compiled(tmp_path, (EXAMPLES / "c" / "main.c").read_text(), "gemm.o")
+    program = ms.load(EXAMPLES / "gemm.ms").program("gemm", M=64, N=64, K=64)
+    k = np.arange(64 * 64)
+    expected = [
+        interpret(
+            program,
+            {
+                "A": ((k * 7 + t) % 13 - 6).astype(np.float32).reshape(64, 64),
+                "B": ((k * 5 + t) % 11 - 5).astype(np.float32).reshape(64, 64),
+            },
+            check=False,
+        )["C"]
+        for t in range(2)
+    ]
+    assert (np.array(printed.split(), np.float32).reshape(2, 64, 64) == expected).all()
+
+
+@needs_cc
+def test_dynamic_sizes_and_parallel_loops_and_the_checks_of_arguments(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scale.ms").write_text(DYNAMIC)
+    build(run, "scale.ms:rows", "-o", "libscale.so", "-o", "scale.h")
+    text = (tmp_path / "scale.h").read_text()
+    assert "int scale(const float *A, float *B, int64_t N);" in text
+    assert " * N: from 2 to 64, a multiple of 2" in text and "int scale_set_threads(int n);" in text
+    scale = function(tmp_path, "libscale.so", "scale")
+    for n in (2, 64, 30):
+        a, b = np.arange(n * 8, dtype=np.float32), np.zeros(n * 8, np.float32)
+        assert scale(a, b, n) == 0
+        assert (b == 3 * a).all()
+    wide, b = np.zeros(600, np.float32), np.zeros(8 * 64, np.float32)
+    for bad in (0, 3, 66, -2):
+        assert scale(wide, b, bad) == 2
+    assert scale(None, b, 2) == 2 and scale(wide, None, 2) == 2
+    assert scale(wide[8:], wide, 2) == 2, "they overlap"
+    assert scale(wide[16:], wide, 2) == 0, "they touch"
+    shifted = np.zeros(65, np.uint8)[1:]
+    assert scale(shifted, b, 2) == 2, "not aligned to an element"
+    limit = ctypes.CDLL(str(tmp_path / "libscale.so")).scale_set_threads
+    assert (limit(0), limit(3)) == (2, 0)
+
+
+@needs_cc
+def test_packed_parameters_are_packed_inside(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pair.ms").write_text(PACKED)
+    build(run, "pair.ms:packed", "-o", "pair.so", "--name", "multiply")
+    generator = np.random.default_rng(1)
+    a, w, c = (generator.integers(-4, 5, s).astype(np.float32) for s in ((6, 4), (4, 10), (6, 10)))
+    expected = c + a @ w
+    assert function(tmp_path, "pair.so", "multiply")(a, w, c) == 0
+    assert (c == expected).all()
+
+
+@needs_cc
+def test_several_kernels_and_forks_share_a_program(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scale.ms").write_text(DYNAMIC)
+    for name in ("one", "two"):
+        build(run, "scale.ms:rows", "--name", name, "-o", f"{name}.o", "-o", f"{name}.h")
+    source = """#include <stdio.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    #include "one.h"
+    #include "two.h"
+    static int wrong(void) {
+        float a[128], b[128], c[128];
+        for (int i = 0; i < 128; i++) a[i] = (float)i;
+        if (one(a, b, 16) != MSLANG_OK || two(b, c, 16) != MSLANG_OK) return 1;
+        for (int i = 0; i < 128; i++) if (c[i] != 9.0f * (float)i) return 1;
+        return 0;
+    }
+    int main(void) {
+        if (one_set_threads(3) != MSLANG_OK || wrong()) return 1;
+        pid_t child = fork();
+        if (child == 0) _exit(wrong());
+        int status = 1;
+        waitpid(child, &status, 0);
+        printf("%d %d", wrong(), status);
+        return 0;
+    }
+    """
+    assert compiled(tmp_path, source, "one.o", "two.o") == "0 0"
+
+
+@needs_cc
+def test_a_large_workspace_is_allocated(run: Run, tmp_path: Path) -> None:
+    text = """program f(A: f32[80, 80], out B: f32[80, 80]) {
+        alloc T: f32[80, 80]
+        block t[i: 80, j: 80] { T[i, j] = A[i, j] + 1.0 }
+        block b[i: 80, j: 80] { B[i, j] = T[79 - i, j] }
+    }"""
+    (tmp_path / "f.ms").write_text(text)
+    build(run, "f.ms", "-o", "f.so", "-o", "f.ll")
+    assert "aligned_alloc" in (tmp_path / "f.ll").read_text()
+    a, b = np.arange(6400, dtype=np.float32).reshape(80, 80), np.zeros((80, 80), np.float32)
+    assert function(tmp_path, "f.so", "f")(a, b) == 0
+    assert (b == a[::-1] + 1).all()
+
+
+def test_forms_without_a_linker_and_the_same_bytes_each_time(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scale.ms").write_text(DYNAMIC)
+    outputs = [word for s in ("h", "o", "s", "ll") for word in ("-o", f"scale.{s}")]
+    found = []
+    for _ in range(2):
+        build(run, "scale.ms:rows", *outputs, "--target", "generic")
+        found.append([(tmp_path / f"scale.{s}").read_bytes() for s in ("h", "o", "s", "ll")])
+    assert found[0] == found[1]
+    head, code, assembly, ir = found[0]
+    assert head.startswith(b"/* Made by mslang") and code[:4] == b"\x7fELF"
+    assert b"scale:" in assembly and re.search(rb"define .*i32 @scale\(", ir)
+    assert str(tmp_path).encode() not in b"".join(found[0])
+
+
+def test_code_for_a_processor_that_is_not_this_one_is_never_run(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "scale.ms").write_text(DYNAMIC)
+    build(run, "scale.ms:rows", "--target", "avx512", "--target", "avx2", "-o", "scale.h", "-o", "scale.ll")
+    head = (tmp_path / "scale.h").read_text()
+    assert re.findall(r"Code for (\w+)", head) == ["avx512", "avx2", "generic"]
+    ir = (tmp_path / "scale.ll").read_text()
+    cpus = set(re.findall(r'"target-cpu"="([^"]*)"', ir))
+    assert cpus == {"x86-64"} and '"tune-cpu"="skylake-avx512"' in ir
+
+
+def test_the_fallback_of_a_schedule_that_needs_an_instruction(run: Run, tmp_path: Path) -> None:
+    text = """intrin four(a: f32[4], out b: f32[4]) on cpu(avx2) {
+    desc { block d[i: 4] { b[i] = a[i] * 3.0 } }
+    impl llvm \"\"\"
+        %x = load <4 x float>, ptr {a}, align 4
+        %y = fmul <4 x float> %x, splat (float 3.0)
+        store <4 x float> %y, ptr {b}, align 4
+    \"\"\"
+}
+program times(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = A[i] * 3.0 } }
+schedule fast for times { b.i.tensorize(four) }
+"""
+    (tmp_path / "times.ms").write_text(text)
+    done = run("build", "times.ms:fast", "--target", "avx2", "--target", "avx512", "-o", "times.ll")
+    assert done.returncode == 0, done.stderr
+    assert "the generic code is that of the program without its schedule" in done.stderr
+    alone = run("build", "times.ms:fast", "--target", "generic", "-o", "times.ll")
+    assert alone.returncode == 3 and "MS418" in alone.stderr
+
+
+def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_path: Path) -> None:
+    done = run("tune", "gemm.ms:tiled", "--trials", "3", "--patience", "3")
+    assert done.returncode == 0, done.stderr
+    with ms.Database(tmp_path / ".mslang" / "records.db", read_only=True) as database:
+        best = database.top(k=1)[0]
+    done = run("build", "gemm.ms:tiled", "-o", "gemm.ll")
+    assert f"tiled for host: record {best.id} (" in done.stderr
+    again = run("build", "gemm.ms:tiled", "--record", str(best.id), "-o", "same.ll")
+    assert again.returncode == 0 and again.stderr == ""
+    assert (tmp_path / "same.ll").read_bytes() == (tmp_path / "gemm.ll").read_bytes()
+    drawn = run("build", "gemm.ms:tiled", "--seed", "1", "-o", "gemm.ll")
+    assert drawn.returncode == 0 and drawn.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "parts"),
+    [
+        (("-o", "gemm.exe"), 2, ["MS701", "end with `.exe`", ".h, .ll, .s, .o, .so"]),
+        (("-o", "gemm"), 2, ["MS701", "end with ``"]),
+        ((), 2, ["-o/--output"]),
+        (("-o", "none/gemm.h"), 1, ["MS702", "there is no folder none"]),
+        (("-o", "folder.h"), 1, ["MS702", "it is a folder"]),
+        (("-o", "gemm.h", "--name", "a b"), 2, ["MS701", "`a b` is no name of a C function"]),
+        (("-o", "gemm.h", "--target", "avx3"), 1, ["MS703", "unknown target `avx3`"]),
+        (("-o", "gemm.h", "--backend", "reference"), 3, ["MS454", "the back end reference makes no libraries"]),
+        (("--out", "gemm.h"), 2, ["MS701"]),
+    ],
+)
+def test_wrong_use_is_one_message(
+    run: Run, gemm: Path, tmp_path: Path, words: tuple[str, ...], status: int, parts: list[str]
+) -> None:
+    (tmp_path / "folder.h").mkdir()
+    before = sorted(tmp_path.iterdir())
+    done = run("build", "gemm.ms:tiled", *words)
+    assert done.returncode == status, done.stderr
+    assert done.stderr.count("error[") == 1
+    for part in parts:
+        assert part in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_without_a_linker_the_status_is_3(
+    run: Run, gemm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    done = run("build", "gemm.ms:tiled", "--seed", "0", "-o", "gemm.so")
+    assert done.returncode == 3
+    assert "MS453" in done.stderr and "there is no linker" in done.stderr and ".o" in done.stderr
+    assert run("build", "gemm.ms:tiled", "--seed", "0", "-o", "gemm.o").returncode == 0
