@@ -17,14 +17,15 @@ from mslang.backend.aot.linking import shared_library
 from mslang.backend.aot.packing import self_packing
 from mslang.backend.aot.processor import checkable
 from mslang.backend.aot.threads import has_threads, threads_ir
-from mslang.backend.backend import Library, LibraryPart, standard_passes
+from mslang.backend.backend import Library, LibraryPart
+from mslang.backend.llvm.backend import LLVM
 from mslang.backend.llvm.compile import machine, optimised, signature_of
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import TargetError, problem
 from mslang.ir.expr import Symbol
-from mslang.lower.passes import lower
+from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature, symbol
 from mslang.target.description import Target
 
@@ -116,7 +117,9 @@ class _Build:
         features = self._features(part.target)
         # The processor's name says for what to tune; only features that are asked for may be used.
         target = replace(part.target, features=features, cpu="x86-64" if self._asks else part.target.cpu)
-        module = self_packing(lower(part.program, target, passes=standard_passes()))
+        lowered = LLVM.lowered(part.program, target)
+        assert isinstance(lowered, Module)
+        module = self_packing(lowered)
         if not self._allow_native:
             require_contained(module.body)
         module = replace(module, name=f"{self.symbol}_v{number}")
