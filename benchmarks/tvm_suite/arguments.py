@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.tvm_suite.reading import NotPortable
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
-from mslang.schedule.size import Size
+from mslang.schedule.values import Size
 
 _LETTERS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 

@@ -10,7 +10,7 @@ from mslang.interop.tvmscript.directions import directed
 from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.program import Param, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
-from mslang.schedule.size import Size
+from mslang.schedule.values import Size
 
 if TYPE_CHECKING:
     from benchmarks.tvm_suite.schedule import TvmSchedule

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Expr
+from mslang.ir.expr import Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
+from mslang.ir.visit import free_vars, substitute
 from mslang.ops.signature import Kind, Param, Required, Signature
 from mslang.ops.words import ACCESSES
 from mslang.schedule.handles import Handle
 from mslang.schedule.items import ItemValue
-from mslang.schedule.trace import Argument, Operand
-from mslang.schedule.values import HOLE, Hole, Location, describe, lift
+from mslang.schedule.trace import Argument, Condition, Operand
+from mslang.schedule.values import HOLE, Hole, Location, describe, lift, loops_in, variable_of
 from mslang.sema.intrin import intrin_from
 from mslang.sema.named_intrin import named_intrin
 from mslang.suggestions import did_you_mean
@@ -144,6 +145,10 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return value
         case Intrin() if kind is Kind.INTRIN:
             return value
+        case Expr() if kind is Kind.CONDITION:
+            return _condition(op, value, resolve)
+        case Expr() if loops_in(value):
+            raise _wrong(op, param, value)
         case tuple() if kind in (Kind.VALUES, Kind.VALUE):
             return tuple(_lowered(op, param, Kind.VALUE, x, resolve) for x in value)
         case bool() | int() | float() | str() | Expr() if kind is Kind.VALUE:
@@ -152,7 +157,7 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
             return value
         case IndexMap() if kind is Kind.PADDING and not value.has_ranges:
             return value
-        case bool() | Expr() if kind is Kind.CONDITION:
+        case bool() if kind is Kind.CONDITION:
             return lift(value)
         case bool() if kind is not Kind.BOOL:
             raise _wrong(op, param, value)
@@ -165,9 +170,25 @@ def _lowered(op: str, param: Param, kind: Kind, value: object, resolve: Callable
     raise _wrong(op, param, value)
 
 
+def _condition(op: str, e: Expr, resolve: Callable[[Handle], Ref]) -> Expr:
+    """A condition in which loops have the names of the current program."""
+    loops = loops_in(e)
+    bare = sorted(free_vars(e) - loops.keys())
+    if bare:
+        raise ScheduleError(
+            problem(
+                "MS203",
+                f"the condition of `{op}` names `{bare[0]}`, which no handle gives",
+                why="a trace must say which loop is meant, whatever it is called",
+                help="compare a handle of the loop: `schedule.axis(block, name)`, in text `block.axis`",
+            )
+        )
+    return substitute(e, {name: Var(resolve(loop).name) for name, loop in loops.items()})
+
+
 def _size(op: str, param: Param, value: object) -> Expr:
     size = None if isinstance(value, bool) else lift(value)
-    if size is None:
+    if size is None or loops_in(size):
         raise _wrong(op, param, value)
     return size
 
@@ -180,6 +201,8 @@ def _wrong(op: str, param: Param, value: object) -> ScheduleError:
         help = "from Python, `schedule.get(name)` gives a block or buffer, `schedule.axis(block, name)` a loop"
     elif callable(value) and param.kind in (Kind.INDEX_MAP, Kind.PADDING):
         help = "`schedule.index_map(f)` makes a map of a function"
+    elif isinstance(value, Expr) and loops_in(value):
+        help = "the extent of a loop is `loop.extent()`"
     return ScheduleError(problem("MS203", f"`{op}` takes {what} as `{param.name}`, not {given}", help=help))
 
 
@@ -198,6 +221,12 @@ def written(value: object, operand: Callable[[Handle], Operand]) -> Argument:
             return None
         case ItemValue(text=text):
             return text
+        case Expr() if loops := loops_in(value):
+            names = {name: f"loop{k}" for k, name in enumerate(loops)}
+            return Condition(
+                substitute(value, {old: Var(new) for old, new in names.items()}),
+                tuple((names[name], operand(loop)) for name, loop in loops.items()),
+            )
         case None | bool() | int() | float() | str() | Expr() | IndexMap() | Intrin():
             return value
         case tuple():
@@ -210,8 +239,16 @@ def unwritten(argument: Argument, kind: Kind, resolve: Callable[[Operand], objec
     match argument:
         case Operand():
             return resolve(argument)
+        case Condition(expr=e, loops=loops):
+            return substitute(e, {name: _loop_variable(resolve(operand)) for name, operand in loops})
         case tuple():
             return tuple(unwritten(x, kind, resolve) for x in argument)
         case None if kind is Kind.FACTORS:
             return HOLE
     return argument
+
+
+def _loop_variable(value: object) -> Var:
+    if isinstance(value, Handle) and value.kind == "loop":
+        return variable_of(value)
+    raise ScheduleError(problem("MS203", f"a condition is about sizes and loops, not {describe(value)}"))

@@ -31,8 +31,7 @@ from typing import Literal, Protocol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.schedule.handles import Handle
-from mslang.schedule.size import Size, SizeLike
-from mslang.schedule.values import Location
+from mslang.schedule.values import Location, Size, SizeLike
 
 
 class Told(Protocol):

@@ -9,19 +9,9 @@ import msgspec
 from mslang.diagnostics import Diagnostic, Note, ScheduleError, Span, problem
 from mslang.ir.program import Program
 from mslang.ir.visit import contents
+from mslang.schedule.values import Handle as Handle
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
 from mslang.transform.outcome import Handle as Ref
-
-
-class Handle(msgspec.Struct, frozen=True):
-    """An opaque handle. `kind` is "loop", "block" or "buffer"; `name` is the referent's name at its creation."""
-
-    number: int
-    kind: str
-    name: str
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name}>"
 
 
 class Site(msgspec.Struct, frozen=True):

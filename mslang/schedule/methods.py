@@ -11,8 +11,7 @@ from typing import Literal, Protocol
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.schedule.handles import Handle
-from mslang.schedule.size import Size, SizeLike
-from mslang.schedule.values import Location
+from mslang.schedule.values import Location, Size, SizeLike
 
 
 class Told(Protocol):
@@ -276,9 +275,10 @@ class Methods:
     ) -> tuple[Handle, Handle]:
         """Make two copies of a nest: one that runs where a condition holds, and one that runs where it does not.
 
-        The condition is about sizes known at the call, decisions, and the loops around. In the first copy it is taken for
-        granted: predicates that follow from it go, and a size of which it says that it is a multiple (`M % 16 == 0`), or
-        what it is (`M == 64`), is written so, which spares a later `split` its guard.
+        The condition is about sizes known at the call, decisions, and the loops around, each given by a handle
+        (`mm.j.specialize(mm.i < 4)`). In the first copy it is taken for granted: predicates that follow from it go, and a
+        size of which it says that it is a multiple (`M % 16 == 0`), or what it is (`M == 64`), is written so, which spares
+        a later `split` its guard.
 
         The new loops are named `i_then` and `i_else`, and are returned. The first copy keeps the names of the loops and
         blocks below, those of the second end in `_else`, and so does a buffer that each iteration has to itself.

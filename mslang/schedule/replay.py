@@ -21,7 +21,7 @@ from mslang.schedule.interpret import PLAIN, Interpreter, World
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
 from mslang.schedule.space import Candidate, Space
-from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Trace, Value
+from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Trace, Value
 from mslang.sema.module import Module
 from mslang.syntax import tree
 from mslang.syntax.parse import parse_item
@@ -127,6 +127,8 @@ def _current(session: Session, argument: Argument) -> Argument:
     match argument:
         case Expr():
             return _current_size(session, argument)
+        case Condition(expr=e, loops=loops):
+            return Condition(_current_size(session, e), loops)
         case IndexMap(params=params, results=results):
             return IndexMap(params, tuple(on_ends(e, lambda x: _current_size(session, x)) for e in results))
         case tuple():

@@ -21,10 +21,9 @@ from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.methods import Methods
 from mslang.schedule.session import Session
-from mslang.schedule.size import Size, SizeLike, Tile, combine, unwrap, wrap
 from mslang.schedule.sketch import Sketch, instantiate, sketch_of
 from mslang.schedule.trace import Trace, Value
-from mslang.schedule.values import Location
+from mslang.schedule.values import Location, Size, SizeLike, Tile, loops_in, sized, unwrap, wrap
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.transform.registries import REGISTRY, Registry
@@ -285,6 +284,8 @@ class Schedule(Methods):
 
     def branch(self, condition: Size | bool) -> bool:
         """Whether a condition on decisions holds; the answer is part of the structure."""
+        if isinstance(condition, Size) and loops_in(condition.expr):
+            raise ScheduleError(problem("MS203", "`branch` takes a condition on decisions, not on loops"))
         return self.session.draws.branch(condition.expr) if isinstance(condition, Size) else condition
 
     def require(self, condition: Size | bool, why: str | None = None) -> None:
@@ -308,11 +309,11 @@ class Schedule(Methods):
 
     def minimum(self, a: SizeLike, b: SizeLike) -> SizeLike:
         """The smaller of two sizes."""
-        return combine("min", a, b)
+        return sized("min", a, b)
 
     def maximum(self, a: SizeLike, b: SizeLike) -> SizeLike:
         """The larger of two sizes."""
-        return combine("max", a, b)
+        return sized("max", a, b)
 
     def index_map(self, f: Callable[..., Sequence[SizeLike]]) -> IndexMap:
         """An index map from a Python function over sizes."""

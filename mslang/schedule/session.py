@@ -20,7 +20,7 @@ from mslang.schedule.decisions import Alternatives, Decider
 from mslang.schedule.draws import Draws
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
-from mslang.schedule.values import Location, describe
+from mslang.schedule.values import Location, describe, loops_in
 from mslang.transform.advice import advised
 from mslang.transform.analysis.axes import axis_loop, axis_loops
 from mslang.transform.analysis.position import taken_names
@@ -337,8 +337,8 @@ class Session:
         Raises:
             RequireFailed: MS260, the condition holds for no value of the decisions.
         """
-        if not isinstance(condition, bool | Expr):
-            raise ScheduleError(problem("MS203", "`require` takes a condition"))
+        if not isinstance(condition, bool | Expr) or (isinstance(condition, Expr) and loops_in(condition)):
+            raise ScheduleError(problem("MS203", "`require` takes a condition on decisions"))
         self.draws.require(condition, why)
         if isinstance(condition, Expr):
             self.instructions.append(Instruction(REQUIRE, (("condition", condition), ("why", why))))

@@ -18,7 +18,7 @@ from mslang.schedule.expressions import arguments, elements, evaluate, unpack
 from mslang.schedule.frames import Frame, element_name
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.pins import pin_value, pin_values
-from mslang.schedule.values import Outcome
+from mslang.schedule.values import Outcome, describe, loops_in
 from mslang.sema.report import failure
 from mslang.syntax import tree
 
@@ -183,6 +183,14 @@ def truth(it: Interpreter, e: tree.Expr, frame: Frame) -> bool:
     match found:
         case bool():
             return found
+        case Expr() if loops_in(found):
+            raise failure(
+                "MS203",
+                e,
+                f"{describe(found)} has no answer while a schedule runs",
+                why="it holds in some iterations of the loop and not in others",
+                help="`specialize` makes a copy of a nest for each answer; the extent of a loop is `loop.extent()`",
+            )
         case Expr():
             return it.session.draws.branch(found)
     raise failure("MS203", e, "this is not a condition")

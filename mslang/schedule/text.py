@@ -27,8 +27,14 @@ def number_text(value: float) -> str:
     return repr(value)
 
 
-def size_text(e: Expr, symbol: Callable[[Symbol], str], level: int = 0) -> str:
-    """A size or condition in text; `symbol` names the symbols."""
+def size_text(
+    e: Expr, symbol: Callable[[Symbol], str], level: int = 0, *, variable: Callable[[str], str] = name_text
+) -> str:
+    """A size or condition in text; `symbol` names the symbols, `variable` the variables."""
+
+    def part(x: Expr, above: int = 0) -> str:
+        return size_text(x, symbol, above, variable=variable)
+
     match e:
         case Const(value=bool() as v):
             return "true" if v else "false"
@@ -38,19 +44,18 @@ def size_text(e: Expr, symbol: Callable[[Symbol], str], level: int = 0) -> str:
         case Symbol():
             return symbol(e)
         case Var(name=n):
-            return name_text(n)
+            return variable(n)
         case Binary(op="min" | "max" as op, left=a, right=b):
-            return f"{op}({size_text(a, symbol)}, {size_text(b, symbol)})"
+            return f"{op}({part(a)}, {part(b)})"
         case Binary(op=op, left=a, right=b):
             mine = _LEVELS[op]
-            left = size_text(a, symbol, mine + (mine == _COMPARISON))
-            text = f"{left} {op} {size_text(b, symbol, mine + 1)}"
+            text = f"{part(a, mine + (mine == _COMPARISON))} {op} {part(b, mine + 1)}"
             return f"({text})" if mine < level else text
         case Unary(op="not", operand=x):
-            text = f"not {size_text(x, symbol, 3)}"
+            text = f"not {part(x, 3)}"
             return f"({text})" if level > 3 else text
         case Unary(op=op, operand=x):
-            return f"{op}{size_text(x, symbol, 7)}"
+            return f"{op}{part(x, 7)}"
     raise TypeError(f"no size: {e!r}")
 
 

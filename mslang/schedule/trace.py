@@ -39,7 +39,14 @@ class Operand(msgspec.Struct, frozen=True):
     written: int | None = None
 
 
-Argument = None | bool | int | float | str | Expr | Operand | IndexMap | Intrin | tuple["Argument", ...]
+class Condition(msgspec.Struct, frozen=True):
+    """A condition about loops: an expression, and for each of its variables the loop whose value it is."""
+
+    expr: Expr
+    loops: tuple[tuple[str, Operand], ...]
+
+
+Argument = None | bool | int | float | str | Expr | Operand | Condition | IndexMap | Intrin | tuple["Argument", ...]
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -150,6 +157,9 @@ def _names(argument: Argument) -> Iterator[str]:
     match argument:
         case Operand(base=base):
             yield base
+        case Condition(expr=e, loops=loops):
+            yield from _names(e)
+            yield from (operand.base for _, operand in loops)
         case Expr():
             yield from (x.name for x in walk_expr(argument) if isinstance(x, Symbol))
         case IndexMap(results=results):

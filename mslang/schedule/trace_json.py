@@ -26,7 +26,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
-from mslang.schedule.trace import Argument, Instruction, Operand, Trace, Value
+from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace, Value
 from mslang.sema.intrin import parse_intrin
 from mslang.sema.named_intrin import library_intrin
 from mslang.transform.registries import REGISTRY, Registry
@@ -121,6 +121,8 @@ def _out(value: Argument) -> object:
             return {"intrin": address} if address.startswith("std.") else {"intrin": address, "text": value.text}
         case Expr():
             return {"size": _expr(value)}
+        case Condition(expr=e, loops=loops):
+            return {"condition": _expr(e), "loops": {name: _out(operand) for name, operand in loops}}
         case tuple():
             return [_out(x) for x in value]
     return value
@@ -144,11 +146,20 @@ def _in(value: object) -> Argument:
             return library_intrin(address)
         case {"size": size}:
             return _unexpr(size)
+        case {"condition": condition, "loops": dict() as loops}:
+            return Condition(_unexpr(condition), tuple((str(n), _operand(x)) for n, x in loops.items()))
         case list():
             return tuple(_in(x) for x in value)
         case None | bool() | int() | float() | str():
             return value
     raise ValueError(f"no argument: {value!r}")
+
+
+def _operand(value: object) -> Operand:
+    found = _in(value)
+    if not isinstance(found, Operand):
+        raise ValueError(f"no handle: {value!r}")
+    return found
 
 
 def _expr(e: Expr) -> object:

@@ -9,7 +9,7 @@ from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param
 from mslang.schedule.sampling import symbols
 from mslang.schedule.text import address_text, name_text, number_text, size_text, value_text
-from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Instruction, Operand, Trace, Value
+from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Operand, Trace, Value
 from mslang.syntax.format import format_text
 from mslang.syntax.literals import quote
 
@@ -131,6 +131,9 @@ class _Writer:
                 return value if kind in _BARE else quote(value)
             case Expr():
                 return size_text(value, self._symbol)
+            case Condition(expr=e, loops=loops):
+                texts = {name: self._value(operand, Kind.LOOP) for name, operand in loops}
+                return size_text(e, self._symbol, variable=lambda name: texts[name])
             case Intrin(address=address):
                 return address or quote(value.text)
             case IndexMap(params=params, results=results):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol, Unary, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
-from mslang.schedule.trace import Argument, Instruction, Operand, Trace
+from mslang.schedule.trace import Argument, Condition, Instruction, Operand, Trace
 from mslang.transform.registry import OPERATIONS
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def to_python(trace: Trace, name: str) -> str:
@@ -87,6 +91,8 @@ class _Writer:
                 if written is not None:
                     return f"s.writes({head})[{written}]"
                 return head if index is None else f"s.loops({head})[{index}]"
+            case Condition(expr=e, loops=loops):
+                return self._size(e, {name: self._text(operand) for name, operand in loops})
             case Expr():
                 return self._size(value)
             case Intrin(address=address):
@@ -97,25 +103,28 @@ class _Writer:
                 return "[" + ", ".join(self._text(x) for x in value) + "]"
         return repr(value)
 
-    def _size(self, e: Expr) -> str:
+    def _size(self, e: Expr, variables: Mapping[str, str] = NO_VARIABLES) -> str:
+        def part(x: Expr) -> str:
+            return self._size(x, variables)
+
         match e:
             case Const(value=v):
                 return repr(v)
             case Var(name=n):
-                return n
+                return variables.get(n, n)
             case Symbol(name=n, domain=DynamicRange()):
                 return f"s.size({n!r})"
             case Symbol(name=n, position=p):
                 variable = self._variables[self._samples[n]]
                 return variable if p is None else f"{variable}[{p}]"
             case Binary(op="min" | "max" as op, left=a, right=b):
-                return f"s.{op}imum({self._size(a)}, {self._size(b)})"
+                return f"s.{op}imum({part(a)}, {part(b)})"
             case Binary(op="..", left=a, right=b):
-                return f"({self._size(a)}, {self._size(b)})"
+                return f"({part(a)}, {part(b)})"
             case Binary(op=op, left=a, right=b):
-                return f"({self._size(a)} {_OPERATORS.get(op, op)} {self._size(b)})"
+                return f"({part(a)} {_OPERATORS.get(op, op)} {part(b)})"
             case Unary(op=op, operand=x):
-                return f"({_OPERATORS.get(op, op)}{self._size(x)})"
+                return f"({_OPERATORS.get(op, op)}{part(x)})"
         raise TypeError(f"no size: {e!r}")
 
 

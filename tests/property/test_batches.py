@@ -25,8 +25,8 @@ from mslang.schedule import distribution
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.size import Size
 from mslang.schedule.sketch import Sketch
+from mslang.schedule.values import Size
 from mslang.target.description import AVX512, GENERIC
 from tests.property.stages import drawn_pair, schedule_pair
 from tests.property.tally import Tally

@@ -231,19 +231,16 @@ class Expressions:
 
     def _binary(self, e: tree.Binary, names: Environment) -> Static:
         left, right = self.value(e.left, names), self.value(e.right, names)
-        handles = (Kind.LOOP, Kind.BLOCK, Kind.BUFFER)
+        handles = (Kind.BLOCK, Kind.BUFFER)
         for side, value in ((e.left, left), (e.right, right)):
             if value.kind in handles and e.op not in ("==", "!="):
-                self._report(
-                    fault(
-                        "MS203",
-                        side,
-                        f"`{e.op}` does not apply to {describe(value)}",
-                        help="the extent of a loop is `loop.extent()`" if value.kind is Kind.LOOP else None,
-                    )
-                )
+                self._report(fault("MS203", side, f"`{e.op}` does not apply to {describe(value)}"))
+        about_loops = {Kind.LOOP, Kind.CONDITION} & {left.kind, right.kind}
         if e.op in _COMPARISONS:
-            return BOOL
+            same = e.op in ("==", "!=") and left.kind is right.kind is Kind.LOOP
+            return Static(Kind.CONDITION) if about_loops and not same else BOOL
+        if about_loops:
+            return Static(Kind.LOOP)
         if FLOAT.kind in (left.kind, right.kind):
             return FLOAT
         return SIZE if SIZE.kind in (left.kind, right.kind) else ANY

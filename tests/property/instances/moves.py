@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from mslang.ir.expr import Const, Expr, Var
+from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Block, Buffer, For, Stmt, Store
 from mslang.ir.visit import all_buffers, bodies, free_vars, path_to_block, walk
 from mslang.schedule.handles import Handle
 from mslang.schedule.schedule import Schedule
-from mslang.schedule.size import Size
+from mslang.schedule.values import Size
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 
 
@@ -171,7 +171,7 @@ class Board:
         at = next((k for k, x in enumerate(outer) if x is s), 0)
         picks: list[Any] = [self.coin()]
         for x in outer[:at]:
-            var = Size(Var(x.var))
+            var = self.handle(x)
             picks += [var < self.rng.randint(1, 3), var > self.rng.randint(0, 2), var % 2 == 0]
         for e in self.program.dynamic:
             size = Size(e)

@@ -16,7 +16,7 @@ from typing import assert_type
 
 import mslang as ms
 from mslang.schedule.handles import Handle
-from mslang.schedule.size import Size, Tile
+from mslang.schedule.values import Size, Tile
 
 program = ms.parse_program("""program p(A: f32[64, 64], out B: f32[64, 64]) {
     block b[i: 64, j: 64] { B[i, j] = A[i, j] } }""")

@@ -29,7 +29,7 @@ WRONG = [
     ("let t ~ perfekt_tile(mm.i, n = 2)", "MS202", "perfekt_tile"),
     ("mm.vectorize()", "MS203", "mm"),
     ("mm.i.split(mm)", "MS203", "mm"),
-    ("let x = mm.i * 2", "MS203", "mm.i"),
+    ("let x = mm * 2", "MS203", "mm"),
     ("let t ~ perfect_tile(mm.i, n = 2)\nrequire t[2] > 1", "MS203", "2"),
     ("mm.l.parallel()", "MS204", "l"),
     ("mm.i.split()", "MS205", "split"),
