@@ -98,10 +98,10 @@ def always_available(target: Target) -> str | None:
 
 
 def standard_passes() -> Sequence[Pass]:
-    """The passes of lowering that every back end for kernels wants."""
-    from mslang.lower.passes import PASSES
+    """The passes after which a kernel has the loops of its schedule, and blocks no more."""
+    from mslang.lower.passes import LOOPS
 
-    return PASSES
+    return LOOPS
 
 
 class BackEnd(msgspec.Struct, Generic[E], frozen=True):

@@ -12,7 +12,7 @@ from mslang.cli.candidates import Chosen, candidate_arguments, choose
 from mslang.cli.common import UsageError, emit
 from mslang.cli.main import DONE
 from mslang.kernel.print import print_module
-from mslang.lower.passes import FLATTEN, lower, lower_symbolic, stages
+from mslang.lower.passes import FLATTEN, LOOPS, lower_symbolic, stages
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -80,10 +80,9 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     if args.stage == "summary":
         return _summary(chosen.candidate.sketch.program if args.open else program, target)
     passes = back_end.passes() if back_end.passes is not None else ()
-    if args.stage == "loops":
-        return print_module(lower(program, target, passes=passes))
-    if args.stage in (FLATTEN, *(p.name for p in passes)) and back_end.passes is not None:
-        return next(print_module(module) for name, module in stages(program, target, passes) if name == args.stage)
+    wanted = LOOPS[-1].name if args.stage == "loops" else args.stage
+    if wanted in (FLATTEN, *(p.name for p in passes)) and back_end.passes is not None:
+        return next(print_module(module) for name, module in stages(program, target, passes) if name == wanted)
     stage = next((s for s in back_end.stages if s.name == args.stage), None)
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))

@@ -25,10 +25,11 @@ class Const(Expr, frozen=True, cache_hash=True):
 
 
 class Var(Expr, frozen=True, cache_hash=True):
-    """A loop variable, block axis or let-bound name."""
+    """A loop variable, block axis or let-bound name; of `lanes` elements in kernels only."""
 
     name: str
     dtype: str = INDEX
+    lanes: int = 1
 
 
 class Binary(Expr, frozen=True, cache_hash=True):

@@ -16,7 +16,6 @@ from mslang.ir.expr import (
     MaskedLoad,
     Ramp,
     Select,
-    Shuffle,
     Symbol,
     Unary,
     Var,
@@ -25,6 +24,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.program import LOOP_KINDS, Buffer
 from mslang.ir.text import print_expr
+from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, If, Let, Module, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions
 
@@ -55,23 +55,6 @@ def faults(module: Module) -> Iterator[str]:
         yield from _body(f.body, names, {b.name: b for b in f.params})
 
 
-def lanes_of(e: Expr) -> int:
-    """How many lanes an expression has; 1 for a scalar.
-
-    Raises:
-        ValueError: operands differ in lanes, and none of them is a scalar.
-    """
-    match e:
-        case Ramp(lanes=n) | Broadcast(lanes=n):
-            return n
-        case Shuffle(order=order):
-            return len(order)
-    found = {n for x in children(e) if (n := lanes_of(x)) > 1}
-    if len(found) > 1:
-        raise ValueError(f"`{print_expr(e)}` mixes vectors of {' and '.join(map(str, sorted(found)))} lanes")
-    return max(found, default=1)
-
-
 def _body(body: Body, names: Mapping[str, str], buffers: Mapping[str, Buffer]) -> Iterator[str]:
     for s in body:
         inside, around = dict(names), dict(buffers)
@@ -82,7 +65,7 @@ def _body(body: Body, names: Mapping[str, str], buffers: Mapping[str, Buffer]) -
             case For(var=n):
                 inside[n] = INDEX
             case Let(name=n, value=v):
-                inside[n] = dtype_of(v)
+                inside[n] = _spelled(dtype_of(v), _lanes_or_one(v))
             case Allocate(buffer=b):
                 around[b.name] = b
         for part in bodies(s):
@@ -116,9 +99,11 @@ def _expression(e: Expr, names: Mapping[str, str], buffers: Mapping[str, Buffer]
     for x in children(e):
         yield from _expression(x, names, buffers)
     match e:
-        case Var(name=n, dtype=d):
-            if names.get(n) != d:
-                yield f"`{n}` is {names[n]}, not {d}" if n in names else f"`{n}` is not bound here"
+        case Var(name=n, dtype=d, lanes=lanes):
+            if n not in names:
+                yield f"`{n}` is not bound here"
+            elif names[n] != _spelled(d, lanes):
+                yield f"`{n}` is {names[n]}, not {_spelled(d, lanes)}"
         case Symbol():
             if e.text not in names:
                 yield f"`{e.text}` is no size of the kernel"
@@ -140,6 +125,17 @@ def _access(buffer: str, indices: tuple[Expr, ...], dtype: str, buffers: Mapping
         yield f"`{buffer}` has {len(known.shape)} dimensions and is accessed with {len(indices)} indices"
     elif dtype != known.dtype:
         yield f"`{buffer}` holds {known.dtype} and is accessed as {dtype}"
+
+
+def _spelled(dtype: str, lanes: int) -> str:
+    return dtype if lanes == 1 else f"{lanes} lanes of {dtype}"
+
+
+def _lanes_or_one(e: Expr) -> int:
+    try:
+        return lanes_of(e)
+    except ValueError:
+        return 1  # reported where it stands
 
 
 def _lanes(*parts: Expr) -> Iterator[str]:

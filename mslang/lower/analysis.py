@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Var
-from mslang.ir.visit import walk_expr
+from mslang.ir.visit import free_vars, walk_expr
 from mslang.kernel.nodes import Atomic, Body, Evaluate, For, Invoke, Store
 from mslang.kernel.visit import bodies, expressions, walk
 
@@ -26,6 +26,13 @@ def accesses(body: Body) -> Iterator[Access]:
 def mentions(e: Expr, name: str) -> bool:
     """Whether the variable occurs in the expression."""
     return any(isinstance(x, Var) and x.name == name for x in walk_expr(e))
+
+
+def indexes(s: For, buffers: Collection[str]) -> bool:
+    """Whether the loop's variable occurs in an index of one of the buffers."""
+    return bool(buffers) and any(
+        a.buffer in buffers and any(s.var in free_vars(e) for e in a.indices) for a in accesses(s.body)
+    )
 
 
 def weight(body: Body) -> int:

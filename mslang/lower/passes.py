@@ -23,6 +23,9 @@ from mslang.lower.init import hoist
 from mslang.lower.pipeline import pipelined
 from mslang.lower.place import place
 from mslang.lower.predicates import resolve
+from mslang.lower.registers import pad_rows, place_on_stack
+from mslang.lower.unroll import unroll
+from mslang.lower.vectorize import vectorize
 from mslang.target.description import Target
 
 FLATTEN = "flatten"
@@ -40,7 +43,7 @@ class Pass(msgspec.Struct, frozen=True):
     about: str
 
 
-PASSES = (
+LOOPS = (
     Pass(
         "place",
         lambda m, _: map_functions(m, lambda body: place(body, compact=not m.checked)),
@@ -55,9 +58,18 @@ PASSES = (
         "predicates are proved and dropped, or loops are cut so that inner loops have none",
     ),
 )
-"""The passes of every back end, in order."""
+"""The passes after which a kernel has the loops of its schedule: what `--stage loops` prints."""
 
-SYMBOLIC = PASSES[:-1]
+PASSES = (
+    *LOOPS,
+    Pass("stack", place_on_stack, "small local buffers stand on the stack, all others in the workspace"),
+    Pass("vectorize", vectorize, "vectorized loops are vectors; what a lane may not do is masked"),
+    Pass("unroll", unroll, "unrolled loops, and those over registers, are written out; indices are in normal form"),
+    Pass("registers", pad_rows, "rows on the stack are as long as vectors, so that their tails need no masks"),
+)
+"""The passes for a CPU, in order."""
+
+SYMBOLIC = LOOPS[:-1]
 """The passes that take decisions without values: those before predicates are resolved."""
 
 

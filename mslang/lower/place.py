@@ -73,9 +73,9 @@ def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
         at = at._replace(around={**at.around, s.var: Range(s.start, s.extent)})
     if any(_mentions(e, buffer) for e in expressions(s)):
         return None
-    if isinstance(s, For) and (
-        s.var in a.carried or s.kind.startswith(("vectorized", *_SHARED.get(a.buffer.scope, ())))
-    ):
+    # what is shared by the iterations of a loop holds, if that is said of the loop, what all of them access
+    sharing = () if isinstance(s, For) and s.var in at.shared else _SHARED.get(a.buffer.scope, ())
+    if isinstance(s, For) and (s.var in a.carried or s.kind.startswith(("vectorized", *sharing))):
         return None
     parts = bodies(s)
     users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]

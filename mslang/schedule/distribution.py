@@ -11,7 +11,7 @@ from math import prod
 from random import Random
 
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.arith import substitute_symbols
+from mslang.ir.arith import factorings, substitute_symbols
 from mslang.ir.expr import (
     Choice,
     Const,
@@ -25,7 +25,6 @@ from mslang.ir.expr import (
     Uniform,
 )
 from mslang.ir.visit import walk_expr
-from mslang.schedule import factorings
 
 Sizes = tuple[int | None, ...]
 """The values of a tile; the first is None where the extent is known only at the call and the size is inferred."""

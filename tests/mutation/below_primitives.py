@@ -43,6 +43,22 @@ def last_vector_missing(chunks: Function) -> Function:
     return wrong
 
 
+def one_lane_too_many(tail_mask: Function) -> Function:
+    return lambda active, lanes: tail_mask(active + 1, lanes)
+
+
+def unguarded(mask_of: Function) -> Function:
+    return lambda lanes, condition: lanes
+
+
+def constant_dropped(flattened: Function) -> Function:
+    def wrong(place, indices):
+        form = flattened(place, indices)
+        return form and form._replace(constant=form.constant - form.constant % 2)
+
+    return wrong
+
+
 def one_version_less(in_version: Function) -> Function:
     def wrong(body, buffers, slot):
         from mslang.ir.expr import Binary, Const
@@ -137,9 +153,29 @@ BELOW_PRIMITIVES = (
     ),
     Planted(
         "a missed tail: a vector loop runs its whole vectors only",
-        "mslang.backend.llvm.vector:chunks",
+        "mslang.lower.vectorize:chunks",
         last_vector_missing,
         pair=17,
+    ),
+    Planted(
+        "a wrong vector mask: one lane too many",
+        "mslang.lower.vectorize:tail_mask",
+        one_lane_too_many,
+        needs="avx512f",
+        pair=43,
+        only=("split", "vectorize"),
+    ),
+    Planted(
+        "a dropped mask: a branch in lanes",
+        "mslang.lower.vectorize:_Lanes.where",
+        unguarded,
+        pair=461,
+    ),
+    Planted(
+        "a wrong address: the last bit of a constant offset is lost",
+        "mslang.backend.llvm.expression:_flattened",
+        constant_dropped,
+        pair=1,
     ),
     Planted(
         "a version too few: of the buffers of a pipelined loop",

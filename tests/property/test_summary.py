@@ -32,9 +32,7 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted([*(ROOT / "stdlib" / "workloads").glob("*.ms"), *(ROOT / "examples").glob("*.ms")])
 AUTOMATIC = "(automatic)"
 SPACES = [
-    pytest.param(str(p), n, id=f"{p.parent.name}.{p.stem}.{n}")
-    for f in FILES
-    for p, n in (*sampled(f), (f, AUTOMATIC))
+    pytest.param(str(p), n, id=f"{p.parent.name}.{p.stem}.{n}") for f in FILES for p, n in (*sampled(f), (f, AUTOMATIC))
 ]
 
 DRAWS = 4

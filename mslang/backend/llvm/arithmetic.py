@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Sequence
 
 from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.types import Value, constant, type_of
@@ -33,6 +34,25 @@ def widen(fn: FunctionWriter, v: Value, lanes: int) -> Value:
     first = fn.pure(f"insertelement {target} poison, {v.typed}, i64 0")
     ref = fn.pure(f"shufflevector {target} {first}, {target} poison, <{lanes} x i32> zeroinitializer")
     return Value(ref, v.dtype, lanes)
+
+
+def shuffle(fn: FunctionWriter, values: Sequence[Value], order: Sequence[int]) -> Value:
+    """The elements of vectors, one after the other, at the positions `order`; a scalar if that is one position."""
+    wide = level(fn, *values)
+    dtype, lanes = wide[0].dtype, wide[0].lanes
+    if len(order) == 1:
+        source = wide[order[0] // lanes]
+        return Value(fn.pure(f"extractelement {source.typed}, i64 {order[0] % lanes}"), dtype)
+    if len(wide) <= 2:
+        places = ", ".join(f"i32 {k}" for k in order)
+        second = wide[1].typed if len(wide) == 2 else f"{wide[0].type} poison"
+        ref = fn.pure(f"shufflevector {wide[0].typed}, {second}, <{len(order)} x i32> <{places}>")
+        return Value(ref, dtype, len(order))
+    ref, kind = "poison", type_of(dtype, len(order))
+    for k, at in enumerate(order):
+        element = fn.pure(f"extractelement {wide[at // lanes].typed}, i64 {at % lanes}")
+        ref = fn.pure(f"insertelement {kind} {ref}, {type_of(dtype)} {element}, i64 {k}")
+    return Value(ref, dtype, len(order))
 
 
 def level(fn: FunctionWriter, *values: Value) -> tuple[Value, ...]:

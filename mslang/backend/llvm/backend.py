@@ -11,6 +11,7 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     from mslang.backend.llvm.compile import Executable
     from mslang.kernel.nodes import Module
+    from mslang.lower.passes import Pass
 
 
 def compile_module(module: Module, target: Target, options: Options) -> Executable:
@@ -68,12 +69,20 @@ def _assembly(executable: Executable) -> str:
     return executable.assembly
 
 
+def cpu_passes() -> Sequence[Pass]:
+    """The passes of lowering for CPUs."""
+    from mslang.lower.passes import PASSES
+
+    return PASSES
+
+
 LLVM = BackEnd(
     "llvm",
     ("cpu",),
     compile_module,
     load_object,
     version,
+    cpu_passes,
     unavailable=lacking,
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
     peak=peak,

@@ -18,6 +18,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import Const, Expr, Load
 from mslang.ir.intrin import Formal
 from mslang.kernel.nodes import Invoke
+from mslang.lower.substitute import LANE
 
 if TYPE_CHECKING:
     from mslang.backend.llvm.expression import ExpressionWriter
@@ -52,7 +53,7 @@ def emit(writer: ExpressionWriter, s: Invoke, scope: Scope) -> None:
             raise unknown(s.name, f"dimension {dimension} of `{param}`")
         strides = scope.memory[e.buffer].strides
         form = writer.affine(strides[len(strides) - rank + dimension], scope)
-        if form is None or form.lane:
+        if form is None or LANE in form.terms:
             raise unknown(s.name, f"the stride of `{param}`, which differs between lanes")
         return writer.scalar(form).ref
 

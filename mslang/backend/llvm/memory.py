@@ -5,38 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mslang.backend.llvm import arithmetic
-from mslang.backend.llvm.affine import Affine, add, scale
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
+from mslang.ir.arith.linear import Form, Linear, add, scale
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Const, Expr, Load
+from mslang.ir.expr import Expr, Load, MaskedLoad
+from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import Store
+from mslang.lower.substitute import LANE
 
 if TYPE_CHECKING:
     from mslang.backend.llvm.expression import ExpressionWriter
 
 
-def load(writer: ExpressionWriter, e: Load, scope: Scope) -> Value:
-    """`buffer[indices]`; one lane where the address is the same in all."""
+def load(writer: ExpressionWriter, e: Load | MaskedLoad, scope: Scope) -> Value:
+    """`buffer[indices]`; one lane where the address is the same in all and there is no mask."""
     place = scope.memory[e.buffer]
+    mask = writer.value(e.mask, scope) if isinstance(e, MaskedLoad) else None
     offset = _offset(writer, place, e.indices, scope)
     dtype = _stored(e.dtype)
-    lanes = scope.lanes
-    if not isinstance(offset, Affine):
-        return _as_value(writer, _gather(writer, place, offset, dtype, scope), e.dtype)
-    masked = scope.mask is not None and not scope.mask.tail
-    if offset.lane == 0:
-        if masked:
-            everywhere = arithmetic.widen(writer.fn, writer.scalar(offset), lanes)
-            return _as_value(writer, _gather(writer, place, everywhere, dtype, scope), e.dtype)
+    lanes = max(map(lanes_of, e.indices), default=1)
+    if not isinstance(offset, Form):
+        return _as_value(writer, _gather(writer, place, offset, dtype, mask), e.dtype)
+    lane = offset.terms.get(LANE, 0)
+    if lane == 0 and mask is None:
         ref = writer.fn.op(f"load {memory_type(dtype)}, ptr {_pointer(writer, place, offset)}{place.tag}")
         return _as_value(writer, Value(ref, dtype), e.dtype)
-    if offset.lane == 1:
-        return _as_value(writer, _contiguous(writer, place, offset, e, scope), e.dtype)
-    if offset.lane == -1 and scope.mask is None:
-        first = _contiguous(writer, place, offset._replace(constant=offset.constant - lanes + 1), e, scope)
+    if lane == 1:
+        return _as_value(writer, _contiguous(writer, place, offset, dtype, lanes, mask), e.dtype)
+    if lane == -1 and mask is None:
+        first = _contiguous(writer, place, add(offset, _last(lanes), -1), dtype, lanes, None)
         return _as_value(writer, _reversed(writer, first), e.dtype)
-    return _as_value(writer, _gather(writer, place, writer.materialise(offset, lanes), dtype, scope), e.dtype)
+    index = arithmetic.widen(writer.fn, writer.materialise(offset, lanes), lanes)
+    return _as_value(writer, _gather(writer, place, index, dtype, mask), e.dtype)
 
 
 def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
@@ -44,40 +45,45 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     fn = writer.fn
     place = scope.memory[s.buffer]
     value = writer.value(s.value, scope)
+    mask = None if s.mask is None else writer.value(s.mask, scope)
     offset = _offset(writer, place, s.indices, scope)
     value = _as_stored(writer, value)
-    lanes = scope.lanes
+    lanes = max(map(lanes_of, s.indices), default=1)
     align = size_of(value.dtype)
-    masked = scope.mask is not None and not scope.mask.tail
-    if isinstance(offset, Affine) and offset.lane == 0 and not masked:
+    lane = offset.terms.get(LANE, 0) if isinstance(offset, Form) else None
+    if isinstance(offset, Form) and lane == 0 and mask is None:
         if value.lanes > 1:
             # Of lanes that write one element the last one wins, as in the loop.
-            last = (scope.mask.active if scope.mask is not None else lanes) - 1
-            value = Value(fn.pure(f"extractelement {value.typed}, i64 {last}"), value.dtype)
+            value = arithmetic.shuffle(fn, [value], [value.lanes - 1])
         fn.do(f"store {value.typed}, ptr {_pointer(writer, place, offset)}, align {align}{place.tag}")
         return
     value = arithmetic.widen(fn, value, lanes)
-    if isinstance(offset, Affine) and offset.lane == -1 and scope.mask is None:
-        offset = offset._replace(constant=offset.constant - lanes + 1, lane=1)
-        value = _reversed(writer, value)
-    if isinstance(offset, Affine) and offset.lane == 1:
+    if isinstance(offset, Form) and lane == -1 and mask is None:
+        offset = add(offset, _last(lanes), -1)
+        value, lane = _reversed(writer, value), 1
+    if isinstance(offset, Form) and lane == 1:
         pointer = _pointer(writer, place, offset)
-        if scope.mask is None or _overruns(writer, place, s.indices, scope, stores=True):
+        if mask is None:
             fn.do(f"store {value.typed}, ptr {pointer}, align {align}{place.tag}")
             return
-        _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", scope.mask.value, place.tag)
+        _call_void(writer, "masked.store", value, f"ptr align {align} {pointer}", mask, place.tag)
         return
-    index = arithmetic.widen(fn, writer.materialise(offset, lanes), lanes) if isinstance(offset, Affine) else offset
-    mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
+    index = arithmetic.widen(fn, writer.materialise(offset, lanes), lanes) if isinstance(offset, Form) else offset
+    every = constant(True, "bool", lanes) if mask is None else mask
     pointers = _pointers(writer, place, index)
-    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", mask, place.tag)
+    _call_void(writer, "masked.scatter", value, f"<{lanes} x ptr> align {align} {pointers}", every, place.tag)
+
+
+def _last(lanes: int) -> Linear:
+    """What distinguishes the last lane of a reversed vector, the first in memory: `LANE` turned round."""
+    return Form(lanes - 1, {LANE: -2})
 
 
 def address(writer: ExpressionWriter, e: Load, scope: Scope) -> str:
     """Where `buffer[indices]` is."""
     place = scope.memory[e.buffer]
     offset = _offset(writer, place, e.indices, scope)
-    if not isinstance(offset, Affine) or offset.lane:
+    if not isinstance(offset, Form) or LANE in offset.terms:
         raise AssertionError("an operand of an instruction is the same in all lanes")
     return _pointer(writer, place, offset)
 
@@ -99,14 +105,14 @@ def _as_stored(writer: ExpressionWriter, v: Value) -> Value:
     return arithmetic.cast(writer.fn, v, "u8") if v.dtype == "bool" else v
 
 
-def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], scope: Scope) -> Affine | Value:
+def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], scope: Scope) -> Linear | Value:
     """The element number as a form, or as a vector where it is none."""
     if writer.guard is not None:
         writer.guard.check(writer, place, indices, scope)
     quick = writer.flat(place, indices, scope)
     if quick is not None:
         return quick
-    total = Affine(0)
+    total: Linear = Form(0, {})
     loose: list[Value] = []
     if place.buffer.offset is not None:
         start = writer.affine(place.buffer.offset, scope)
@@ -124,33 +130,34 @@ def _offset(writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], 
             total = add(total, part)
     if not loose:
         return total
-    wide = arithmetic.widen(writer.fn, writer.materialise(total, scope.lanes), scope.lanes)
+    lanes = max(v.lanes for v in loose)
+    wide = arithmetic.widen(writer.fn, writer.materialise(total, lanes), lanes)
     for v in loose:
         wide = arithmetic.binary(writer.fn, "+", wide, v)
     return wide
 
 
-def _product(writer: ExpressionWriter, form: Affine, stride: Expr, scope: Scope) -> Affine | None:
+def _product(writer: ExpressionWriter, form: Linear, stride: Expr, scope: Scope) -> Linear | None:
     """A form times a stride; None if it is none in the lanes."""
     by = writer.affine(stride, scope)
     if by is None:
         return None
-    if form.is_constant:
+    if not form.terms:
         return scale(by, form.constant)
-    if by.is_constant:
+    if not by.terms:
         return scale(form, by.constant)
-    if form.lane or by.lane:
+    if LANE in form.terms or LANE in by.terms:
         return None
     ref = writer.fn.pure(f"mul i64 {writer.scalar(form).ref}, {writer.scalar(by).ref}")
-    return Affine(0, ((ref, 1),))
+    return Form(0, {ref: 1})
 
 
-def _pointer(writer: ExpressionWriter, place: Memory, offset: Affine) -> str:
+def _pointer(writer: ExpressionWriter, place: Memory, offset: Linear) -> str:
     """The address of the first lane: the variable part apart from the constant one, so that copies share it."""
     element = base_type(place.buffer.dtype)
     pointer = place.pointer
-    if offset.terms:
-        base = writer.scalar(Affine(0, offset.terms))
+    if any(atom != LANE for atom in offset.terms):
+        base = writer.scalar(Form(0, offset.terms))
         pointer = writer.fn.pure(f"getelementptr inbounds {element}, ptr {pointer}, i64 {base.ref}")
     if offset.constant:
         pointer = writer.fn.pure(f"getelementptr inbounds {element}, ptr {pointer}, i64 {offset.constant}")
@@ -162,49 +169,33 @@ def _pointers(writer: ExpressionWriter, place: Memory, index: Value) -> str:
     return writer.fn.pure(f"getelementptr {element}, ptr {place.pointer}, {index.typed}")
 
 
-def _contiguous(writer: ExpressionWriter, place: Memory, offset: Affine, e: Load, scope: Scope) -> Value:
+def _contiguous(
+    writer: ExpressionWriter, place: Memory, offset: Linear, dtype: str, lanes: int, mask: Value | None
+) -> Value:
     fn = writer.fn
-    dtype = _stored(e.dtype)
     pointer = _pointer(writer, place, offset)
     align = size_of(dtype)
-    kind = memory_type(dtype, scope.lanes)
-    if scope.mask is None or _overruns(writer, place, e.indices, scope):
-        return Value(fn.op(f"load {kind}, ptr {pointer}, align {align}{place.tag}"), dtype, scope.lanes)
-    name = f"@llvm.masked.load.{mangled(dtype, scope.lanes)}.p0"
-    mask = scope.mask.value
+    kind = memory_type(dtype, lanes)
+    if mask is None:
+        return Value(fn.op(f"load {kind}, ptr {pointer}, align {align}{place.tag}"), dtype, lanes)
+    name = f"@llvm.masked.load.{mangled(dtype, lanes)}.p0"
     fn.declarations.add(f"declare {kind} {name}(ptr, {mask.type}, {kind})")
     return Value(
         fn.op(f"call {kind} {name}(ptr align {align} {pointer}, {mask.typed}, {kind} zeroinitializer){place.tag}"),
         dtype,
-        scope.lanes,
+        lanes,
     )
 
 
-def _overruns(
-    writer: ExpressionWriter, place: Memory, indices: tuple[Expr, ...], scope: Scope, *, stores: bool = False
-) -> bool:
-    """Whether lanes that do not act may be read too, or stored: they hit the rest of a row of registers, or only the
-    padding of it."""
-    if not place.row or scope.mask is None or not scope.mask.tail:
-        return False
-    last = writer.affine(indices[-1], scope)
-    if last is None or last.terms or last.lane != 1 or not 0 <= last.constant <= place.row - scope.lanes:
-        return False
-    match place.buffer.shape[-1]:
-        case Const(value=n):
-            return not stores or last.constant + scope.mask.active >= n
-    return not stores
-
-
-def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, scope: Scope) -> Value:
+def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, mask: Value | None) -> Value:
     fn = writer.fn
     lanes = index.lanes
     kind = memory_type(dtype, lanes)
     name = f"@llvm.masked.gather.{mangled(dtype, lanes)}.v{lanes}p0"
-    mask = constant(True, "bool", lanes) if scope.mask is None else scope.mask.value
-    fn.declarations.add(f"declare {kind} {name}(<{lanes} x ptr>, {mask.type}, {kind})")
+    every = constant(True, "bool", lanes) if mask is None else mask
+    fn.declarations.add(f"declare {kind} {name}(<{lanes} x ptr>, {every.type}, {kind})")
     pointers = _pointers(writer, place, index)
-    args = f"<{lanes} x ptr> align {size_of(dtype)} {pointers}, {mask.typed}, {kind} zeroinitializer"
+    args = f"<{lanes} x ptr> align {size_of(dtype)} {pointers}, {every.typed}, {kind} zeroinitializer"
     return Value(fn.op(f"call {kind} {name}({args}){place.tag}"), dtype, lanes)
 
 
@@ -217,6 +208,4 @@ def _call_void(writer: ExpressionWriter, intrinsic: str, value: Value, pointer: 
 
 
 def _reversed(writer: ExpressionWriter, v: Value) -> Value:
-    order = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
-    ref = writer.fn.pure(f"shufflevector {v.typed}, {v.type} poison, <{v.lanes} x i32> <{order}>")
-    return Value(ref, v.dtype, v.lanes)
+    return arithmetic.shuffle(writer.fn, [v], range(v.lanes)[::-1])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mslang.backend.llvm.affine import Affine, Interval, interval
 from mslang.backend.llvm.aliases import Aliases
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
@@ -17,6 +16,7 @@ from mslang.backend.llvm.types import Value
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import limits
+from mslang.ir.arith.linear import Form, Interval, Linear, interval
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, DynamicRange, Expr
 from mslang.ir.program import Buffer
@@ -77,9 +77,9 @@ class ModuleWriter:
         params = ("ptr %ctx", "ptr noalias align 64 %arena", *arrays, *scalars)
         fn = FunctionWriter(_core_name(kernel), params, self.declarations, nan_free=self.target.nan_free)
         writer = StatementWriter(self, fn)
-        variables: dict[str, Affine | Value] = {}
+        variables: dict[str, Linear | Value] = {}
         for ref, size in zip(sizes, kernel.dynamic, strict=True):
-            variables[size.text] = Affine(0, ((ref, 1),))
+            variables[size.text] = Form(0, {ref: 1})
             if isinstance(size.domain, DynamicRange):
                 writer.expressions.ranges[ref] = (size.domain.lo, size.domain.hi)
         places = {
@@ -91,7 +91,7 @@ class ModuleWriter:
         self.workspace = writer.high
         self._functions.append(fn.text)
 
-    def parallel(self, outer: StatementWriter, loop: For, start: Affine, extent: Affine, scope: Scope) -> None:
+    def parallel(self, outer: StatementWriter, loop: For, start: Linear, extent: Linear, scope: Scope) -> None:
         """Emit the loop as a function of its own over a part of its range, and a launch of it here."""
         from mslang.backend.llvm.statement import StatementWriter
 
@@ -100,19 +100,19 @@ class ModuleWriter:
         buffers = [place for name, place in scope.memory.items() if name in used]
         values: list[Value] = [Value(place.pointer, "ptr") for place in buffers]
         params = ["ptr %ctx", "ptr noalias align 64 %arena", *(f"ptr noalias %b{k}" for k in range(len(buffers)))]
-        inner: dict[str, Affine | Value] = {}
+        inner: dict[str, Linear | Value] = {}
         ranges: dict[str, Interval] = {}
         for k, (name, bound) in enumerate(scope.variables.items()):
-            if isinstance(bound, Affine) and bound.is_constant:
+            if isinstance(bound, Form) and not bound.terms:
                 inner[name] = bound
                 continue
             ref = f"%v{k}"
-            if isinstance(bound, Affine):
-                known = interval(bound, outer.expressions.ranges, 1)
+            if isinstance(bound, Form):
+                known = interval(bound, outer.expressions.ranges)
                 if known is not None:
                     ranges[ref] = known
                 values.append(outer.expressions.scalar(bound))
-                inner[name] = Affine(0, ((ref, 1),))
+                inner[name] = Form(0, {ref: 1})
             else:
                 values.append(bound)
                 inner[name] = Value(ref, bound.dtype)
@@ -124,15 +124,15 @@ class ModuleWriter:
         fn = FunctionWriter(f"mslang.parallel{number}", tuple(params), self.declarations, nan_free=self.target.nan_free)
         writer = StatementWriter(self, fn, in_parallel=True)
         writer.expressions.ranges |= ranges
-        places = {p.buffer.name: p._replace(pointer=f"%b{k}", row=0, tag="") for k, p in enumerate(buffers)}
-        over = interval(start, outer.expressions.ranges, 1)
-        trips = interval(extent, outer.expressions.ranges, 1)
+        places = {p.buffer.name: p._replace(pointer=f"%b{k}", tag="") for k, p in enumerate(buffers)}
+        over = interval(start, outer.expressions.ranges)
+        trips = interval(extent, outer.expressions.ranges)
         if over is not None and trips is not None:
             writer.expressions.ranges["%begin"] = over
         count = fn.op("sub i64 %end, %begin")
         if over is not None and trips is not None:
             writer.expressions.ranges[count] = (1, max(1, trips[1]))
-        begin, length = Affine(0, (("%begin", 1),)), Affine(0, ((count, 1),))
+        begin, length = Form(0, {"%begin": 1}), Form(0, {count: 1})
         known_loop = (over[0], over[1] + max(1, trips[1]) - 1) if over is not None and trips is not None else None
         writer.counted(loop, begin, length, Scope(inner, places, within=scope.within), known_loop)
         fn.do("ret i32 0")
@@ -146,8 +146,8 @@ class ModuleWriter:
         number: int,
         values: list[Value],
         captured: tuple[str, ...],
-        start: Affine,
-        extent: Affine,
+        start: Linear,
+        extent: Linear,
     ) -> None:
         fn = outer.fn
         slots = len(values) + 2

@@ -6,8 +6,9 @@ Everything comes from a symbol's `domain`, that is from its distribution, never 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import comb, prod
+from math import prod
 
+from mslang.ir.arith import factorings
 from mslang.ir.arith.size import Factor, Poly
 from mslang.ir.expr import (
     Choice,
@@ -131,33 +132,6 @@ def _extent_limits(e: Expr) -> Limits:
 
 
 # ------------------------------------------------------------------ tables
-def divisors(n: int) -> tuple[int, ...]:
-    """The divisors of a positive integer, ascending."""
-    small = [k for k in range(1, int(n**0.5) + 1) if n % k == 0]
-    return tuple(dict.fromkeys(small + [n // k for k in reversed(small)]))
-
-
-@lru_cache(maxsize=1024)
-def factorisations(extent: int, n: int) -> tuple[tuple[int, ...], ...]:
-    """All ways to write `extent` as an ordered product of `n` factors, in lexicographic order."""
-    if n == 1:
-        return ((extent,),)
-    return tuple((d, *rest) for d in divisors(extent) for rest in factorisations(extent // d, n - 1))
-
-
-def count_factorisations(extent: int, n: int) -> int:
-    """How many ways there are, without listing them."""
-    count, rest, p = 1, extent, 2
-    while rest > 1:
-        if p * p > rest:
-            p = rest
-        power = 0
-        while rest % p == 0:
-            rest, power = rest // p, power + 1
-        count, p = count * comb(power + n - 1, n - 1), p + 1
-    return count
-
-
 def free_tiles(extent: int, n: int, cap: int | None) -> tuple[tuple[int, ...], ...] | None:
     """The values of a free tile: from the innermost, each factor at most what is left to cover."""
     if (extent ** (n - 1)) // max(1, n - 2) > 4 * TABLE_LIMIT:
@@ -181,17 +155,17 @@ def rows(domain: Domain) -> tuple[tuple[int, ...], ...] | None:
             span = range(-(-lo // m) * m, hi + 1, m)
             return tuple((v,) for v in span) if len(span) <= TABLE_LIMIT else None
         case PerfectTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
-            if count_factorisations(e, n) > TABLE_LIMIT:
+            if factorings.count(e, n) > TABLE_LIMIT:
                 return None
-            return tuple(r for r in factorisations(e, n) if cap is None or r[-1] <= cap)
+            return tuple(factorings.factorings(e, n, cap))
         case PartitionedTile(extent=Const(value=int(e)), n=n, at=at, factor=k) if e > 0:
-            if count_factorisations(e, n) > TABLE_LIMIT:
+            if factorings.count(e, n) > TABLE_LIMIT:
                 return None
-            return tuple(r for r in factorisations(e, n) if prod(r[at:]) % k == 0)
+            return tuple(r for r in factorings.factorings(e, n) if prod(r[at:]) % k == 0)
         case FreeTile(extent=Const(value=int(e)), n=n, max_inner=cap) if e > 0:
             return free_tiles(e, n, cap)
         case Choice(values=vs):
-            return tuple((v,) for v in vs)
+            return tuple((v,) for v in dict.fromkeys(vs))
         case Uniform(lo=lo, hi=hi):
             return tuple((v,) for v in range(lo, hi)) if hi - lo <= TABLE_LIMIT else None
     return None

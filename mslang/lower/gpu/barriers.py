@@ -26,7 +26,7 @@ from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, w
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, direct
-from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
 
@@ -53,6 +53,9 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
     pass_ = _Pass(tuple(extents), watched, scopes)
     body, _ = pass_.body(f.body, (), _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES)))
     return replace(f, body=body)
+
+
+_BLOCK = frozenset(BLOCK_AXES)
 
 
 class _Known(NamedTuple):
@@ -241,7 +244,7 @@ class _Pass:
             and not p.access.later
             and (p.access.write or a.access.write)
             and not (p.access.atomic and a.access.atomic)
-            and not apart(p.place, a.place, self.axes, p.fixed & frozenset(a.loops))
+            and not apart(p.place, a.place, self.axes, (p.fixed & frozenset(a.loops)) | _BLOCK)
             for p in pending
             for a in found
         )

@@ -37,7 +37,7 @@ from mslang.kernel import (
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
 from mslang.lower.gpu.accesses import touched
-from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents, axis_ranges, launch_of
+from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents, launch_of
 from mslang.lower.gpu.sharing import check_blocks, check_private
 from mslang.target.description import Target
 
@@ -181,7 +181,9 @@ def _function(
     check_blocks(
         nest, extents, workspaces, frozenset(n for n, b in buffers.items() if b.scope == "global") - workspaces
     )
-    body = _Binder(extents, scopes).body(nest, _Around({}, frozenset(), {}))
+    binder = _Binder(extents, scopes)
+    binder.learn(nest)
+    body = binder.body(nest, _Around({}, frozenset(), {}))
     for a in reversed(allocations):
         body = (replace(a, body=body),)
     used = touched(nest)
@@ -257,7 +259,38 @@ class _Binder:
     def __init__(self, extents: Extents, scopes: Mapping[str, str]) -> None:
         self.extents = {a: n for a, n in extents.items() if n != ONE}
         self.scopes = scopes
-        self.ranges = axis_ranges(extents)
+        self.contents: dict[str, frozenset[str]] = {}
+        """The axes on which the elements of a buffer that each thread has to itself may depend."""
+
+    def learn(self, nest: Body) -> None:
+        """Find out on which axes the memory of a thread depends."""
+        while True:
+            before = dict(self.contents)
+            self._learn(nest, {}, frozenset())
+            if self.contents == before:
+                return
+
+    def _learn(self, body: Body, depends: Mapping[str, frozenset[str]], under: frozenset[str]) -> None:
+        for s in body:
+            own = under.union(*(self._axes_in(e, depends) for e in expressions(s)))
+            if isinstance(s, Store | Atomic) and self.scopes[s.buffer] not in BLOCK_SHARED:
+                self.contents[s.buffer] = self.contents.get(s.buffer, frozenset()) | own
+            inner, varying = self._below(s, depends, under, own)
+            for b in bodies(s):
+                self._learn(b, inner, varying)
+
+    def _below(
+        self, s: Stmt, depends: Mapping[str, frozenset[str]], under: frozenset[str], own: frozenset[str]
+    ) -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
+        """What variables depend on inside of a statement, and how often what is inside runs."""
+        match s:
+            case For(var=v, kind=kind, start=start) if kind in AXES:
+                return {**depends, v: frozenset({kind}) | self._axes_in(start, depends)}, under
+            case For(var=v):
+                return {**depends, v: own - under}, own
+            case Let(name=n):
+                return {**depends, n: own - under}, under
+        return depends, own
 
     def body(self, body: Body, around: _Around) -> Body:
         """Statements with what is done once guarded, neighbours of one guard together."""
@@ -326,13 +359,7 @@ class _Binder:
                 return held - own - self._collective(s)
             case Evaluate():
                 return frozenset(self.extents) - own
-            case For(var=v, kind=kind, start=start) if kind in AXES:
-                depends = {**depends, v: frozenset({kind}) | self._axes_in(start, depends)}
-                own = under
-            case For(var=v):
-                depends = {**depends, v: own - under}
-            case Let(name=n):
-                depends, own = {**depends, n: own - under}, under
+        depends, own = self._below(s, depends, under, own)
         found: frozenset[str] | None = None
         for part in bodies(s):
             for x in part:
@@ -341,10 +368,10 @@ class _Binder:
         return frozenset() if found is None else found
 
     def _axes_in(self, e: Expr, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
-        """The axes on which the value of an expression may depend; memory that each thread has to itself, on all."""
-        if any(self.scopes[x.buffer] not in BLOCK_SHARED for x in loads_of(e)):
-            return frozenset(AXES)
-        return frozenset[str]().union(*(depends.get(v, frozenset({v}).intersection(AXES)) for v in free_vars(e)))
+        """The axes on which the value of an expression may depend."""
+        found = (depends.get(v, frozenset({v}).intersection(AXES)) for v in free_vars(e))
+        loaded = (self.contents.get(x.buffer, frozenset()) for x in loads_of(e))
+        return frozenset[str]().union(*found, *loaded)
 
     def _shared_along(self, scope: str) -> frozenset[str]:
         if scope == "global":

@@ -16,7 +16,7 @@ from mslang.ir.arith import Verdict
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Var, dtype_of
 from mslang.ir.program import Range
-from mslang.ir.visit import conjuncts, free_vars, loads_of, substitute
+from mslang.ir.visit import conjuncts, free_vars, loads_of, substitute, walk_expr
 
 
 class Place(NamedTuple):
@@ -74,17 +74,25 @@ def _owner(a: Place, axis: str, ranges: Mapping[str, Range]) -> Expr | None:
     known = ranges.get(axis)
     if known is not None and known.extent == Const(1):
         return known.start
-    pairs: list[tuple[Expr, Expr]] = [
-        (i, _element(k)) for k, i in enumerate(a.indices) if axis in free_vars(i) and not any(loads_of(i))
-    ]
-    pairs += [(e, v) for e, v in a.facts if axis in free_vars(e) and free_vars(v).isdisjoint(ranges)]
-    # all together say most; what one of them cannot be inverted for, another may give alone
-    for some in (pairs, *([x] for x in pairs if len(pairs) > 1)):
-        names = frozenset[str]().union(*(free_vars(e) for e, _ in some)) & ranges.keys()
-        known_ranges = tuple((v, ranges[v]) for v in sorted(names))
-        if axis in names and (owner := _inverse(tuple(some), known_ranges, axis)) is not None:
-            return owner
+    whole: list[tuple[Expr, Expr]] = [(i, _element(k)) for k, i in enumerate(a.indices) if not any(loads_of(i))]
+    whole += [(e, v) for e, v in a.facts if free_vars(v).isdisjoint(ranges)]
+    pairs = [(e, v) for e, v in whole if axis in free_vars(e)]
+    together = {v: a.ranges[v] for e, _ in pairs for v in _fused_with(axis, e) if v in a.ranges}
+    # what all indices together cannot be inverted for, some may give alone. Loops that are fused with the axis are
+    # digits of one number: it is known if they are all asked for, even if some are the same for both
+    for some in (pairs, *([x] for x in pairs if len(pairs) > 1), whole):
+        for varying in (ranges, {**ranges, **together}):
+            names = frozenset[str]().union(*(free_vars(e) for e, _ in some)) & varying.keys()
+            known_ranges = tuple((v, varying[v]) for v in sorted(names))
+            if axis in names and (owner := _inverse(tuple(some), known_ranges, axis)) is not None:
+                return owner
     return None
+
+
+def _fused_with(axis: str, e: Expr) -> frozenset[str]:
+    """The variables that are divided together with an axis."""
+    divided = (x for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("//", "%"))
+    return frozenset[str]().union(*(names for x in divided if axis in (names := free_vars(x))))
 
 
 @lru_cache(maxsize=4096)

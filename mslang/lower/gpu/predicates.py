@@ -15,13 +15,11 @@ from mslang.ir.expr import (
     ONE,
     TRUE,
     Binary,
-    Cast,
     Const,
     Expr,
     Load,
     MaskedLoad,
     Select,
-    Var,
 )
 from mslang.ir.program import Range
 from mslang.ir.visit import map_expr, substitute, walk_expr
@@ -29,6 +27,7 @@ from mslang.kernel import Allocate, Atomic, Body, For, If, Let, Module, Stmt, St
 from mslang.kernel.visit import bodies, map_deep, map_expressions, with_bodies
 from mslang.lower.fold import fold, step
 from mslang.lower.gpu.axes import axis_ranges, extents_of
+from mslang.lower.gpu.indices import simpler
 from mslang.target.description import Target
 
 Ranges = Mapping[str, Range]
@@ -77,19 +76,13 @@ def _with_indices(s: Stmt, ranges: Ranges) -> Stmt:
 
     def change(x: Expr) -> Expr | None:
         if isinstance(x, Load | MaskedLoad):
-            return replace(x, indices=tuple(_index(i, ranges) for i in x.indices))
+            return replace(x, indices=tuple(simpler(i, ranges) for i in x.indices))
         return None
 
     s = map_expressions(s, lambda e: map_expr(e, change))
     if isinstance(s, Store | Atomic):
-        return replace(s, indices=tuple(_index(i, ranges) for i in s.indices))
+        return replace(s, indices=tuple(simpler(i, ranges) for i in s.indices))
     return s
-
-
-def _index(e: Expr, ranges: Ranges) -> Expr:
-    if isinstance(e, Var | Const) or any(isinstance(x, Load | Cast) for x in walk_expr(e)):
-        return e
-    return arith.simplify(e, ranges)
 
 
 def _expression(e: Expr, ranges: Ranges) -> Expr:

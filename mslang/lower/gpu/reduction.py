@@ -301,11 +301,12 @@ class _Reduction:
 
     def _across_warps(self, warps: int) -> list[Stmt]:
         """Shuffles in each warp; its first lane stores what it has; all warps combine what all have stored."""
-        rest = [a for a in THREAD_AXES[1:] if a in self.launch]
-        shape = tuple(x.extent for x in self.kept) + tuple(Const(self.launch[a]) for a in rest) + (Const(warps),)
+        rest = [a for a in self._around() if a != "threadIdx.x"]
+        own_loops = self._serial()
+        shape = tuple(x.extent for x in own_loops) + tuple(Const(self.launch[a]) for a in rest) + (Const(warps),)
         self.shared_buffers = [Buffer(self._name(f"{b.name}_shared"), b.dtype, shape, "shared") for b in self.buffers]
         thread = Var(self.threads[0].axis)
-        own = tuple(Var(x.axis) for x in self.kept) + tuple(Var(a) for a in rest)
+        own = tuple(Var(x.axis) for x in own_loops) + tuple(Var(a) for a in rest)
         warp, lane = Binary("//", thread, Const(WARP)), Binary("%", thread, Const(WARP))
         loops = (*self.threads, *self.kept)
 
@@ -336,12 +337,12 @@ class _Reduction:
 
     def _through_shared_memory(self) -> list[Stmt]:
         """Every thread stores what it has, and combines what all of its group have stored."""
-        axes = [a for a in THREAD_AXES if a in self.launch]
-        shape = tuple(x.extent for x in self.kept) + tuple(Const(self.launch[a]) for a in axes)
+        axes = self._around()
+        shape = tuple(x.extent for x in self._serial()) + tuple(Const(self.launch[a]) for a in axes)
         self.shared_buffers = [Buffer(self._name(f"{b.name}_shared"), b.dtype, shape, "shared") for b in self.buffers]
         ours = {x.old.kind: x for x in self.threads}
         spatial = {x.old.kind: x for x in self.kept}
-        front = tuple(Var(x.axis) for x in self.kept)
+        front = tuple(Var(x.axis) for x in self._serial())
 
         def index(replaced: Mapping[str, Expr]) -> tuple[Expr, ...]:
             return front + tuple(
@@ -368,6 +369,15 @@ class _Reduction:
             self._over(loops, f"{self.block.name}_store", stored),
             self._over(loops, f"{self.block.name}_combine", read),
         ]
+
+    def _serial(self) -> list[_Loop]:
+        """The loops that each thread runs itself, for several elements of the result."""
+        return [x for x in self.kept if x.old.kind not in THREAD_AXES]
+
+    def _around(self) -> list[str]:
+        """The axes of threads that the block is in loops of: along others its parts are computed once."""
+        kinds = {s.kind for s in self.path if isinstance(s, For)}
+        return [a for a in THREAD_AXES if a in kinds]
 
     # -------------------------------------------------------------- the result
     def _written(self) -> Stmt:

@@ -12,7 +12,6 @@ from itertools import product
 from typing import NamedTuple
 
 from mslang.diagnostics import TargetError, problem
-from mslang.ir import arith
 from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, substitute, walk_expr
@@ -20,6 +19,7 @@ from mslang.kernel import Body, For, If, Invoke, Let, Stmt, Store, While
 from mslang.kernel.visit import bodies
 from mslang.lower.gpu.accesses import Access, direct
 from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents
+from mslang.lower.gpu.indices import simpler
 from mslang.lower.gpu.ownership import Place, apart, facts_of, owned
 
 
@@ -65,7 +65,7 @@ def _sites(body: Body, c: _Context) -> Iterator[Site]:
         value = substitute(s.value, c.values) if isinstance(s, Store) else None
         inputs = c.inputs if value is None else (*c.inputs, value)
         for a in direct(s):
-            indices = tuple(_index(substitute(i, c.values), c.ranges) for i in a.indices)
+            indices = tuple(simpler(substitute(i, c.values), c.ranges) for i in a.indices)
             yield Site(a._replace(indices=indices), c.bound, c.ranges, inputs, c.facts, c.outside, c.collective)
         inner = _inside(s, c)
         for k, b in enumerate(bodies(s)):
@@ -74,14 +74,6 @@ def _sites(body: Body, c: _Context) -> Iterator[Site]:
                 yield from _sites(b, inner._replace(facts=(*c.facts, *held)))
             else:
                 yield from _sites(b, inner)
-
-
-def _index(e: Expr, ranges: Mapping[str, Range]) -> Expr:
-    """An index with the `//` and `%` gone that the ranges of threads and loops decide."""
-    found = list(walk_expr(e))
-    if any(isinstance(x, Load) for x in found) or not any(isinstance(x, Binary) and x.op in "//%" for x in found):
-        return e
-    return arith.simplify(e, ranges)
 
 
 def _inside(s: Stmt, c: _Context) -> _Context:

@@ -7,16 +7,37 @@ more.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
 from mslang.ir import arith
 from mslang.ir.expr import Binary, Expr, Load, MaskedLoad, Var
-from mslang.ir.program import Buffer
+from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, loads_of, map_expr
-from mslang.kernel import Allocate, Atomic, Body, Evaluate, For, If, Invoke, Let, Module, Stmt, Store, While, Within
-from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
+from mslang.kernel import (
+    Allocate,
+    Atomic,
+    Body,
+    Evaluate,
+    For,
+    Function,
+    If,
+    Invoke,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
+from mslang.kernel.visit import bodies, expressions, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
+from mslang.lower.gpu.accesses import direct
+from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
+from mslang.lower.gpu.ownership import Place, owned
 from mslang.target.description import Target
 
 VTHREADS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
@@ -29,27 +50,93 @@ def interleaved(module: Module, target: Target) -> Module:
     Raises:
         TargetError: MS439, what the virtual threads of a loop do cannot be taken in turn.
     """
-    return map_functions(module, _body)
+    return replace(module, functions=tuple(replace(f, body=_Function(f).body(f.body)) for f in module.functions))
 
 
-def _body(body: Body) -> Body:
-    out: list[Stmt] = []
-    for s in body:
-        made = with_bodies(s, tuple(_body(b) for b in bodies(s)))
-        if isinstance(made, For) and made.kind in VTHREADS:
-            out.extend(_Virtual(made).spread(made.body))
-        else:
-            out.append(made)
-    return tuple(out)
+class _Function:
+    """The loops of virtual threads of one function, innermost first."""
+
+    def __init__(self, f: Function) -> None:
+        self.threads = axis_ranges({a: n for a, n in extents_of(f.launch).items() if a in THREAD_AXES})
+        self.uses = _uses(f.body)
+        self.given = frozenset(b.name for b in f.params)
+        allocated = (s.buffer for s in walk(f.body) if isinstance(s, Allocate))
+        self.shared = self.given | {b.name for b in allocated if b.scope in BLOCK_SHARED}
+        self.versions: dict[str, list[Expr]] = {}
+
+    def body(self, body: Body) -> Body:
+        """Statements without loops of virtual threads; each version of a buffer is a place in a dimension more."""
+        return tuple(self._with_versions(s) for s in self._spread(body))
+
+    def _spread(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            made = with_bodies(s, tuple(self._spread(b) for b in bodies(s)))
+            if isinstance(made, For) and made.kind in VTHREADS:
+                own = self._own(made)
+                for name in own:
+                    self.versions.setdefault(name, []).append(made.extent)
+                out.extend(_Virtual(made, own).spread(made.body))
+            else:
+                out.append(made)
+        return tuple(out)
+
+    def _with_versions(self, s: Stmt) -> Stmt:
+        s = with_bodies(s, tuple(tuple(self._with_versions(x) for x in b) for b in bodies(s)))
+        if not isinstance(s, Allocate):
+            return s
+        for extent in self.versions.get(s.buffer.name, ()):
+            s = replace(s, buffer=_version(s.buffer, extent))
+        return s
+
+    def _own(self, loop: For) -> frozenset[str]:
+        """The buffers used in a loop only that hold different values, at the same places, in its iterations."""
+        inside = _uses(loop.body)
+        private = {n for n, count in inside.items() if count == self.uses[n]} - self.given
+        found: set[str] = set()
+        names = {loop.var}
+        while True:
+            before = (len(found), len(names))
+            _grow(loop.body, False, private, found, names)
+            if (len(found), len(names)) == before:
+                return frozenset(found) - self._apart(loop)
+
+    def _apart(self, loop: For) -> frozenset[str]:
+        """The buffers of which different virtual threads write different elements: one version is enough."""
+        kept: dict[str, bool] = {}
+
+        def visit(body: Body, ranges: Mapping[str, Range]) -> None:
+            for s in body:
+                if isinstance(s, Store | Atomic):
+                    known = {**self.threads, **ranges} if s.buffer in self.shared else ranges
+                    place = Place(s.buffer, s.indices, True, known)
+                    kept[s.buffer] = kept.get(s.buffer, True) and owned(place, loop.var)
+                inner = {**ranges, s.var: Range(s.start, s.extent)} if isinstance(s, For) else ranges
+                for b in bodies(s):
+                    visit(b, inner)
+
+        visit(loop.body, {loop.var: Range(loop.start, loop.extent)})
+        return frozenset(name for name, apart in kept.items() if apart)
+
+
+def _uses(body: Body) -> Counter[str]:
+    """How often each buffer is accessed, as it is written."""
+    return Counter(a.buffer for s in walk(body) for a in direct(s))
+
+
+def _version(b: Buffer, extent: Expr) -> Buffer:
+    strides = b.strides
+    if strides is not None and b.shape:
+        strides = (arith.mul(b.shape[0], strides[0]), *strides)
+    return replace(b, shape=(extent, *b.shape), strides=strides)
 
 
 class _Virtual:
     """One loop of virtual threads."""
 
-    def __init__(self, loop: For) -> None:
-        self.loop = loop
+    def __init__(self, loop: For, own: frozenset[str]) -> None:
+        self.loop, self.own = loop, own
         self.index: Expr = fold(Binary("-", Var(loop.var), loop.start))
-        self.own = _own(loop)
 
     def spread(self, body: Body) -> Body:
         """Statements with the loop inside of them, around what depends on it."""
@@ -60,7 +147,7 @@ class _Virtual:
 
     def _statement(self, s: Stmt) -> Body:
         if isinstance(s, Allocate):
-            return (replace(s, buffer=self._versions(s.buffer), body=self.spread(s.body)),)
+            return (replace(s, body=self.spread(s.body)),)
         if not self._varies(s):
             return (s,)
         match s:
@@ -75,8 +162,7 @@ class _Virtual:
         return self._repeated(s)
 
     def _repeated(self, s: Stmt) -> Body:
-        inside = frozenset(x.buffer.name for x in walk((s,)) if isinstance(x, Allocate))
-        made = self._in_version(s, self.own - inside)
+        made = self._in_version(s, self.own)
         return (replace(self.loop, kind="unrolled", body=(made,), annotations=()),)
 
     def _varies(self, s: Stmt) -> bool:
@@ -87,14 +173,6 @@ class _Virtual:
 
     def _mentions(self, e: Expr) -> bool:
         return self.loop.var in free_vars(e) or any(x.buffer in self.own for x in loads_of(e))
-
-    def _versions(self, b: Buffer) -> Buffer:
-        if b.name not in self.own:
-            return b
-        strides = b.strides
-        if strides is not None and b.shape:
-            strides = (arith.mul(b.shape[0], strides[0]), *strides)
-        return replace(b, shape=(self.loop.extent, *b.shape), strides=strides)
 
     def _in_version(self, s: Stmt, own: frozenset[str]) -> Stmt:
         def change(x: Expr) -> Expr | None:
@@ -107,18 +185,6 @@ class _Virtual:
         if isinstance(s, Store | Atomic) and s.buffer in own:
             return replace(s, indices=(self.index, *s.indices))
         return s
-
-
-def _own(loop: For) -> frozenset[str]:
-    """The buffers allocated in a loop that hold different values, or elements, in its iterations."""
-    allocated = {s.buffer.name for s in walk(loop.body) if isinstance(s, Allocate)}
-    found: set[str] = set()
-    names = {loop.var}
-    while True:
-        before = (len(found), len(names))
-        _grow(loop.body, False, allocated, found, names)
-        if (len(found), len(names)) == before:
-            return frozenset(found)
 
 
 def _grow(body: Body, varying: bool, allocated: set[str], found: set[str], names: set[str]) -> None:

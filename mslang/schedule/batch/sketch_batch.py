@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mslang.ir.arith import compile_arrays
 from mslang.ir.arith.domain import symbol_limits
+from mslang.ir.arith.table import all_values
 from mslang.ir.expr import Expr, Symbol
 from mslang.schedule import distribution
 from mslang.schedule.batch.draw import draw_of
@@ -91,6 +92,30 @@ class SketchBatch:
             ScheduleError: MS217, a decision has no value, or one of another width.
         """
         return batch_of(self.layout, rows)
+
+    def all(self) -> DecisionBatch | None:
+        """Every decision vector once, in a fixed order, those that guards and constraints reject included.
+
+        None where there are more than 300,000, or their number is not known.
+
+        Example:
+            >>> every = many.all()
+            >>> valid = every[many.valid(every)]
+        """
+        import numpy as np
+
+        found = all_values(tuple((d.address, d.domain) for d in self.decisions))
+        if found is None:
+            return None
+        n = len(next(iter(found.values()))) if found else 1
+        out = empty(self.layout, n)
+        for k, name in enumerate(self.layout.names):
+            out.array[:, k] = found[name]
+        for decision, slot, draw in self._draws:
+            if decision.given is not None:
+                kept = draw(Stream(0, decision.address, np.zeros(len(out), np.uint64)), out.columns())
+                out = out[(out.array[:, slot.columns] == kept).all(axis=1)]
+        return out
 
     def row(self, batch: DecisionBatch, k: int) -> dict[str, Number]:
         """The values of one candidate, as `Sketch.instantiate` takes them."""

@@ -9,8 +9,8 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from mslang.caching import cached
+from mslang.ir.arith import factorings
 from mslang.ir.expr import PartitionedTile, PerfectTile
-from mslang.schedule import factorings
 from mslang.schedule.batch.random_words import Stream, below, chosen, thresholds
 
 if TYPE_CHECKING:

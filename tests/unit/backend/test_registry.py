@@ -96,7 +96,7 @@ def test_what_this_machine_lacks_is_named() -> None:
     assert unavailable_here("llvm") is None and unavailable_here("reference") is None
 
 
-@pytest.mark.parametrize("used", ["llvm", "reference", MINE], ids=str)
+@pytest.mark.parametrize("used", ["llvm", "reference", MINE], ids=["llvm", "reference", "mine"])
 def test_a_program_gives_the_same_on_each(used: str | BackEnd) -> None:
     candidate = ms.parse(TEXT).space("s").sample(0)
     kernel = ms.build(candidate, backend=used)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mslang.cli.main import VERBS, main
+from mslang.lower.passes import PASSES
 
 GOOD = """program p[N = 8](A: f32[N], out B: f32[N]) {
     block b[i: N] {
@@ -231,7 +232,7 @@ def test_no_option_is_meant_by_a_part_of_its_name(words: list[str], good: Path, 
 
 def test_the_kernel_after_each_pass_is_shown(good: Path, capsys: Captured) -> None:
     shown = {}
-    for stage in ("flatten", "place", "align", "init", "pipeline", "predicates", "loops"):
+    for stage in ("flatten", *(p.name for p in PASSES), "loops"):
         assert status("show", "good.ms:s", "--set", "N=4", "--stage", stage) == 0
         shown[stage] = capsys.readouterr().out
     assert all(text.startswith("kernel p(") for text in shown.values())

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError
 from mslang.ir.expr import ONE, TRUE, Binary, Broadcast, Const, Expr, Load, Ramp, Select, Shuffle, Symbol, Uniform, Var
 from mslang.ir.program import Buffer, Param
+from mslang.kernel.lanes import lanes_of
 from mslang.kernel.nodes import (
     Allocate,
     Atomic,
@@ -23,7 +24,7 @@ from mslang.kernel.nodes import (
     Store,
 )
 from mslang.kernel.print import print_module
-from mslang.kernel.verify import faults, lanes_of, verify
+from mslang.kernel.verify import faults, verify
 from mslang.lower.passes import stages
 from mslang.target.description import GENERIC
 from tests.unit.lower.programs import packed_gemm

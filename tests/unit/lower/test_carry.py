@@ -2,7 +2,7 @@
 
 from mslang.kernel.nodes import Allocate, For
 from mslang.lower.carry import carried_between
-from mslang.lower.passes import lower
+from mslang.lower.passes import LOOPS, lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from tests.unit.transform.meaning import same
@@ -43,10 +43,10 @@ def test_what_is_handed_on():
 
 
 def test_where_buffers_are_placed():
-    assert isinstance(lower(HANDED_ON, host()).body[0], Allocate)
-    loop = lower(OWN, host()).body[0]
+    assert isinstance(lower(HANDED_ON, host(), passes=LOOPS).body[0], Allocate)
+    loop = lower(OWN, host(), passes=LOOPS).body[0]
     assert isinstance(loop, For) and isinstance(loop.body[0], Allocate)
-    row = lower(HALF, host()).body[0]
+    row = lower(HALF, host(), passes=LOOPS).body[0]
     assert isinstance(row, For) and isinstance(row.body[0], Allocate)
     assert [n.value for n in row.body[0].buffer.shape] == [1, 8]
 

@@ -311,6 +311,22 @@ def test_counts_are_those_of_domains():
     assert prod(counts.values()) == sketch.count() and counts["steps"] == 3
 
 
+def test_every_candidate_is_enumerated_once():
+    seen = 0
+    for sketch in (*body(REQUIRED).sketches(), *body(CHAINED).sketches(), *body("mm.i.parallel()").sketches()):
+        many = sketch.batch()
+        every = many.all()
+        assert every is not None and len(np.unique(many.keys(every))) == len(every) == sketch.count()
+        valid = every[many.valid(every)]
+        points = [tuple(sorted(p.items())) for p in sketch.points()]
+        assert {tuple(sorted(valid.row(k).items())) for k in range(len(valid))} == set(points)
+        assert len(valid) == len(points)
+        seen += len(valid)
+    assert seen > 80
+    free = next(body('let t ~ uniform(0, 400000)\nmm.i.annotate("t", t)').sketches())
+    assert free.batch().all() is None
+
+
 def test_a_sketch_without_decisions_has_one_candidate():
     many = next(body("mm.i.parallel()").sketches()).batch()
     batch = many.draw(3, 0)
@@ -328,6 +344,16 @@ require c != 0 and 64 // c > 20, "few rounds"
 require t[0] % (u + 1) == 0 or u < 3, "uneven"
 mm.k.annotate("c", c + u)
 mm.i.split(t)
+"""
+
+
+CHAINED = """
+let ti ~ perfect_tile(mm.i, n = 2)
+let i0, i1 = mm.i.split(ti)
+let inner ~ perfect_tile(i1, n = 2) = [2, 2]
+i1.split(inner)
+let free ~ tile(i0, n = 2, max_inner = 5)
+i0.split(free)
 """
 
 

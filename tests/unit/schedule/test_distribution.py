@@ -2,9 +2,10 @@ from collections import Counter
 
 import pytest
 
+from mslang.ir.arith import factorings
 from mslang.ir.arith.domain import free_tiles
 from mslang.ir.expr import Choice, Const, Domain, DynamicRange, FreeTile, PartitionedTile, PerfectTile, Symbol, Uniform
-from mslang.schedule import distribution, factorings
+from mslang.schedule import distribution
 from mslang.schedule.seeds import derive, generator
 
 DOMAINS = [

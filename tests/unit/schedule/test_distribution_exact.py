@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from mslang.ir.arith import factorings
 from mslang.ir.expr import Const, PartitionedTile, PerfectTile
-from mslang.schedule import distribution, factorings
+from mslang.schedule import distribution
 
 
 class Scripted(Random):

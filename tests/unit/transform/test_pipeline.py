@@ -9,7 +9,7 @@ from mslang.ir.program import Program
 from mslang.ir.visit import walk
 from mslang.kernel.nodes import Allocate, For
 from mslang.kernel.visit import walk as walk_lowered
-from mslang.lower.passes import lower
+from mslang.lower.passes import LOOPS, lower
 from mslang.sema.program import parse_program
 from mslang.target.detect import host
 from mslang.transform.primitives.annotate import unannotate
@@ -33,7 +33,7 @@ def staged(n: int, buffers: str = "AB", width: int = 4) -> Program:
 
 
 def versions(program: Program) -> dict[str, str]:
-    kernel = lower(program, host())
+    kernel = lower(program, host(), passes=LOOPS)
     return {s.buffer.name: str(s.buffer.shape[0].value) for s in walk_lowered(kernel.body) if isinstance(s, Allocate)}
 
 
@@ -55,7 +55,7 @@ def test_each_staged_buffer_has_a_version_a_stage():
 
 
 def test_copies_run_ahead():
-    kernel = lower(pipeline(staged(64, "A"), loop("k_0"), stages=2).program, host())
+    kernel = lower(pipeline(staged(64, "A"), loop("k_0"), stages=2).program, host(), passes=LOOPS)
     around = next(s for s in kernel.body if isinstance(s, Allocate)).body
     # prologue: one copy; then copies and sums in turn; epilogue: one sum
     assert any(isinstance(s, For) and s.var == "k_0" for s in around)

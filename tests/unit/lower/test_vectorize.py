@@ -1,13 +1,15 @@
-"""Which vectorized loops become lanes."""
+"""Which vectorized loops become lanes, how many, and what is masked."""
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
-from mslang.backend.llvm.vector import vectorizable
 from mslang.kernel.nodes import For
 from mslang.kernel.visit import walk
-from mslang.lower import lower
+from mslang.lower.passes import LOOPS, lower
+from mslang.lower.vectorize import chunks, vectorizable
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 
@@ -19,7 +21,7 @@ def lanes(index: str) -> bool:
             block b[vi: 16 = i, vj: 8 = j] {{ C[{index}] = C[{index}] + A[vj] }}
         }}
     }}""")
-    (loop,) = (s for s in walk(lower(p, GENERIC).body) if isinstance(s, For) and s.kind == "vectorized")
+    (loop,) = (s for s in walk(lower(p, GENERIC, passes=LOOPS).body) if isinstance(s, For) and s.kind == "vectorized")
     return vectorizable(loop)
 
 
@@ -49,5 +51,14 @@ def test_a_loop_under_a_condition_runs_in_lanes_if_nothing_loads_its_length(exte
             }}
         }}
     }}""")
-    (loop,) = (s for s in walk(lower(p, GENERIC).body) if isinstance(s, For) and s.kind == "vectorized")
+    (loop,) = (s for s in walk(lower(p, GENERIC, passes=LOOPS).body) if isinstance(s, For) and s.kind == "vectorized")
     assert vectorizable(loop) is expected
+
+
+@given(trips=st.integers(1, 200), native=st.sampled_from([1, 2, 4, 8, 16, 64]), wide=st.booleans(), masks=st.booleans())
+def test_chunks_run_each_iteration_once(trips: int, native: int, wide: bool, masks: bool) -> None:
+    pieces = chunks(trips, native, wide=wide, masks=masks)
+    assert [k for p in pieces for k in range(p.start, p.start + p.active)] == list(range(trips))
+    for p in pieces:
+        assert p.lanes & (p.lanes - 1) == 0
+        assert p.active == p.lanes or masks
