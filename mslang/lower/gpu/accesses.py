@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mslang.ir.expr import Call, Expr, Load, MaskedLoad
@@ -61,3 +61,8 @@ def touched(body: Body) -> frozenset[str]:
         if isinstance(s, Invoke):
             found.update(a.buffer for e in s.operands for a in reads(e))
     return frozenset(found)
+
+
+def collective(s: Invoke, scopes: Mapping[str, str]) -> bool:
+    """Do the lanes of a warp run an instruction together? Those do that work on fragments."""
+    return any(scopes.get(n, "").startswith(("wmma", "mma", "wgmma")) for n in touched((s,)))

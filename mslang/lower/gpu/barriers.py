@@ -23,9 +23,9 @@ from mslang.ir.print import print_expr
 from mslang.ir.program import Range
 from mslang.ir.reduction import identity
 from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, walk_expr
-from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Let, Module, Stmt, While, Within
+from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
-from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, direct
+from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
 from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
@@ -59,12 +59,14 @@ _BLOCK = frozenset(BLOCK_AXES)
 
 
 class _Known(NamedTuple):
-    """An access since the last barrier; `fixed` are the loops in whose same iteration it is."""
+    """An access since the last barrier; `fixed` are the loops in whose same iteration it is. A `collective` one is of
+    an instruction that the lanes of a warp run together, in order."""
 
     access: Access
     place: Place
     loops: tuple[str, ...]
     fixed: frozenset[str]
+    collective: bool = False
 
 
 Pending = tuple[_Known, ...]
@@ -79,6 +81,7 @@ class _Context(NamedTuple):
     values: Mapping[str, Expr]
     varying: frozenset[str]
     facts: tuple[tuple[Expr, Expr], ...] = ()
+    collective: bool = False
 
 
 class _Pass:
@@ -235,7 +238,7 @@ class _Pass:
     def _known(self, a: Access, c: _Context) -> _Known:
         indices = tuple(substitute(i, c.values) for i in a.indices)
         place = Place(a.buffer, indices, a.write, c.ranges, c.facts)
-        return _Known(a, place, c.loops, frozenset(c.loops))
+        return _Known(a, place, c.loops, frozenset(c.loops), c.collective)
 
     def _meet(self, pending: Pending, found: Pending) -> bool:
         """May two threads touch one element, one earlier, one now, and one of them write it?"""
@@ -244,10 +247,16 @@ class _Pass:
             and not p.access.later
             and (p.access.write or a.access.write)
             and not (p.access.atomic and a.access.atomic)
-            and not apart(p.place, a.place, self.axes, (p.fixed & frozenset(a.loops)) | _BLOCK)
+            and not apart(p.place, a.place, self._axes(p, a), (p.fixed & frozenset(a.loops)) | _BLOCK)
             for p in pending
             for a in found
         )
+
+    def _axes(self, p: _Known, a: _Known) -> tuple[str, ...]:
+        """The axes of the threads that may meet. The lanes of a warp run collective instructions in order, but what one
+        stores another sees only after a barrier."""
+        ordered = p.collective and a.collective and (a.access.write or not p.access.write)
+        return tuple(x for x in self.axes if x != "threadIdx.x") if ordered else self.axes
 
     # -------------------------------------------------------------- divergence
     def _diverges(self, s: Stmt, c: _Context) -> bool:
@@ -290,6 +299,8 @@ def _inside(s: Stmt, c: _Context, pass_: _Pass) -> _Context:
             ranges = {**c.ranges, v: Range(substitute(start, c.values), substitute(extent, c.values))}
             differs = pass_.varies(start, c)
             return c._replace(ranges=ranges, loops=(*c.loops, v), varying=c.varying | {v} if differs else c.varying)
+        case Invoke():
+            return c._replace(collective=collective(s, pass_.scopes))
         case Let(name=n, value=v):
             varying = c.varying | {n} if pass_.varies(v, c) else c.varying
             return c._replace(values={**c.values, n: substitute(v, c.values)}, varying=varying)

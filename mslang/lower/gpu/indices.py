@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import gcd
 
 from mslang.ir import arith
-from mslang.ir.expr import Binary, Cast, Const, Expr, Load, Var
+from mslang.ir.expr import Binary, Cast, Const, DynamicRange, Expr, Load, Symbol, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import walk_expr
 
@@ -25,3 +26,19 @@ def simpler(e: Expr, ranges: Mapping[str, Range]) -> Expr:
 
 def _divisions(e: Expr) -> int:
     return sum(isinstance(x, Binary) and x.op in ("//", "%") for x in walk_expr(e))
+
+
+def multiple_of(e: Expr) -> int:
+    """A number of which an index is a multiple for all values of its variables; 0 if it is always 0."""
+    match e:
+        case Const(value=v):
+            return abs(int(v))
+        case Symbol(domain=DynamicRange(multiple=n)):
+            return n
+        case Binary(op="+" | "-", left=a, right=b):
+            return gcd(multiple_of(a), multiple_of(b))
+        case Binary(op="*", left=a, right=b):
+            return multiple_of(a) * multiple_of(b)
+        case Binary(op="%", left=a, right=Const(value=n)):
+            return gcd(multiple_of(a), int(n))
+    return 1

@@ -36,7 +36,7 @@ from mslang.kernel import (
 )
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
-from mslang.lower.gpu.accesses import touched
+from mslang.lower.gpu.accesses import collective, touched
 from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents, launch_of
 from mslang.lower.gpu.sharing import check_blocks, check_private
 from mslang.target.description import Target
@@ -380,8 +380,5 @@ class _Binder:
 
     def _collective(self, s: Invoke) -> frozenset[str]:
         """The axes whose threads run an instruction together: the lanes of a warp, for one that works on fragments."""
-        names = touched((s,))
-        fragments = any(self.scopes[n].startswith(("wmma", "mma")) for n in names)
-        return (
-            frozenset({"threadIdx.x"}) if fragments and self.extents.get("threadIdx.x") == Const(WARP) else frozenset()
-        )
+        warp = self.extents.get("threadIdx.x") == Const(WARP)
+        return frozenset({"threadIdx.x"}) if warp and collective(s, self.scopes) else frozenset()

@@ -13,14 +13,13 @@ and 16 bytes, and those that compute something, stay loads and stores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd
 
 from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.annotations import COPY, STAGES
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import ZERO, Binary, Call, Const, DynamicRange, Expr, Load, Ramp, Symbol, Var
+from mslang.ir.expr import ZERO, Binary, Call, Const, Expr, Load, Ramp, Var
 from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import substitute
 from mslang.kernel import Allocate, Body, Evaluate, For, Function, If, Module, Stmt, Store
@@ -28,6 +27,7 @@ from mslang.kernel.visit import bodies, map_deep, map_functions, walk, with_bodi
 from mslang.lower.fold import fold
 from mslang.lower.gpu.accesses import CP_ASYNC, CP_ASYNC_WAIT
 from mslang.lower.gpu.axes import axis_ranges, extents_of
+from mslang.lower.gpu.indices import multiple_of
 from mslang.lower.gpu.vectors import in_lanes
 from mslang.lower.layout import row_major
 from mslang.lower.pipeline import in_version, minus, opened, pipelined, split, versions
@@ -190,19 +190,3 @@ class _Copying:
             flat = arith.add(flat, arith.mul(i, stride))
         bytes_ = multiple_of(arith.simplify(flat, self.ranges)) * size_of(b.dtype)
         return first if bytes_ % size == 0 and ALIGNED % size == 0 else None
-
-
-def multiple_of(e: Expr) -> int:
-    """A number of which an index is a multiple for all values of its variables; 0 if it is always 0."""
-    match e:
-        case Const(value=v):
-            return abs(int(v))
-        case Symbol(domain=DynamicRange(multiple=n)):
-            return n
-        case Binary(op="+" | "-", left=a, right=b):
-            return gcd(multiple_of(a), multiple_of(b))
-        case Binary(op="*", left=a, right=b):
-            return multiple_of(a) * multiple_of(b)
-        case Binary(op="%", left=a, right=Const(value=n)):
-            return gcd(multiple_of(a), int(n))
-    return 1

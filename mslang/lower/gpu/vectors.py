@@ -15,11 +15,12 @@ from mslang.ir import arith
 from mslang.ir.arith import linear
 from mslang.ir.expr import TRUE, Binary, Const, Expr, Load, Ramp, Select, Var, children, with_children
 from mslang.ir.program import Range
-from mslang.ir.visit import conjunction, conjuncts, free_vars, substitute, walk_expr
+from mslang.ir.visit import conjunction, conjuncts, free_vars, map_expr, substitute, walk_expr
 from mslang.kernel import Body, For, If, Module, Stmt, Store, Within
 from mslang.kernel.visit import bodies, with_bodies
 from mslang.lower.fold import fold
 from mslang.lower.gpu.axes import axis_ranges, extents_of
+from mslang.lower.gpu.indices import multiple_of
 from mslang.target.description import Target
 
 WIDEST = 16
@@ -111,12 +112,27 @@ class _Lanes:
             return e
         if any(isinstance(x, Load) for x in walk_expr(e)):
             return None
+        e = map_expr(e, self._within_one)
         following = substitute(e, {self.var: Binary("+", Var(self.var), Const(1))})
         step = arith.simplify(Binary("-", following, e), self.ranges)
         if not isinstance(step, Const):
             return None
         base = fold(substitute(e, {self.var: self.first}))
         return base if step.value == 0 else Ramp(base, int(step.value), self.lanes)
+
+    def _within_one(self, e: Expr) -> Expr | None:
+        """`x // d` and `x % d` where the lanes are neighbours that no multiple of d parts."""
+        match e:
+            case Binary(op="//" | "%" as op, left=x, right=Const(value=d) as by) if self.var in free_vars(x):
+                one, following = Const(1), Binary("+", Var(self.var), Const(1))
+                step = arith.simplify(Binary("-", substitute(x, {self.var: following}), x), self.ranges)
+                base = fold(substitute(x, {self.var: self.first}))
+                aligned = multiple_of(arith.simplify(base, self.ranges)) % self.lanes == 0
+                if step != one or not aligned or int(d) % self.lanes:
+                    return None
+                divided = Binary(op, base, by)
+                return divided if op == "//" else Binary("+", divided, Binary("-", Var(self.var), self.first))
+        return None
 
     def value(self, e: Expr) -> Expr | None:
         """A value for all lanes; what does not depend on the lane stays a scalar."""
