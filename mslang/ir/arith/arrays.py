@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith.convert import read_size
 from mslang.ir.arith.domain import limits
-from mslang.ir.arith.evaluate import UndefinedResult, evaluate
+from mslang.ir.arith.evaluate import UndefinedResult, evaluate, unknown
 from mslang.ir.arith.operations import DIVIDING, OPERATIONS
 from mslang.ir.dtype import INDEX, is_float, is_integer
 from mslang.ir.expr import Binary, Cast, Expr, Select, Symbol, Unary, Var, dtype_of
@@ -39,7 +39,8 @@ def compile_arrays(exprs: Sequence[Expr]) -> Compiled:
         `evaluate` divides by zero, a condition is false and a number 0.
 
     Raises:
-        MsError: MS391, an expression cannot be computed of arrays.
+        MsError: MS391, an expression cannot be computed of arrays; or, where the function is called, a variable or
+            symbol has no column.
 
     Example:
         >>> area = compile_arrays([Binary("*", Var("i"), Const(4))])
@@ -108,6 +109,8 @@ class Compiled:
         return [made[r] if r in made else np.broadcast_to(whole[r], (n,)) for r in self._results]
 
     def _values(self, columns: Columns) -> dict[int, Any]:
+        for name in self._columns.keys() - columns.keys():
+            raise unknown(name)
         return {number: columns[name] for name, number in self._columns.items()} | dict(self._constants)
 
 

@@ -44,7 +44,8 @@ def _no_value(what: str) -> Diagnostic:
     )
 
 
-def _unknown(what: str) -> MsError:
+def unknown(what: str) -> MsError:
+    """The error of a name, or an operation, that has no value before the program runs."""
     return MsError(_no_value(what))
 
 
@@ -70,12 +71,12 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
             return v
         case Var(name=n):
             if n not in env:
-                raise _unknown(n)
+                raise unknown(n)
             return env[n]
         case Symbol():
             value = symbol_value(e, symbols)
             if value is None:
-                raise _unknown(e.text)
+                raise unknown(e.text)
             return value
         case Binary(op="and", left=a, right=b):
             return bool(evaluate(a, env, symbols)) and bool(evaluate(b, env, symbols))
@@ -97,9 +98,9 @@ def evaluate(e: Expr, env: Mapping[str, int | float], symbols: SymbolValues = NO
         case Call(name=n, args=xs, dtype=d) if n in FUNCTIONS:
             return convert(evaluated(n, tuple(evaluate(x, env, symbols) for x in xs), dtype_of(xs[0])), d)
         case Load(buffer=b):
-            raise _unknown(b + "[...]")
+            raise unknown(b + "[...]")
         case Call(name=n):
-            raise _unknown(n + "(...)")
+            raise unknown(n + "(...)")
     raise TypeError(f"not an expression: {e!r}")
 
 

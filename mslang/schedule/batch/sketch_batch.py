@@ -188,7 +188,8 @@ class SketchBatch:
             sizes: the values of these, by name.
 
         Raises:
-            MsError: MS391, an expression cannot be computed of arrays.
+            MsError: MS391, an expression cannot be computed of arrays; or, where the function is called, a size has no
+                value.
         """
         compiled = compile_arrays(exprs)
 

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from mslang.diagnostics import ScheduleError
+from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.expr import (
     Binary,
     Choice,
@@ -20,6 +20,7 @@ from mslang.ir.expr import (
     Symbol,
     Uniform,
 )
+from mslang.ir.print import print_program
 from mslang.schedule import distribution
 from mslang.schedule.batch import tiles
 from mslang.schedule.batch.draw import draw_of
@@ -309,6 +310,25 @@ def test_counts_are_those_of_domains():
     sketch = next(space("tiled").sketches())
     counts = sketch.batch().counts()
     assert prod(counts.values()) == sketch.count() and counts["steps"] == 3
+
+
+def test_sizes_known_at_the_call_are_given_to_expressions():
+    text = """
+    program rows[M: dyn(1..4096)](A: f32[M, 8], out B: f32[M, 8]) { block b[i: M, j: 8] { B[i, j] = A[i, j] } }
+    schedule s for rows { let t ~ tile(b.i, n = 2, max_inner = 64)  b.i.split(t) }
+    """
+    (sketch,) = space("s", text).sketches()
+    many = sketch.batch()
+    batch = many.draw(200, 6)
+    assert many.valid(batch).all() and not batch.array[:, 0].any()
+    values = batch.row(7)
+    assert values["t"] == (None, int(batch.array[7, 1])) and sketch.violation(values) is None
+    assert print_program(sketch.instantiate(values)) == print_program(sketch.instantiate(many.of([values]).row(0)))
+    outer = Binary("//", SIZE, Symbol("t", sketch.decisions[0].domain, 1))
+    (found,) = many.evaluate([outer], batch, sizes={"M": 1000})
+    assert found.tolist() == [1000 // x for x in batch.array[:, 1].tolist()]
+    with pytest.raises(MsError, match="`M` has no value here"):
+        many.evaluate([outer], batch)
 
 
 def test_every_candidate_is_enumerated_once():
