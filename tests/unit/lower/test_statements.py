@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from mslang.backend.llvm.compile import _optimised
+from mslang.backend.llvm.compile import optimised
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
 from mslang.ir.build import ProgramBuilder, reduce, spatial
@@ -168,7 +168,7 @@ def test_a_view_with_too_many_indices_is_refused():
 
 def test_a_module_that_llvm_refuses_is_explained():
     with pytest.raises(MsError) as caught:
-        _optimised("define void @f() { ret i32 1 }", host())
+        optimised("define void @f() { ret i32 1 }", host())
     assert caught.value.diagnostic.code == "MS401"
     assert caught.value.diagnostic.why
 
