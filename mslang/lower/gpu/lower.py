@@ -10,6 +10,7 @@ from mslang.kernel.visit import map_functions
 from mslang.lower import passes
 from mslang.lower.align import align
 from mslang.lower.gpu.barriers import synchronized
+from mslang.lower.gpu.fetch import fetched
 from mslang.lower.gpu.launches import launches
 from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
@@ -37,12 +38,13 @@ PASSES = (
 
 
 def prepared(program: Program) -> Program:
-    """What is done while a program still has blocks: reductions that threads share out are taken apart.
+    """What is done while a program still has blocks: threads share out the copies that are marked, and combine the
+    parts of the reductions that they share out.
 
     Raises:
         TargetError: MS435, the threads cannot combine what they have.
     """
-    return joined(program)
+    return joined(fetched(program))
 
 
 def lower(program: Program, target: Target) -> Module:

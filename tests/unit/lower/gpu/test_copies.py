@@ -6,7 +6,7 @@ import pytest
 
 from mslang.ir.expr import Call, Const, Load, Ramp
 from mslang.ir.visit import walk_expr
-from mslang.kernel import Evaluate, For, Module, Store
+from mslang.kernel import Evaluate, For, If, Module, Store
 from mslang.kernel.visit import expressions, walk
 from mslang.lower.gpu import lower
 from mslang.target.description import CUDA, Target
@@ -109,3 +109,26 @@ def test_an_older_device_copies_through_registers():
     same_meaning(p, module)
     same_meaning(p, lowered(scheduled(GEMM.replace("STAGES", "3").replace("COPY", ""))))
     assert calls(lower(p, CUDA), "cp_async") > 0
+
+
+@pytest.mark.parametrize(("lanes", "vectors"), [(1, 0), (2, 2), (3, 0)])
+def test_marked_copies_are_shared_out_among_threads(lanes: int, vectors: int):
+    text = """program p(A: f32[8, 16], out B: f32[8, 8]) {
+        alloc S: f32[8, 16] @ shared
+        for b in 2 @ blockIdx.x {
+            for i in 4, k in 16 {
+                block s[y: 8 = b * 4 + i, x: 16 = k] { attr "meta_schedule.cooperative_fetch" = LANES
+                    S[y, x] = A[y, x] }
+            }
+            for t in 4 @ threadIdx.y, u in 8 @ threadIdx.x {
+                block c[y: 8 = b * 4 + t, x: 8 = u] { B[y, x] = S[y, x] + S[y, 15 - x] }
+            }
+        }
+    }""".replace("LANES", str(lanes))
+    p = program(text)
+    module = lowered(p)
+    assert barriers(module) == 1
+    assert 2 * ramps(module) == vectors
+    # every thread copies: nothing is held at index 0
+    assert not any(isinstance(s, If) for s in walk(module.functions[0].body))
+    same_meaning(p, module)
