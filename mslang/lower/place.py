@@ -70,12 +70,13 @@ def _descend(a: Allocate, s: Stmt, compact: bool, at: _Place) -> Stmt | None:
     """The statement with the buffer placed inside, or None if it must be outside."""
     buffer = a.buffer.name
     if isinstance(s, For):
-        at = at._replace(around={**at.around, s.var: Range(s.start, s.extent)})
+        over = Range(s.start, s.extent)
+        at = at._replace(around={**at.around, s.var: over})
+        if s.kind.startswith(_SHARED.get(a.buffer.scope, ())):
+            at = at._replace(shared={**at.shared, s.var: over})
     if any(_mentions(e, buffer) for e in expressions(s)):
         return None
-    # what is shared by the iterations of a loop holds, if that is said of the loop, what all of them access
-    sharing = () if isinstance(s, For) and s.var in at.shared else _SHARED.get(a.buffer.scope, ())
-    if isinstance(s, For) and (s.var in a.carried or s.kind.startswith(("vectorized", *sharing))):
+    if isinstance(s, For) and (s.var in a.carried or s.kind == "vectorized"):
         return None
     parts = bodies(s)
     users = [k for k, b in enumerate(parts) if any(_uses(x, buffer) for x in b)]
@@ -89,7 +90,7 @@ _SHARED = {
     "shared.dyn": ("threadIdx.", "vthread"),
     "warp": ("threadIdx.x",),
 }
-"""The loops whose iterations share the memory of a scope: a buffer of the scope lives outside of them."""
+"""The loops whose iterations share the memory of a scope: a buffer of the scope holds what all of them access."""
 
 
 def _uses(s: Stmt, buffer: str) -> bool:
