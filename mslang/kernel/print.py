@@ -72,8 +72,11 @@ def _element(buffer: str, indices: tuple[Expr, ...]) -> str:
 
 
 def _end(s: For) -> Expr:
-    if isinstance(s.start, Const) and isinstance(s.extent, Const):
-        return Const(int(s.start.value) + int(s.extent.value))
+    match s.start, s.extent:
+        case Const(value=a), Const(value=n):
+            return Const(int(a) + int(n))
+        case start, Binary(op="-", left=end, right=other) if other == start:
+            return end
     return s.extent if s.start == ZERO else Binary("+", s.start, s.extent)
 
 
