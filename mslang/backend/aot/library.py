@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,13 +18,13 @@ from mslang.backend.aot.packing import self_packing
 from mslang.backend.aot.processor import checkable
 from mslang.backend.aot.threads import has_threads, threads_ir
 from mslang.backend.backend import Library, LibraryPart
-from mslang.backend.llvm.backend import LLVM
 from mslang.backend.llvm.compile import machine, optimised, signature_of
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import TargetError, problem
 from mslang.ir.expr import Symbol
+from mslang.ir.program import Program
 from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature, symbol
 from mslang.target.description import Target
@@ -42,7 +42,13 @@ class _Code(msgspec.Struct, frozen=True):
     auto_vectorize: bool
 
 
-def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool = False) -> Library:
+def library(
+    parts: Sequence[LibraryPart],
+    name: str,
+    about: str,
+    allow_native: bool,
+    lowered: Callable[[Program, Target], object],
+) -> Library:
     """What can be written of a program for CPUs.
 
     Args:
@@ -50,6 +56,7 @@ def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: b
         name: the C function.
         about: what it was made from, for the header.
         allow_native: whether implementations in LLVM text may do more than compute.
+        lowered: makes the kernel of a program.
 
     Returns:
         The forms: `.h` the C header, `.ll`, `.s`, `.o`, and `.so`, which needs the system's linker.
@@ -57,7 +64,7 @@ def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: b
     Raises:
         TargetError: MS452, several targets of which the processor cannot be asked; or what `compile` raises.
     """
-    made = _Build(tuple(parts), name, about, allow_native)
+    made = _Build(tuple(parts), name, about, allow_native, lowered)
     made.require_choosable()
     return Library(
         MappingProxyType(
@@ -75,8 +82,15 @@ def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: b
 class _Build:
     """Makes each form when it is asked for."""
 
-    def __init__(self, parts: tuple[LibraryPart, ...], name: str, about: str, allow_native: bool) -> None:
-        self._parts, self._about, self._allow_native = parts, about, allow_native
+    def __init__(
+        self,
+        parts: tuple[LibraryPart, ...],
+        name: str,
+        about: str,
+        allow_native: bool,
+        lower: Callable[[Program, Target], object],
+    ) -> None:
+        self._parts, self._about, self._allow_native, self._lower = parts, about, allow_native, lower
         self.symbol = symbol(name)
         base = machine(_baseline(parts[0].target))
         self.triple: str = base.triple
@@ -117,7 +131,7 @@ class _Build:
         features = self._features(part.target)
         # The processor's name says for what to tune; only features that are asked for may be used.
         target = replace(part.target, features=features, cpu="x86-64" if self._asks else part.target.cpu)
-        lowered = LLVM.lowered(part.program, target)
+        lowered = self._lower(part.program, target)
         assert isinstance(lowered, Module)
         module = self_packing(lowered)
         if not self._allow_native:

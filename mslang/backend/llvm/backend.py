@@ -58,7 +58,7 @@ def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: b
     """C headers, objects and shared libraries; raises as `mslang.backend.aot.library.library` does."""
     from mslang.backend.aot.library import library
 
-    return library(parts, name, about, allow_native)
+    return library(parts, name, about, allow_native, LLVM.lowered)
 
 
 def _llvm(executable: Executable) -> str:

@@ -14,7 +14,7 @@ import pytest
 import mslang as ms
 from mslang.backend.backend import BackEnd, Options
 from mslang.backend.llvm.backend import LLVM
-from mslang.backend.reference.backend import REFERENCE, Interpreted, InterpretedKernel
+from mslang.backend.reference.backend import REFERENCE, Interpreted, callable_program
 from mslang.backend.registry import (
     back_end,
     back_end_names,
@@ -45,7 +45,7 @@ def version() -> str:
     return "mine 1"
 
 
-MINE = BackEnd("mine", ("npu",), compiled, InterpretedKernel, version, passes=None, plain=False)
+MINE = BackEnd("mine", ("npu",), compiled, callable_program, version, passes=None, plain=False)
 
 
 @pytest.fixture

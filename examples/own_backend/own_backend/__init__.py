@@ -1,0 +1,1 @@
+"""A back end of one's own."""
