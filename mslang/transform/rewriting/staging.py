@@ -232,14 +232,15 @@ def copy_between(
 
 def with_settled_axes(program: Program, copy: str) -> Program:
     """The program in which the axes of a copy are opaque if its instances run several times and may find other values
-    each time: spatial axes promise the same result."""
+    each time: spatial axes promise the same result. So they do in a block with opaque axes, which makes no promise."""
     path = path_to_block(program, copy) or ()
     block, loops = block_at(path), loops_above(path)
-    if runs_once(path, loops):
+    within = [b for b in path[:-1] if isinstance(b, Block) and any(a.kind == "opaque" for a in b.axes)]
+    if not within and runs_once(path, loops):
         return program
     storages = sorted(storages_read(program, block))
     above = [path_to_loop(program, s.var) or () for s in loops]
-    stable = all(why_not_stable(program, storage, q) is None for q in above for storage in storages)
+    stable = not within and all(why_not_stable(program, storage, q) is None for q in above for storage in storages)
     if stable and all(why_not_covered(program, path, under=s) is None for s in loops):
         return program
     axes = tuple(replace(a, kind="opaque") for a in block.axes)

@@ -216,3 +216,17 @@ def test_a_hull_that_holds_more_than_is_accessed_is_no_fault():
         for l in 5 { block x[i: 5 = l] { U[i] = X[(i * 3 + 1) // 4] } }
     }"""
     accepted(p, "let o = x.i.blockize() let a, b = x.i.loop_partition([_, 4])")
+
+
+def test_a_copy_inside_a_block_that_makes_no_promise_makes_none():
+    p = """program t(out O: i32[6, 3]) {
+        alloc T: i32[3]
+        for l in 6 {
+            for i in 3 { block a[x: 6 @ opaque = l, y: 3 = i] { T[y] = i32(x) } }
+            for j in 3 { block w[x: 6 = l, y: 3 = j] { O[x, y] = T[y] } }
+        }
+    }"""
+    staged = "let c = w.read_at(w.y, T, local) let o = c.loops()[2].blockize()"
+    accepted(p, f"{staged} let d = c.reindex(o.writes()[0], access = write)")
+    accepted(p, f"{staged} let d = c.cache_read(T, local)")
+    accepted(p, f"{staged} let d = c.cache_write(o.writes()[0], local)")
