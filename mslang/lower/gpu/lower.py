@@ -11,6 +11,7 @@ from mslang.lower import passes
 from mslang.lower.align import align
 from mslang.lower.gpu.barriers import synchronized
 from mslang.lower.gpu.fetch import fetched
+from mslang.lower.gpu.invariants import lifted
 from mslang.lower.gpu.launches import launches
 from mslang.lower.gpu.pipeline import staged
 from mslang.lower.gpu.predicates import decided
@@ -27,6 +28,7 @@ PASSES = (
     Pass("place", placed, "buffers on the chip go where they are used, and hold what is accessed there"),
     Pass("align", lambda m, _: map_functions(m, align), "strides are what `storage_align` asked for"),
     Pass("vthreads", interleaved, "loops of virtual threads go inwards and are unrolled"),
+    Pass("invariants", lifted, "conditions that a loop does not change go around it"),
     Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
     Pass("predicates", decided, "predicates that hold for all threads go, and indices are simplified"),
     Pass("pipeline", staged, "copies of later iterations run ahead, asynchronously where that is asked for"),
