@@ -6,6 +6,7 @@ in `tests/expect/kernel`, written anew by `python -m tests.unit.lower.test_each_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,11 @@ def drawn() -> Iterator[tuple[int, Program]]:
 @pytest.mark.parametrize("name", GOLDENS)
 def test_a_kernel_after_each_pass_is_as_expected(name: str) -> None:
     assert printed(name) == (EXPECT / f"{name}.txt").read_text()
+
+
+def test_the_page_of_passes_lists_them() -> None:
+    page = (EXPECT.parents[2] / "docs" / "passes.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [FLATTEN, *(p.name for p in PASSES)]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
