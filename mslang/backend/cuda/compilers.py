@@ -17,6 +17,9 @@ def installed_compiler() -> Compiler | None:
     """The compiler of this machine, if there is one."""
     for path in toolkit.libraries("libnvrtc.so"):
         try:
+            # NVRTC looks for its built-in functions among the libraries that are loaded, not beside itself.
+            for built_in in path.parent.glob("libnvrtc-builtins.so*"):
+                ctypes.CDLL(str(built_in))
             return Nvrtc(ctypes.CDLL(str(path)), toolkit.headers())
         except OSError:
             # A library of another system, or without what it depends on: the next one, or nvcc.
