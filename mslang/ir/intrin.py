@@ -21,8 +21,8 @@ from mslang.syntax.literals import quote
 KEY = "intrin"
 """The annotation of a block that is an intrinsic: its name. `intrin.<name>`, of the program, describes it."""
 
-PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\.(stride(\d*)))?\}")
-"""`{a}`, `{a.stride}`, `{a.stride1}` in the text of an implementation."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)(?:\.(stride(\d*))|\[(\d+(?:, *\d+)*)\])?\}")
+"""`{a}`, `{a.stride}`, `{a.stride1}`, `{a[8, 0]}` in the text of an implementation."""
 
 
 class Guard(msgspec.Struct, frozen=True):

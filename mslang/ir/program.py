@@ -9,6 +9,9 @@ also name the block's own axes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 from msgspec.structs import replace
 
@@ -32,8 +35,16 @@ SCOPES = frozenset(
         "mma.a",
         "mma.b",
         "mma.acc",
+        "wgmma.acc",
     }
 )
+HOLDERS: Mapping[str, int] = MappingProxyType(
+    {**{f"{kind}.{use}": 32 for kind in ("wmma", "mma") for use in ("a", "b", "acc")}, "wgmma.acc": 128}
+)
+"""How many threads, in order of their numbers, hold a fragment of a scope in their registers together.
+
+The elements of fragments have no addresses: only instructions, which these threads run together, access them.
+"""
 
 AttrValue = bool | int | float | str | Expr | tuple["AttrValue", ...]
 """What an annotation may hold; an `Expr` may mention symbols only."""

@@ -15,6 +15,9 @@ from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault
 from mslang.syntax import tree
 
+OWN_NAMES = frozenset({"entry", "lane"})
+"""What a text may name besides operands: the label of its first block (LLVM), the number of the thread (CUDA)."""
+
 BACKENDS = ("cuda", "llvm", "c")
 """Back ends that an implementation may be the text of."""
 
@@ -140,8 +143,8 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
         if impl.text is None:
             continue
         for m in PLACEHOLDER.finditer(impl.text.value):
-            name, stride, dimension = m.groups()
-            if name == "entry" and stride is None:
+            name, stride, dimension, at = m.groups()
+            if name in OWN_NAMES and stride is None and at is None and name not in params:
                 continue
             if name not in params:
                 found.append(
@@ -154,6 +157,8 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
                 )
                 continue
             shape = params[name].type.shape or ()
+            if at is not None and len(at.split(",")) != len(shape):
+                found.append(fault("MS161", impl.text, f"`{m[0]}`: `{name}` has {len(shape)} dimensions"))
             if stride is not None and int(dimension or 0) >= max(1, len(shape)):
                 found.append(
                     fault("MS161", impl.text, f"`{m[0]}`: `{name}` has {len(shape)} dimensions, counted from 0")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from mslang.backend.cuda.expression import ExpressionPrinter
 from mslang.backend.cuda.scope import Scope
 from mslang.backend.cuda.texts import FragmentType, read_text
@@ -13,19 +15,17 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.arith import simplify
 from mslang.ir.expr import Binary, Const, Expr, Load
 from mslang.ir.intrin import PLACEHOLDER
+from mslang.ir.program import HOLDERS
 from mslang.kernel.nodes import Body, Invoke
 from mslang.kernel.visit import walk
 
 LANE = "lane"
 """`{lane}` in a text: the number of the thread in its warp."""
 
-GROUPS = {"wmma": 32, "mma": 32, "wgmma": 128}
-"""How many threads hold a fragment together, by the first word of its scope."""
-
 
 def is_fragment(scope: str) -> bool:
     """Whether memory of a scope is the registers of several threads, without addresses."""
-    return scope.partition(".")[0] in GROUPS
+    return scope in HOLDERS
 
 
 def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str]:
@@ -39,13 +39,15 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
     operands = {p.name: (e, rank) for p, e, rank in zip(s.params, s.operands, s.ranks, strict=True)}
 
     def named(m: re.Match[str]) -> str:
-        name, stride, dimension = m.groups()
-        if name == LANE and stride is None and name not in operands:
+        name, stride, dimension, at = m.groups()
+        if name == LANE and stride is None and at is None and name not in operands:
             return _LANE_TEXT
         e, rank = operands.get(name, (None, 0))
         if not isinstance(e, Load):
             raise _unknown(s.name, f"the operand `{name}`")
         if stride is None:
+            if at is not None:
+                e = _moved(e, tuple(int(x) for x in at.split(",")), rank)
             return operand(printer, e, scope)
         k = int(dimension or 0)
         if k >= rank:
@@ -56,6 +58,15 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
         return printer.value(strides[len(strides) - rank + k], scope).at(Level.ATOM)
 
     return [line.rstrip() for line in PLACEHOLDER.sub(named, found.statements).split("\n")]
+
+
+def _moved(e: Load, by: tuple[int, ...], rank: int) -> Load:
+    """The element of an operand at these indices."""
+    if len(by) != rank:
+        raise _unknown(e.buffer, f"an element with {len(by)} indices; there are {rank} dimensions: it")
+    whole = (*(0 for _ in range(len(e.indices) - rank)), *by)
+    indices = tuple(Binary("+", x, Const(k)) if k else x for x, k in zip(e.indices, whole, strict=True))
+    return replace(e, indices=indices)
 
 
 _LANE_TEXT = "((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32)"

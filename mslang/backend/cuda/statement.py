@@ -12,7 +12,7 @@ from mslang.backend.cuda.arithmetic import Used
 from mslang.backend.cuda.atomics import atomic
 from mslang.backend.cuda.copies import COPIES, copy
 from mslang.backend.cuda.expression import ExpressionPrinter
-from mslang.backend.cuda.instruction import GROUPS, constant_count, fragments_of, instruction, is_fragment
+from mslang.backend.cuda.instruction import constant_count, fragments_of, instruction, is_fragment
 from mslang.backend.cuda.memory import DYNAMIC_ALIGN, Shared, alignment, elements, row_major
 from mslang.backend.cuda.names import Names
 from mslang.backend.cuda.scope import Fragments, Place, Scope, Wide
@@ -22,7 +22,7 @@ from mslang.backend.cuda.unroll import unrolls
 from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Call, Expr, Load, MaskedLoad, dtype_of
-from mslang.ir.program import Buffer
+from mslang.ir.program import HOLDERS, Buffer
 from mslang.ir.visit import walk_expr
 from mslang.kernel.nodes import (
     Allocate,
@@ -200,7 +200,7 @@ class StatementPrinter:
         self.expressions.typed(b.dtype)
         declared = held.declared(name, count)
         if any(b.name in fragments_of(s) for s in self._emulated):
-            size, together = elements(b), GROUPS[b.scope.partition(".")[0]]
+            size, together = elements(b), HOLDERS[b.scope]
             held_as = f"EMULATED_FRAGMENT({memory_name(b.dtype)}, {name}, {size}, {together});"
             self.put("#ifdef MSLANG_EMULATION", held_as, "#else", declared, "#endif")
         else:
@@ -276,7 +276,7 @@ class StatementPrinter:
             name: Place(f.buffer, f.array, row_major(f.buffer.shape), 1) for name, f in scope.fragments.items()
         }
         held = [scope.fragments[name].buffer.scope for name in fragments_of(s) if name in scope.fragments]
-        together = max((GROUPS[x.partition(".")[0]] for x in held), default=1)
+        together = max((HOLDERS[x] for x in held), default=1)
         inside = scope._replace(memory={**scope.memory, **as_memory}, fragments={})
         self._block(f"EMULATED({together})", s.meaning, inside)
         self.put("#else", *lines, "#endif")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from mslang.ir.dtype import parts
@@ -131,17 +131,42 @@ def block_in(name: str) -> str:
     return "root" if name == _ROOT else name
 
 
+_IN_SHARED = {"shared": "", "shared_dyn": "_dyn"}
+_STORED_IN = {"global": "", "shared": "_shared", "shared_dyn": "_dyn"}
+
+
+def _wmma() -> Iterator[tuple[str, str]]:
+    """TVM's instructions on fragments of 16 x 16 x 16, with ours."""
+    for dtype, file, sums in (("f16", "wmma", ("f32", "f16")), ("s8", "wmma_s8", ("s32",))):
+        own = f"std.cuda.{file}"
+        for scope, suffix in _IN_SHARED.items():
+            for part in ("a", "b", "b_trans"):
+                yield f"wmma_load_16x16x16_{dtype}_{part}_{scope}", f"{own}.load_{part}{suffix}"
+        for acc in sums:
+            yield f"wmma_fill_16x16x16_{acc}", f"{own}.fill_{acc}"
+            for scope, suffix in _STORED_IN.items():
+                yield f"wmma_store_16x16x16_{acc}_{scope}", f"{own}.store_{acc}{suffix}"
+            for order in ("", "_trans"):
+                yield f"wmma_sync_16x16x16_{dtype}{dtype}{acc}{order}", f"{own}.{dtype}{dtype}{acc}{order}"
+
+
+def _mma() -> Iterator[tuple[str, str]]:
+    """TVM's instructions on fragments of 16 x 8 x 8, with ours. What TVM calls a store to global memory is one to
+    dynamic shared memory."""
+    yield "mma_load_m16n8k8_f16_A_shared_dyn", "std.cuda.mma.load_a_32x8_dyn"
+    yield "mma_load_m16n8k8_f16_B_shared_dyn", "std.cuda.mma.load_b_8x32_dyn"
+    for acc in ("f32", "f16"):
+        yield f"mma_init_m16n8k8_{acc}", f"std.cuda.mma.fill_{acc}"
+        yield f"mma_sync_m16n8k8_f16f16{acc}", f"std.cuda.mma.f16f16{acc}_k8"
+        yield f"mma_store_m16n8k8_{acc}_global", f"std.cuda.mma.store_{acc}_dyn"
+
+
 _INTRINS: Mapping[str, str] = {
     "dot_16x4_vnni": "std.cpu.dot.u8s8_vnni",
     "dot_16x4_avx512": "std.cpu.dot.u8s8_16x4_avx512bw",
-    "wmma_load_16x16x16_f16_a_shared": "std.cuda.wmma.load_a",
-    "wmma_load_16x16x16_f16_b_shared": "std.cuda.wmma.load_b",
-    "wmma_fill_16x16x16_f32": "std.cuda.wmma.fill_f32",
-    "wmma_store_16x16x16_f32_global": "std.cuda.wmma.store_f32",
-    "wmma_load_16x16x16_f16_a_shared_dyn": "std.cuda.wmma.load_a_dyn",
-    "wmma_load_16x16x16_f16_b_shared_dyn": "std.cuda.wmma.load_b_dyn",
-    "wmma_store_16x16x16_f32_shared_dyn": "std.cuda.wmma.store_f32_dyn",
     **{name: f"std.cuda.dot.{name}" for name in ("dp4a_s8s8s32", "dp4a_u8s8s32", "dp4a_s8u8s32", "dp4a_u8u8u32")},
+    **dict(_wmma()),
+    **dict(_mma()),
 }
 _TVM_INTRINS = {ours: theirs for theirs, ours in _INTRINS.items()}
 

@@ -17,7 +17,7 @@ from mslang.diagnostics import TargetError, problem
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.print import print_expr
-from mslang.ir.program import Buffer
+from mslang.ir.program import HOLDERS, Buffer
 from mslang.ir.visit import conjunction, free_vars, loads_of, substitute
 from mslang.kernel import (
     Allocate,
@@ -36,8 +36,8 @@ from mslang.kernel import (
 )
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.fold import fold
-from mslang.lower.gpu.accesses import collective, touched
-from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents, launch_of
+from mslang.lower.gpu.accesses import touched
+from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents, launch_of
 from mslang.lower.gpu.sharing import check_blocks, check_private
 from mslang.target.description import Target
 
@@ -379,6 +379,8 @@ class _Binder:
         return frozenset(self.extents).intersection(THREAD_AXES) if scope in BLOCK_SHARED else frozenset()
 
     def _collective(self, s: Invoke) -> frozenset[str]:
-        """The axes whose threads run an instruction together: the lanes of a warp, for one that works on fragments."""
-        warp = self.extents.get("threadIdx.x") == Const(WARP)
-        return frozenset({"threadIdx.x"}) if warp and collective(s, self.scopes) else frozenset()
+        """The axis whose threads run an instruction together: those that hold the fragments that it works on."""
+        together = max((HOLDERS.get(self.scopes[n], 1) for n in touched((s,))), default=1)
+        extent = self.extents.get("threadIdx.x")
+        whole = together > 1 and isinstance(extent, Const) and int(extent.value) % together == 0
+        return frozenset({"threadIdx.x"}) if whole else frozenset()

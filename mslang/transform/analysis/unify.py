@@ -13,11 +13,11 @@ from mslang.ir import arith
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Call, Cast, Const, Expr, Load, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
-from mslang.ir.program import Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
+from mslang.ir.program import HOLDERS, Block, Buffer, Evaluate, For, If, Let, Program, Range, Stmt, Store
 from mslang.ir.text import kind_text
 from mslang.ir.visit import free_vars, substitute, walk_expr
 
-FRAGMENTS = frozenset({"wmma.a", "wmma.b", "wmma.acc", "mma.a", "mma.b", "mma.acc"})
+FRAGMENTS = frozenset(HOLDERS)
 """Scopes whose elements have no address: an operand must ask for them by name."""
 
 MOST_ORDERS = 120

@@ -45,6 +45,16 @@ template <typename... T> inline void cp_async_cg_shared_global_L2_128B(T... t) {
 inline void cp_async_commit_group(int) { emulated_commit_async(); }
 inline void cp_async_wait_group(int, size_t pending) { emulated_wait_async((unsigned)pending); }
 inline void cp_async_wait_all(int) { emulated_commit_async(); emulated_wait_async(0); }
+#define PTX_DOT(name, A, B)                                                                                              \
+    template <typename D> inline void name(int, D& d, unsigned a, unsigned b, D c) {                                     \
+        for (int i = 0; i < 32; i += 8) c += (D)(A)(a >> i) * (D)(B)(b >> i);                                            \
+        d = c;                                                                                                           \
+    }
+PTX_DOT(dp4a_s32_s32, signed char, signed char)
+PTX_DOT(dp4a_u32_s32, unsigned char, signed char)
+PTX_DOT(dp4a_s32_u32, signed char, unsigned char)
+PTX_DOT(dp4a_u32_u32, unsigned char, unsigned char)
+#undef PTX_DOT
 
 // The element types of the products, and their accumulators.
 enum { F16, BF16, TF32, S8, U8 };
