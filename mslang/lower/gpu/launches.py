@@ -185,7 +185,9 @@ def _function(
     binder.learn(nest)
     body = binder.body(nest, _Around({}, frozenset(), {}))
     for a in reversed(allocations):
-        body = (replace(a, body=body),)
+        # what lanes have of a buffer of their warp are registers: that each reads its own is checked
+        b = replace(a.buffer, scope="local") if a.buffer.scope == "warp" else a.buffer
+        body = (replace(a, buffer=b, body=body),)
     used = touched(nest)
     seen = tuple(b for n, b in buffers.items() if n in used and b.scope == "global")
     return Function(name, seen, body, launch_of(extents))

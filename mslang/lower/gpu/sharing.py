@@ -129,7 +129,7 @@ def _own_axes(scope: str, extents: Extents) -> list[str]:
     """The axes along which every index has memory of its own."""
     if scope in BLOCK_SHARED:
         own: tuple[str, ...] = BLOCK_AXES
-    elif scope == "local":
+    elif scope in ("local", "warp"):
         own = AXES
     else:
         own = tuple(a for a in AXES if a != "threadIdx.x")

@@ -1,0 +1,65 @@
+"""Instructions of a warp on fragments: who runs them, and where they wait."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from mslang.diagnostics import MsError
+from mslang.ir.expr import Call, Const
+from mslang.ir.program import Program
+from mslang.kernel import Allocate, Evaluate, If, Invoke
+from mslang.kernel.verify import verify
+from mslang.kernel.visit import walk
+from mslang.lower.gpu import lower
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
+from mslang.target.description import TARGETS
+from mslang.transform.outcome import LoopRef
+from mslang.transform.primitives.pipeline import pipeline
+from tests.unit.lower.gpu.support import barriers
+
+SAMPLE = Path(__file__).parents[3] / "fixtures" / "samples" / "wmma.ms"
+
+
+@lru_cache
+def wmma() -> Program:
+    """A candidate of the sample that is not pipelined."""
+    space = space_of(load(str(SAMPLE), SAMPLE.read_text()), "wmma_shared")
+    for seed in range(100):
+        try:
+            return space.sample(seed, {"pipeline": "off"}).program
+        except MsError:
+            continue
+    raise AssertionError("no candidate")
+
+
+def test_instructions_are_run_by_all_lanes():
+    module = lower(wmma(), TARGETS["sm_80"])
+    verify(module)
+    (f,) = module.functions
+    assert f.launch is not None and f.launch.block[0] == Const(32)
+    guarded = [s for s in walk(f.body) if isinstance(s, If) and any(isinstance(x, Invoke) for x in walk((s,)))]
+    assert not guarded
+    names = {s.name for s in walk(f.body) if isinstance(s, Invoke)}
+    assert names == {"fill_f32", "load_a", "load_b", "wmma_16x16x16", "store_f32"}
+
+
+def test_a_tile_waits_before_it_is_filled_and_before_it_is_read():
+    assert barriers(lower(wmma(), TARGETS["sm_80"])) == 2
+
+
+def test_pipelined_fragments_wait_once_an_iteration():
+    p = pipeline(wmma(), LoopRef("k0"), stages=3, copy="cp_async").program
+    module = lower(p, TARGETS["sm_80"])
+    verify(module)
+    assert barriers(module) == 1
+    body = module.functions[0].body
+    sizes = {
+        s.value.args[2]
+        for s in walk(body)
+        if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.args[1:]
+    }
+    assert sizes <= {Const(4), Const(8), Const(16)} and sizes
+    shared = [s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"]
+    assert all(b.shape[0] == Const(3) and b.strides is not None for b in shared) and len(shared) == 2
