@@ -179,7 +179,7 @@ BELOW_PRIMITIVES = (
     ),
     Planted(
         "a version too few: of the buffers of a pipelined loop",
-        "mslang.lower.pipeline:_in_version",
+        "mslang.lower.pipeline:in_version",
         one_version_less,
         pair=4,
         only=("pipeline", "compute_at"),
