@@ -91,4 +91,16 @@ PTX_EXPANDED(PTX_MMA_4, mma_sync_aligned_m16n8k16_row_col_s32_s8_s8_s32, S8, INT
 PTX_EXPANDED(PTX_MMA_4, mma_sync_aligned_m16n8k32_row_col_s32_u8_u8_s32, U8, INTO_S32, 32, int, PTX_A4, PTX_B2)
 PTX_EXPANDED(PTX_MMA_2, mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16, F16, 16, PTX_A4, PTX_B2)
 PTX_EXPANDED(PTX_MMA_2, mma_sync_aligned_m16n8k8_row_col_f16_f16_f16_f16, F16, 8, PTX_A2, PTX_B1)
+
+#define PTX_DP4A(name, A, B)                                                                                           \
+    template <typename D, typename T> inline void name(int, D& d, T a, T b, D c) {                                     \
+        unsigned sum = c;                                                                                               \
+        for (int i = 0; i < 4; ++i) sum += (unsigned)((int)(A)(a >> 8 * i) * (int)(B)(b >> 8 * i));                    \
+        d = (D)sum;                                                                                                    \
+    }
+PTX_DP4A(dp4a_s32_s32, signed char, signed char)
+PTX_DP4A(dp4a_u32_s32, unsigned char, signed char)
+PTX_DP4A(dp4a_s32_u32, signed char, unsigned char)
+PTX_DP4A(dp4a_u32_u32, unsigned char, unsigned char)
+#undef PTX_DP4A
 }  // namespace ptx

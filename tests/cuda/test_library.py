@@ -1,0 +1,74 @@
+"""The library's schedules for GPUs: equal to the interpreter on small sizes, and without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from mslang.backend.reference import interpret
+from mslang.ir.program import Program
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
+from tests.cuda.emulator import why_not
+from tests.cuda.modules import Ran, emulate
+from tests.property.judge import sparse_inputs
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
+Case = tuple[str, str, str, Mapping[str, int], str]
+CASES: list[Case] = [
+    (
+        GEMM,
+        "simt",
+        "gemm",
+        {"M": 40, "N": 48, "K": 24},
+        "rows = 2, columns = 4, depth = 8, down = 4, across = 8, vector = 2",
+    ),
+    (
+        GEMM,
+        "simt",
+        "gemm",
+        {"M": 33, "N": 20, "K": 17},
+        "rows = 2, columns = 2, depth = 4, down = 4, across = 4, vector = 1",
+    ),
+    (
+        GEMM,
+        "batched_simt",
+        "batch_gemm",
+        {"BATCH": 2, "M": 16, "N": 16, "K": 16},
+        "rows = 2, columns = 2, depth = 8, down = 4, across = 4",
+    ),
+    (ROWS, "block_sums", "reduce.row_sum", {"M": 3, "N": 300}, "threads = 64"),
+    (ROWS, "block_sums", "reduce.row_sum", {"M": 2, "N": 40}, "threads = 32"),
+    (ROWS, "block_maxima", "reduce.row_max", {"M": 3, "N": 300}, "threads = 128"),
+    (ROWS, "fused_rows", "softmax", {"M": 3, "N": 70}, "threads = 32"),
+    (ROWS, "normalised_rows", "layer_norm", {"M": 3, "N": 70}, "threads = 64"),
+    (ROWS, "tiles_through_shared", "transpose", {"M": 24, "N": 40}, "side = 8, rows = 2"),
+]
+"""Module, schedule, workload (module and program), sizes, parameters."""
+
+
+def scheduled(module: str, schedule: str, workload: str, sizes: Mapping[str, int], parameters: str) -> Program:
+    home, _, name = workload.rpartition(".")
+    text = f"""use {module}.{{{schedule}}}
+use std.workloads.{home or name}.{{{name}}}
+space s for {name} = {schedule}({parameters})
+"""
+    return space_of(load("test.ms", text), "s", sizes=sizes).sample(0).program
+
+
+def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
+    program = scheduled(*case)
+    arrays = sparse_inputs(program, 5)
+    return emulate(program, arrays), interpret.run(program, arrays, check=False)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{'x'.join(map(str, c[3].values()))}")
+def test_schedules_compute_what_the_program_says(case: Case):
+    found, wanted = ran(case)
+    assert found.faults == ()
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found.results[name], array, rtol=1e-5, atol=1e-6)
