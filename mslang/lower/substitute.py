@@ -32,6 +32,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.visit import CACHED, free_vars
 from mslang.kernel.lanes import lanes_of
+from mslang.kernel.nodes import For
 from mslang.lower.fold import step
 
 LANE = "%lane"
@@ -230,6 +231,12 @@ class Known:
         if form.constant == 0:
             return total
         return Binary("+" if form.constant > 0 else "-", total, Const(abs(form.constant)))
+
+
+def loop_bounds(s: For, known: Known) -> Interval | None:
+    """The values of a loop's variable, where its bounds are known."""
+    over, trips = known.interval(s.start), known.interval(s.extent)
+    return None if over is None or trips is None else (over[0], over[1] + max(trips[1], 1) - 1)
 
 
 def _folded(e: Expr) -> Expr:

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from mslang.kernel.nodes import For
 from mslang.kernel.visit import walk
+from mslang.lower.lanes import chunks, vectorizable
 from mslang.lower.passes import LOOPS, lower
-from mslang.lower.vectorize import chunks, vectorizable
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 

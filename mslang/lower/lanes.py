@@ -1,0 +1,117 @@
+"""Which vectorized loops can run as lanes, and in vectors of how many."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Binary, Const, Expr, Load, Var, dtype_of
+from mslang.ir.visit import free_vars, loads_of
+from mslang.kernel.nodes import (
+    Allocate,
+    Atomic,
+    Barrier,
+    Body,
+    Evaluate,
+    For,
+    If,
+    Invoke,
+    Let,
+    Stmt,
+    Store,
+    While,
+)
+from mslang.kernel.visit import walk
+from mslang.lower.analysis import Access, accesses
+from mslang.target.description import Target
+
+_WIDE = 4
+"""Native vectors that one vector may be as wide as, where a loop inside reuses it."""
+
+
+class Chunk(NamedTuple):
+    """Iterations `start` to `start + active`, run in `lanes` lanes."""
+
+    start: int
+    lanes: int
+    active: int
+
+
+def native_lanes(body: Body, target: Target) -> int:
+    """How many lanes of the body's widest element type a vector register holds."""
+    widest = max((size_of(_element(a)) for a in accesses(body)), default=4)
+    return max(1, target.vector_bits // 8 // widest)
+
+
+def _element(access: Access) -> str:
+    return dtype_of(access.value) if isinstance(access, Store | Atomic) else access.dtype
+
+
+def chunks(trips: int, native: int, *, wide: bool, masks: bool) -> list[Chunk]:
+    """Cut `trips` iterations: whole vectors, then a masked one or vectors of half, a quarter, … the lanes."""
+    lanes = native
+    while wide and lanes * 2 <= min(trips, _WIDE * native):
+        lanes *= 2
+    pieces = [Chunk(k, lanes, lanes) for k in range(0, trips - lanes + 1, lanes)]
+    done = len(pieces) * lanes
+    while done < trips:
+        rest = trips - done
+        while lanes > rest:
+            lanes //= 2
+        if lanes < rest and masks:
+            pieces.append(Chunk(done, lanes * 2, rest))
+            return pieces
+        pieces.append(Chunk(done, lanes, lanes))
+        done += lanes
+    return pieces
+
+
+def vectorizable(loop: For) -> bool:
+    """Whether all iterations can run as lanes: no buffer of their own, no loop bounds or addresses that forbid it."""
+    varying = {loop.var}
+    loaded = {a.buffer for a in accesses(loop.body) if isinstance(a, Load)}
+    return all(_fits(s, loop.var, varying, loaded) for s in walk(loop.body))
+
+
+def _fits(s: Stmt, var: str, varying: set[str], loaded: set[str]) -> bool:
+    match s:
+        case For(kind="parallel") | While() | Allocate() | Evaluate() | Invoke() | Atomic() | Barrier():
+            return False
+        case For(start=a, extent=e):
+            return not (_varies(a, varying) or _varies(e, varying))
+        case If(then=t, otherwise=o):
+            # Under a mask a load is one of all lanes, and a loop's bounds are a scalar.
+            bounds = (e for x in walk((*t, *o)) if isinstance(x, For) for e in (x.start, x.extent))
+            return not any(any(loads_of(e)) for e in bounds)
+        case Let(name=n, value=v):
+            if _varies(v, varying):
+                varying.add(n)
+        case Store(buffer=b, indices=xs):
+            # Lanes that write one element must not read it.
+            return any(_stride(x, var, varying) for x in xs) or (
+                b not in loaded and any(_varies(x, varying) for x in xs)
+            )
+    return True
+
+
+def _stride(e: Expr, var: str, varying: set[str]) -> int | None:
+    """How far an index gets from one lane to the next; None if that is not one known number.
+
+    What does not vary between lanes may have any form (`i // 128 * 256`, as fused loops leave it).
+    """
+    match e:
+        case _ if not _varies(e, varying):
+            return None if any(loads_of(e)) else 0
+        case Var(name=n):
+            return 1 if n == var else None
+        case Binary(op="+" | "-" as op, left=left, right=right):
+            a, b = _stride(left, var, varying), _stride(right, var, varying)
+            return None if a is None or b is None else a + b if op == "+" else a - b
+        case Binary(op="*", left=Const(value=k), right=x) | Binary(op="*", left=x, right=Const(value=k)):
+            a = _stride(x, var, varying)
+            return None if a is None else a * int(k)
+    return None
+
+
+def _varies(e: Expr, varying: set[str]) -> bool:
+    return not varying.isdisjoint(free_vars(e))
