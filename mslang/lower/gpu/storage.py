@@ -88,8 +88,3 @@ def elements(b: Buffer) -> int:
         return total
     spans = zip(b.shape, b.strides, strict=True)
     return 1 + sum((int(n.value) - 1) * int(k.value) for n, k in spans if isinstance(n, Const) and isinstance(k, Const))
-
-
-def shared_buffers(f: Function) -> list[Buffer]:
-    """The buffers in shared memory that a function allocates."""
-    return [s.buffer for s in walk(f.body) if isinstance(s, Allocate) and s.buffer.scope in BLOCK_SHARED]
