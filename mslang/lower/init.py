@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from mslang.ir.arith.linear import Condition, condition
+from mslang.ir.arith import proved
+from mslang.ir.arith.linear import symbolic
+from mslang.ir.arith.sign import positive
 from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Var
-from mslang.ir.visit import conjunction, conjuncts
+from mslang.ir.visit import conjunction, conjuncts, free_vars
 from mslang.kernel.nodes import Body, For, If, Stmt
 from mslang.kernel.visit import bodies, expressions, walk, with_bodies
 from mslang.lower.analysis import mentions
@@ -37,10 +39,10 @@ def _hoisted(s: Stmt) -> Iterator[Stmt]:
         case For(
             var=v,
             start=Const(value=0),
-            extent=Const(value=n),
+            extent=n,
             kind="serial" | "unrolled",
             body=(If(condition=c, then=then, otherwise=()), *rest),
-        ) if int(n) > 0:
+        ) if _runs(n):
             first = Binary("==", Var(v), ZERO)
             parts = conjuncts(c)
             if first in parts and not any(mentions(e, v) for x in walk(then) for e in expressions(x)):
@@ -53,17 +55,30 @@ def _hoisted(s: Stmt) -> Iterator[Stmt]:
     yield s
 
 
+def _runs(extent: Expr) -> bool:
+    """Whether a loop provably has an iteration."""
+    return int(extent.value) > 0 if isinstance(extent, Const) else proved(Binary(">", extent, ZERO))
+
+
 def _each_zero(c: Expr, starts: Mapping[str, int]) -> Expr:
     """`a*4 + b == 0` of loops that count from 0 as `a == 0 and b == 0`."""
     parts: list[Expr] = []
     for part in conjuncts(c):
-        match condition(part):
-            case Condition(relation="==", form=form) if (
-                form.constant == 0
-                and form.terms
-                and all(k > 0 and starts.get(name) == 0 for name, k in form.terms.items())
-            ):
-                parts.extend(Binary("==", Var(name), ZERO) for name in form.terms)
-            case _:
-                parts.append(part)
+        names = _all_zero(part, starts)
+        parts.extend((part,) if names is None else (Binary("==", Var(v), ZERO) for v in names))
     return conjunction(tuple(parts))
+
+
+def _all_zero(part: Expr, starts: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The loops that are all at 0 exactly where a condition holds; None if it says something else.
+
+    It is the sum of loops that count from 0, each by a positive number or by a size that provably is one.
+    """
+    if not (isinstance(part, Binary) and part.op == "=="):
+        return None
+    difference = Binary("-", part.left, part.right)
+    form = symbolic(difference, free_vars(difference))
+    if form is None or form.constant or not form.terms:
+        return None
+    counts = all(starts.get(v) == 0 and k.is_size and positive(k) for v, k in form.terms.items())
+    return tuple(form.terms) if counts else None

@@ -21,11 +21,14 @@ from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Summary, numbers, summarize
 from mslang.schedule import distribution
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.schedule import Schedule
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import AVX512
+from tests.property.stages import drawn_pair, schedule_pair
+from tests.property.tally import Tally
 from tests.property.test_schedules import sampled
 
 ROOT = Path(__file__).parents[2]
@@ -119,3 +122,31 @@ def test_numbers_may_be_put_in_before_or_after(path: str, name: str):
 @pytest.mark.parametrize(("path", "name"), SPACES)
 def test_numbers_may_be_put_in_before_or_after_for_many_draws(path: str, name: str):
     check(library_space(path, name), CAMPAIGN)
+
+
+PAIRS = range(40)
+"""Random programs under random schedules; those with decisions are compared."""
+
+
+@pytest.mark.timeout(300)
+def test_random_programs_have_the_same_numbers_before_and_after():
+    compared = 0
+    for k in PAIRS:
+        program, rng = drawn_pair(5, k)
+        schedule = Schedule(program, seed=k)
+        schedule_pair(schedule, rng, Tally())
+        sketch = schedule.sketch
+        if not sketch.decisions:
+            continue
+        before = list(numbers(summarize(lower_symbolic(sketch.program, AVX512), AVX512)))
+        for values in islice(sketch.points(), 3):
+            given = distribution.plain(values)
+            module = lower_symbolic(sketch.instantiate(values), AVX512)
+            after = list(numbers(summarize(module, AVX512)))
+            assert [p for p, _ in before] == [p for p, _ in after], k
+            wrong = [
+                p for (p, a), (_, b) in zip(before, after, strict=True) if evaluate(a, {}, given) != evaluate(b, {})
+            ]
+            assert not wrong, (k, values)
+            compared += 1
+    assert compared >= 20
