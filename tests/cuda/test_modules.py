@@ -9,6 +9,7 @@ import pytest
 
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
+from mslang.sema.program import parse_program
 from tests.cuda.emulator import Emulated, why_not
 from tests.cuda.modules import Made, emulate, made, run
 from tests.property.judge import Case, judged, sparse_inputs
@@ -62,6 +63,15 @@ def test_results_are_those_of_the_interpreter(text: str):
     assert ran.faults == () and ran.harmless == ()
     for name, array in expected.items():
         assert np.array_equal(array, ran.results[name])
+
+
+def test_a_negated_vector_is_negated_lane_by_lane():
+    p = parse_program("""program p(A: f32[128], out B: f32[128]) {
+        for b in 64 @ threadIdx.x, c in 2 @ vectorized { block n[i: 128 = b * 2 + c] { B[i] = -A[i] } }
+    }""")
+    arrays = sparse_inputs(p, 1)
+    ran = emulate(p, arrays)
+    assert ran.faults == () and np.array_equal(ran.results["B"], -arrays["A"])
 
 
 @pytest.mark.parametrize("text", [GEMM, SUM])

@@ -285,7 +285,7 @@ class StatementPrinter:
 def _vector(type_: str, values: list[str]) -> str:
     """A vector of these elements: as it is, if it is one that was loaded."""
     whole = values[0].removesuffix(".lane[0]")
-    if values == [f"{whole}.lane[{k}]" for k in range(len(values))]:
+    if whole.isidentifier() and values == [f"{whole}.lane[{k}]" for k in range(len(values))]:
         return whole
     return f"{type_}{{{{{', '.join(values)}}}}}"
 
