@@ -269,3 +269,83 @@ def test_without_a_linker_the_status_is_3(
     assert done.returncode == 3
     assert "MS453" in done.stderr and "there is no linker" in done.stderr and ".o" in done.stderr
     assert run("build", "gemm.ms:tiled", "--seed", "0", "-o", "gemm.o").returncode == 0
+
+
+GPU = """program twice[N: dyn(1..100000)](error: f32[N], out stream: f32[N]) {
+    alloc T: f32[N]
+    block t[i: N] { T[i] = error[i] * 2.0 }
+    block b[i: N] { stream[i] = T[N - 1 - i] }
+}
+schedule gpu for twice on cuda {
+    let t0, t1 = t.i.split([_, 128])
+    t0.bind(blockIdx.x)
+    t1.bind(threadIdx.x)
+    let b0, b1 = b.i.split([_, 64])
+    b0.bind(blockIdx.x)
+    b1.bind(threadIdx.x)
+}
+schedule packed for twice on cuda {
+    t.transform_layout(error, fn (i) -> [i // 4, i % 4], pad = 0.0)
+}
+"""
+
+RUNTIME = """
+#pragma once
+#include <cstdio>
+#include <cstdlib>
+typedef int cudaError_t;
+typedef void *cudaStream_t;
+enum { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
+struct dim3 { unsigned x, y, z; dim3(unsigned a, unsigned b, unsigned c) : x(a), y(b), z(c) {} };
+static int cudaMallocAsync(void **p, long long n, cudaStream_t) {
+    printf("malloc %lld\\n", n);
+    *p = malloc(n);
+    return 0;
+}
+static int cudaFreeAsync(void *p, cudaStream_t) { printf("free\\n"); free(p); return 0; }
+static int cudaLaunchKernel(const void *, dim3 g, dim3 b, void **a, int shared, cudaStream_t) {
+    printf("%u %u, %d, %d\\n", g.x, b.x, *(int *)a[2], shared);
+    return 0;
+}
+"""
+"""A CUDA runtime that says what is asked of it."""
+
+
+def test_the_host_side_of_a_library_for_a_gpu(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu.ms").write_text(GPU)
+    build(run, "gpu.ms:gpu", "-o", "twice.cu", "-o", "twice.h")
+    head, source = (tmp_path / "twice.h").read_text(), (tmp_path / "twice.cu").read_text()
+    declared = "int twice_launch(const float *error, float *stream, int64_t N, void *mslang_stream)"
+    assert f"{declared};" in head and f'extern "C" {declared} {{' in source
+    assert "<<<((N + 127) // 128, 1, 1), (128, 1, 1), 0>>>" in head
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler")
+    kernels = re.findall(r'extern "C" __global__ void \S+ (\w+)\(', source)
+    assert len(kernels) == 2
+    host = source[source.index("#include <cuda_runtime.h>") :]
+    (tmp_path / "cuda_runtime.h").write_text(RUNTIME + "".join(f"static void {k}() {{}}\n" for k in kernels))
+    calls = "int main() { float a[300], b[300]; int s = twice_launch(a, b, 300, 0);"
+    calls += ' printf("%d %d\\n", s, twice_launch(a, b, 0, 0)); }'
+    (tmp_path / "host.cpp").write_text(f'{host}\n#include "twice.h"\n{calls}\n')
+    words = [compiler, "-I.", "-o", "host", "host.cpp"]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
+    done = subprocess.run(["./host"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["malloc 1200", "3 128, 300, 0", "5 64, 300, 0", "free", "0 1"]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_a_library_for_a_gpu_compiles(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu.ms").write_text(GPU)
+    build(run, "gpu.ms:gpu", "-o", "twice.cu", "-o", "twice.ptx", "-o", "twice.cubin")
+    subprocess.run(["nvcc", "-arch=sm_80", "-c", "twice.cu", "-o", "twice.o"], cwd=tmp_path, check=True, timeout=300)
+    assert ".entry" in (tmp_path / "twice.ptx").read_text()
+    assert (tmp_path / "twice.cubin").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_a_library_for_a_gpu_packs_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu.ms").write_text(GPU)
+    done = run("build", "gpu.ms:packed", "-o", "twice.h")
+    assert done.returncode == 3 and "MS455" in done.stderr and "`error`" in done.stderr
+    done = run("build", "gpu.ms:gpu", "-o", "twice.o")
+    assert done.returncode == 2 and ".cu" in done.stderr

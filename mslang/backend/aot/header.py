@@ -56,22 +56,10 @@ def header(
         about: what it was made from.
         parallel: whether it has parallel loops.
     """
-    guard = f"MSLANG_{name.upper()}_H"
     names = c_names(signature)
     arrays = [_declared(p, n) for p, n in zip(signature.parameters, names, strict=False)]
     sizes = [f"int64_t {n}" for n in names[len(arrays) :]]
-    lines = [
-        f"/* Made by mslang {__version__} from {_commented(about)}. */",
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
-    ]
-    lines += ["#include <stdbool.h>", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
-    lines += [_STATUS, "/*"]
-    for p, n in zip(signature.parameters, names, strict=False):
-        lines.append(f" * {n}: {_described(p)}")
-    for s, n in zip(signature.dynamic, names[len(arrays) :], strict=True):
-        lines.append(f" * {n}: {_size(s)}")
+    lines = [_STATUS, "/*", *parameter_lines(signature)]
     lines += [f" * {line}".rstrip() for line in _terms(targets, parallel)]
     lines += [" */", f"int {name}({', '.join((*arrays, *sizes)) or 'void'});", ""]
     if parallel:
@@ -84,7 +72,23 @@ def header(
             f"int {name}_set_threads(int n);",
             "",
         ]
-    return "\n".join((*lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""))
+    return enclosed(name, f"Made by mslang {__version__} from {about}.", lines)
+
+
+def enclosed(name: str, about: str, lines: list[str]) -> str:
+    """Declarations as a header for C and C++, with what it was made from at its head."""
+    guard = f"MSLANG_{name.upper()}_H"
+    head = [f"/* {_commented(about)} */", f"#ifndef {guard}", f"#define {guard}", ""]
+    head += ["#include <stdbool.h>", "#include <stdint.h>", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
+    return "\n".join((*head, *lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""))
+
+
+def parameter_lines(signature: Signature) -> list[str]:
+    """What each parameter is, as lines of a comment."""
+    names = c_names(signature)
+    lines = [f" * {n}: {_described(p)}" for p, n in zip(signature.parameters, names, strict=False)]
+    dynamic = zip(signature.dynamic, names[len(lines) :], strict=True)
+    return lines + [f" * {n}: {_size(s)}" for s, n in dynamic]
 
 
 def c_names(signature: Signature) -> tuple[str, ...]:

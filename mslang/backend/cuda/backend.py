@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mslang.backend.backend import BackEnd, Bound, Loaded, Options, Stage
+from mslang.backend.backend import BackEnd, Bound, Library, LibraryPart, Loaded, Options, Stage
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
 
@@ -68,6 +68,13 @@ def timed(bound: Bound, limits: Limits, restore: Callable[[], None] | None) -> T
     return bound.time(limits)
 
 
+def library(parts: Sequence[LibraryPart], name: str, about: str, allow_native: bool) -> Library:
+    """CUDA C with a host function, PTX and cubins; raises as `mslang.backend.cuda.library.library` does."""
+    from mslang.backend.cuda.library import library
+
+    return library(parts, name, about, CUDA.lowered)
+
+
 def _source(executable: CudaExecutable) -> str:
     return executable.source.text
 
@@ -100,5 +107,6 @@ CUDA = BackEnd(
         Stage("resources", "registers, shared memory and spills of each kernel", _resources),
     ),
     time=timed,
+    library=library,
 )
 """The back end of NVIDIA's GPUs."""
