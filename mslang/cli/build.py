@@ -38,7 +38,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         required=True,
-        help="a file to write; its suffix says what: .h, .o, .so, .s, .ll; on a GPU .h, .cu, .ptx, .cubin (several: -o k.o -o k.h)",
+        help="a file to write; its suffix says what: .h, .o, .so, .s, .ll; on a GPU .h, .cu, .ptx, .cubin "
+        "(several: -o k.o -o k.h)",
     )
     parser.add_argument(
         "--target",
