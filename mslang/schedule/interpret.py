@@ -9,8 +9,8 @@ from types import MappingProxyType
 import msgspec
 
 from mslang.diagnostics import MsError, ScheduleError, problem
-from mslang.ir.expr import Const, Expr, Symbol
-from mslang.ir.visit import all_buffers, blocks_of, nesting
+from mslang.ir.expr import Expr, Symbol
+from mslang.ir.visit import all_buffers, blocks_of
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group
 from mslang.schedule import statements, values
@@ -23,14 +23,13 @@ from mslang.schedule.rules.natives import NATIVES
 from mslang.schedule.session import Names, Session
 from mslang.schedule.statements import Returned, Step, run_body
 from mslang.schedule.values import Location, describe
-from mslang.sema.evaluation_limits import DEPTH, LOOPS, STEPS_OF_PRIMITIVE, UNROLLED, Meter, too_much
+from mslang.sema.evaluation_limits import DEPTH, STEPS_OF_PRIMITIVE, Meter
 from mslang.sema.module import Found, Module
 from mslang.sema.targets import describe as describe_target
 from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
-from mslang.transform.getters import GETTERS
-from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.outcome import BlockRef
 from mslang.transform.registries import REGISTRY, Registry
 
 Judge = Callable[["Interpreter", tree.Check | tree.Snapshot, Frame], None]
@@ -283,27 +282,14 @@ class Interpreter:
         """Apply a primitive, or evaluate a getter."""
         signature = self.session.registry.signature(name)
         if signature.group is Group.PRIMITIVE:
-            self._admit(name, (*args, *kwargs.values()), site)
+            over = self._meter.spend(STEPS_OF_PRIMITIVE)
+            if over is not None:
+                raise ScheduleError(over)
         result = self.session.call(name, args, kwargs, names=names, site=site)
-        if signature.group is Group.PRIMITIVE and nesting(self.session.program.body) > LOOPS:
-            raise ScheduleError(too_much(f"more than {LOOPS} loops around one statement"))
         if signature.group is not Group.PRIMITIVE or signature.many:
             return result
         assert isinstance(result, tuple)
         return None if not result else result[0] if len(result) == 1 else result
-
-    def _admit(self, name: str, args: Sequence[object], site: Site) -> None:
-        """Reject a primitive whose arguments exceed the limits on programs."""
-        over = self._meter.spend(STEPS_OF_PRIMITIVE)
-        if over is None and any(isinstance(a, tuple) and len(a) > LOOPS for a in args):
-            over = too_much(f"`{name}` of more than {LOOPS} loops")
-        first = next((self.session.handles.resolve(a) for a in args if isinstance(a, Handle)), None)
-        if over is None and name == "unroll" and isinstance(first, LoopRef):
-            extent = GETTERS["extent"](self.session.program, first)
-            if isinstance(extent, Const) and extent.value > UNROLLED:
-                over = too_much(f"`unroll` of more than {UNROLLED} iterations")
-        if over is not None:
-            raise ScheduleError(over)
 
     def builtin(self, name: str) -> Builtin | None:
         """The function of the language itself with this name, if any."""

@@ -12,7 +12,17 @@ import msgspec
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import For, Program
-from mslang.ir.visit import all_buffers, blocks_of, fresh, loops_of, path_to_block, path_to_loop, used_names, walk
+from mslang.ir.visit import (
+    all_buffers,
+    blocks_of,
+    fresh,
+    loops_of,
+    nesting,
+    path_to_block,
+    path_to_loop,
+    used_names,
+    walk,
+)
 from mslang.ops.signature import Group
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
@@ -21,6 +31,7 @@ from mslang.schedule.draws import Draws
 from mslang.schedule.handles import Handle, HandleTable, Site, composed, moved
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Instruction, Label, Operand, Trace, Value
 from mslang.schedule.values import Location, describe, loops_in
+from mslang.sema.evaluation_limits import LOOPS, UNROLLED, excess, flat, too_much
 from mslang.transform.advice import advised
 from mslang.transform.analysis.axes import axis_loop, axis_loops
 from mslang.transform.analysis.position import taken_names
@@ -192,9 +203,11 @@ class Session:
             site: the statement, for messages about handles that it consumes.
 
         Raises:
-            ScheduleError: the primitive refuses, or an argument is invalid.
+            ScheduleError: the primitive refuses, or an argument is invalid; MS140, the program or an argument would be
+                over the limits.
         """
         signature = self.registry.signature(op)
+        self._admit(op, bound)
         bound = resolved(signature, bound)
         args = {
             p.name: lowered(op, p, bound[p.name], self.handles.resolve)
@@ -203,6 +216,8 @@ class Session:
         }
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
+        if nesting(outcome.program.body) > LOOPS:
+            raise ScheduleError(too_much(f"more than {LOOPS} loops around one statement"))
         if not callable(names) and len(names) > len(outcome.handles):
             raise ScheduleError(problem("MS206", f"{len(names)} names are given, `{op}` gives {len(outcome.handles)}"))
         outcome = self._renamed(outcome, names)
@@ -213,6 +228,19 @@ class Session:
             self._bind(handle, ref.name)
         self.instructions.append(Instruction(op, recorded, tuple(r.name for r in outcome.handles)))
         return results
+
+    def _admit(self, op: str, bound: Bound) -> None:
+        """Reject arguments over the limits, which hold for text and Python alike."""
+        what = next((x for v in bound.values() for e in flat(v) if (x := excess(e)) is not None), None)
+        if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in bound.values()):
+            what = f"`{op}` of more than {LOOPS} loops"
+        first = next((self.handles.resolve(v) for v in bound.values() if isinstance(v, Handle)), None)
+        if what is None and op == "unroll" and isinstance(first, LoopRef):
+            extent = GETTERS["extent"](self.program, first)
+            if isinstance(extent, Const) and extent.value > UNROLLED:
+                what = f"`unroll` of more than {UNROLLED} iterations"
+        if what is not None:
+            raise ScheduleError(too_much(what))
 
     def _run(self, op: str, args: dict[str, object], bound: Bound) -> Outcome:
         where = next((v for v in bound.values() if isinstance(v, Location)), None)

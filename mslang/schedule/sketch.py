@@ -39,7 +39,7 @@ class Sketch(msgspec.Struct, frozen=True, dict=True):
     `structure` are the outcomes of forks, locations and other structural decisions by address; `decisions` are the
     numeric ones in order; a candidate must satisfy `constraints` and `guards`. The `trace`
     holds no values yet; `addresses` are those of all decisions in order, `implied` those that follow from the
-    trace's source.
+    trace's source; `open` are those that the text does not pin.
     `blocks` maps the original blocks that still exist to their current names.
     """
 
@@ -52,6 +52,7 @@ class Sketch(msgspec.Struct, frozen=True, dict=True):
     addresses: tuple[str, ...]
     implied: tuple[str, ...] = ()
     blocks: tuple[tuple[str, str], ...] = ()
+    open: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<sketch of {self.program.name}: {', '.join(self.addresses) or 'no decisions'}>"
@@ -139,6 +140,7 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
     events = session.draws.events
     structure = tuple((e.choice.address, e.label) for e in events if isinstance(e, Chosen))
     decisions = tuple(e for e in events if isinstance(e, Decision))
+    made = tuple(e.choice if isinstance(e, Chosen) else e for e in events if isinstance(e, Decision | Chosen))
     return Sketch(
         session.program,
         replace(session.trace(target=target, source=source), values=()),
@@ -146,13 +148,10 @@ def sketch_of(session: Session, *, target: str | None = None, source: str | None
         decisions,
         tuple(e for e in events if isinstance(e, Constraint)),
         tuple(Guard(e.question, e.answer) for e in events if isinstance(e, Branched)),
-        tuple(
-            e.address if isinstance(e, Decision) else e.choice.address
-            for e in events
-            if isinstance(e, Decision | Chosen)
-        ),
+        tuple(d.address for d in made),
         tuple(e.choice.address for e in events if isinstance(e, Chosen) and e.label in e.choice.implied),
         session.blocks(),
+        tuple(d.address for d in made if d.given is None),
     )
 
 

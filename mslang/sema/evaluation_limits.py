@@ -1,9 +1,12 @@
 """Limits of what evaluating constants and running schedules may take, so that every text ends in good time.
 
 The limits are far above what schedules use. They count work, not time: the same text ends the same way everywhere.
+Those on programs and arguments hold for schedules from Python, too; there, how many steps are made is up to Python.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from mslang.diagnostics import Diagnostic, problem
 from mslang.ir.expr import Expr, children
@@ -59,6 +62,15 @@ def excess(value: object) -> str | None:
     return None
 
 
+def flat(value: object) -> Iterator[object]:
+    """A value, and its elements if it is a list or tuple of no more than allowed."""
+    whole = tuple(value) if isinstance(value, list) else value
+    yield whole
+    if isinstance(whole, tuple) and elements(whole) <= ELEMENTS:
+        for x in whole:
+            yield from flat(x)
+
+
 def elements(value: object) -> int:
     """How many elements a value has, lists inside it included, counted up to one more than `ELEMENTS`."""
     count, rest = 0, [value]
@@ -84,7 +96,7 @@ def too_much(what: str) -> Diagnostic:
     return problem(
         CODE,
         f"evaluation limit exceeded: {what}",
-        why="constants and schedules are evaluated while text is checked, within fixed limits",
+        why="constants and schedules are evaluated within fixed limits, so that checking always ends",
         help="use a shorter list or range, a smaller number, or fewer calls",
     )
 

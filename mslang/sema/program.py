@@ -9,6 +9,7 @@ import msgspec
 
 from mslang.caching import cached
 from mslang.diagnostics import Diagnostic, MsError, Severity, Span, problem
+from mslang.ir.dtype import SCALARS
 from mslang.ir.expr import DynamicRange, Expr, Symbol
 from mslang.ir.program import Param, Program
 from mslang.ir.verify import verify
@@ -88,6 +89,7 @@ def _build(
         outer = scope
         scope, buffer = made.declared.buffer(p.name, p.type, scope, p.direction)
         if buffer is None:
+            scope = _with_name_for_type(p, scope)
             continue
         try:
             packed = None if p.default is None else packing(p.default, buffer, outer)
@@ -106,6 +108,12 @@ def _build(
             made.diagnostics.extend(provable_faults(item, program, names))
     source = SourceMap(names.blocks, names.loops, names.buffers, names.axes)
     return Elaborated(program, source, tuple(made.diagnostics), names.complete), names
+
+
+def _with_name_for_type(p: tree.Param, scope: Scope) -> Scope:
+    """The scope after a faulty parameter: of `f32 A`, read as `f32: A`, uses of `A` are not reported again."""
+    named = p.type.name.text
+    return scope.with_name(named, Broken()) if p.name.text in SCALARS and scope.get(named) is None else scope
 
 
 def _undeclared_sizes(item: tree.Program, scope: Scope, made: Elaborator) -> Scope:

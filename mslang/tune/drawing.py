@@ -69,7 +69,7 @@ def distinct_candidates(
         if hash not in done:
             yield Distinct(drawn, hash, number)
         number += 1
-        if not drawn.decisions:
+        if not drawn.sketch.open:
             # There is nothing to choose, so there is no other candidate.
             return
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mslang.ops.signature import Group
 from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 from tests.property.campaign import GENERATORS, WEIGHTS, campaign
+from tests.property.instances.inputs import cases
+from tests.property.instances.programs import draw
 from tests.property.open_findings import OPEN
 from tests.property.sampled_steps import SAMPLERS
 from tests.property.stages import drawn_pair
@@ -98,6 +103,23 @@ def _tables(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
             rows[name.strip("`*")], columns[name.strip("`*")] = cells, head
         before = line
     return rows, columns
+
+
+def test_no_position_is_sought_among_nan() -> None:
+    seen = Counter[str]()
+    for number in range(300):
+        drawn = draw(random.Random(number), "rfactor")
+        if not drawn.compared:
+            continue
+        for case in cases(drawn, number):
+            for name, array in case.arrays.items():
+                special = (
+                    {"nan": np.isnan(array).any(), "inf": np.isinf(array).any()} if array.dtype.kind == "f" else {}
+                )
+                seen.update(k for k, v in special.items() if v)
+                assert name not in drawn.compared or not special.get("nan"), (number, drawn.text)
+                assert drawn.compared <= case.arrays.keys() or not any(special.values()), (number, drawn.text)
+    assert seen["nan"] and seen["inf"], "other inputs still hold them"
 
 
 def test_a_pair_is_the_same_everywhere() -> None:

@@ -13,7 +13,7 @@ import msgspec
 from mslang.diagnostics import Diagnostic, Fix, Note, Span
 from mslang.ops.signature import Kind
 from mslang.schedule.check.addresses import addresses_of, unnamed_samplers
-from mslang.schedule.check.expressions import Expressions
+from mslang.schedule.check.expressions import Expressions, outcomes_of
 from mslang.schedule.check.kinds import (
     ANY,
     EMPTY,
@@ -23,6 +23,8 @@ from mslang.schedule.check.kinds import (
     Static,
     describe,
     join,
+    join_cases,
+    where_outcome,
     with_more_axes,
 )
 from mslang.schedule.check.scope import builtin_names, params_of, program_names
@@ -227,8 +229,10 @@ class _Checker:
                 return self._sample(s, names)
             case tree.If(condition=condition, body=then, otherwise=otherwise):
                 self.expressions.value(condition, names)
-                first = self.body(then, names, where)
-                second = names if otherwise is None else self.body(otherwise, names, where)
+                holds, fails = outcomes_of(condition, names)
+                first = self.body(then, names if holds is None else where_outcome(names, holds), where)
+                second = names if fails is None else where_outcome(names, fails)
+                second = second if otherwise is None else self.body(otherwise, second, where)
                 return join(names, (first, second))
             case tree.Fork():
                 return self._fork(s, names, where)
@@ -349,12 +353,14 @@ class _Checker:
             chosen = Static(Kind.ANY, cases=tuple(c.name.text for c in cases))
             names = {**names, s.name.text: Binding(chosen, s.name.span)}
         before = dict(self.addresses)
-        ends = []
+        ends: dict[str, Environment] = {}
         for case in cases:
             # The cases are mutually exclusive, so they may share an address.
             self.addresses = dict(before)
-            ends.append(self.body(case.body, names, where))
-        return join(names, ends) if ends else names
+            ends[case.name.text] = self.body(case.body, names, where)
+        if s.name is None:
+            return join(names, tuple(ends.values())) if ends else names
+        return join_cases(names, s.name.span, ends) if ends else names
 
     def _for(self, loops: Sequence[tree.AxisLoop], body: tree.Body, names: Environment, where: str) -> Environment:
         inner = names

@@ -32,6 +32,7 @@ from mslang.schedule.check.kinds import (
     Binding,
     Death,
     Environment,
+    Outcomes,
     Static,
     accepts,
     describe,
@@ -415,6 +416,25 @@ class Expressions:
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return results_of(signature, bound)
+
+
+def outcomes_of(condition: tree.Expr, names: Environment) -> tuple[Outcomes | None, Outcomes | None]:
+    """The outcomes of a fork for which a condition holds, and for which it fails; None where it is not about a fork."""
+    match condition:
+        case tree.Group(items=(inner,)):
+            return outcomes_of(inner, names)
+        case tree.Unary(op="not", operand=inner):
+            holds, fails = outcomes_of(inner, names)
+            return fails, holds
+        case tree.Binary(op="==" | "!=" as op, left=tree.Ref(name=a), right=tree.Ref(name=b)):
+            for name, case in ((a.text, b.text), (b.text, a.text)):
+                bound = names.get(name)
+                cases = bound.value.cases if bound is not None else None
+                if bound is None or bound.span is None or cases is None or case not in cases:
+                    continue
+                same, other = Outcomes(bound.span, frozenset({case})), Outcomes(bound.span, frozenset(cases) - {case})
+                return (same, other) if op == "==" else (other, same)
+    return None, None
 
 
 def _callable(names: Environment, module: Module) -> Iterator[str]:

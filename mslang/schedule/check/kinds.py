@@ -125,14 +125,22 @@ def describe(value: Static) -> str:
     return value.kind.with_article
 
 
+class Outcomes(msgspec.Struct, frozen=True):
+    """Some outcomes of a fork, which is known by where its name is bound."""
+
+    fork: Span
+    cases: frozenset[str]
+
+
 class Death(msgspec.Struct, frozen=True):
     """Why a handle may not be used: where it was consumed, by what, the names of its replacements, and whether
-    it was consumed on every path."""
+    it was consumed on every path; if not, and a fork decides, for which of the fork's outcomes."""
 
     span: Span
     by: str
     into: tuple[str, ...] = ()
     certain: bool = True
+    outcomes: Outcomes | None = None
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -175,6 +183,35 @@ def join(before: Environment, ends: Sequence[Environment]) -> Environment:
         death = None
         if deaths:
             certain = len(deaths) == len(ends) and all(d.certain for d in deaths)
-            death = msgspec.structs.replace(deaths[0], certain=certain)
+            outcomes = deaths[0].outcomes if all(d.outcomes == deaths[0].outcomes for d in deaths) else None
+            death = msgspec.structs.replace(deaths[0], certain=certain, outcomes=outcomes)
         joined[name] = Binding(value, found[0].span, death)
     return MappingProxyType(joined)
+
+
+def join_cases(before: Environment, fork: Span, ends: Mapping[str, Environment]) -> Environment:
+    """The environment after the cases of a fork: a name consumed in some of them is known to live in the others."""
+    joined = dict(join(before, tuple(ends.values())))
+    for name, bound in joined.items():
+        if bound.death is None or bound.death.certain or (name in before and before[name].death is not None):
+            continue
+        deaths = {case: e[name].death for case, e in ends.items() if name in e}
+        if all(d is None or d.certain for d in deaths.values()):
+            outcomes = Outcomes(fork, frozenset(case for case, d in deaths.items() if d is not None))
+            joined[name] = msgspec.structs.replace(bound, death=msgspec.structs.replace(bound.death, outcomes=outcomes))
+    return MappingProxyType(joined)
+
+
+def where_outcome(names: Environment, among: Outcomes) -> Environment:
+    """The environment where a fork has one of these outcomes: names that those consume are dead, names that only others
+    consume live."""
+    return MappingProxyType({n: _where_outcome(b, among) for n, b in names.items()})
+
+
+def _where_outcome(bound: Binding, among: Outcomes) -> Binding:
+    death = bound.death
+    if death is None or death.outcomes is None or death.outcomes.fork != among.fork:
+        return bound
+    deadly = among.cases & death.outcomes.cases
+    left = None if not deadly else msgspec.structs.replace(death, certain=deadly == among.cases)
+    return msgspec.structs.replace(bound, death=left)

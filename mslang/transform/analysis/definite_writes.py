@@ -233,8 +233,13 @@ def _without_unit_loops(box: Box, inner: Mapping[str, Range]) -> tuple[Box, Mapp
     once = {v: r.start for v, r in inner.items() if arith.equal(r.extent, ONE) and not free_vars(r.start)}
     if not once:
         return box, inner
-    still = tuple(Range(substitute(r.start, once), substitute(r.extent, once)) for r in box)
-    return still, {v: r for v, r in inner.items() if v not in once}
+
+    def still(r: Range) -> Range:
+        return Range(substitute(r.start, once), substitute(r.extent, once))
+
+    # How often other loops run may depend on those that run once, and then they may run once, too.
+    rest = {v: still(r) for v, r in inner.items() if v not in once}
+    return _without_unit_loops(tuple(map(still, box)), rest)
 
 
 def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:

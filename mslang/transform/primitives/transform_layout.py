@@ -230,7 +230,8 @@ def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Par
             )
         pad = before.pad if pad is None else pad
     if results == own and _same_shape(given, new.shape):
-        return Param(new, q.direction)
+        # The shape as the caller knows it, of which dynamic sizes are inferred.
+        return Param(replace(new, shape=given), q.direction)
     return Param(new, q.direction, Packing(given, params, results, pad))
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from mslang.ir.program import Program
 from tests.property.arrays import NUMPY, concrete_shape
 from tests.property.instances.programs import Drawn
-from tests.property.instances.scene import FLOATS, Dim
+from tests.property.instances.scene import FLOATS
 
 Arrays = dict[str, np.ndarray]
 
@@ -29,7 +28,7 @@ def cases(drawn: Drawn, seed: int, count: int = 2) -> list[Case]:
     found: list[Case] = []
     for k in range(count + bool(drawn.sizes)):
         sizes = {n: _size(rng, k, *span) for n, span in drawn.sizes.items()}
-        found.append(Case(sizes, _arrays(drawn.program, drawn.indices, sizes, seed + k, extreme=k % 2 == 1)))
+        found.append(Case(sizes, _arrays(drawn, sizes, seed + k, extreme=k % 2 == 1)))
     return found
 
 
@@ -39,12 +38,11 @@ def _size(rng: random.Random, k: int, lo: int, hi: int, multiple: int) -> int:
     return multiple * (least if k == 0 else rng.randint(least, most))
 
 
-def _arrays(
-    program: Program, indices: Mapping[str, Dim], sizes: Mapping[str, int], seed: int, *, extreme: bool
-) -> Arrays:
-    rng = np.random.default_rng(seed)
+def _arrays(drawn: Drawn, sizes: Mapping[str, int], seed: int, *, extreme: bool) -> Arrays:
+    rng, indices = np.random.default_rng(seed), drawn.indices
     found: Arrays = {}
-    for p in program.params:
+    finite = _computed(drawn)
+    for p in drawn.program.params:
         if p.direction == "out":
             continue
         name, dtype = p.given.name, p.given.dtype
@@ -61,7 +59,20 @@ def _arrays(
         if extreme and name not in indices and dtype != "bool":
             spots = rng.random(shape) < 0.35
             found[name][spots] = rng.choice(_extremes(dtype), shape)[spots]
+            if dtype in FLOATS and (finite or name in drawn.compared):
+                found[name][np.isnan(found[name])] = 2
+            if dtype in FLOATS and finite:
+                found[name][np.isinf(found[name])] = 3
     return found
+
+
+def _computed(drawn: Drawn) -> bool:
+    """Whether a position is sought among values that the program computes, which infinities may make NaN.
+
+    The position is unspecified if a compared value is NaN, and schedules change it.
+    """
+    given = {p.given.name for p in drawn.program.params if p.direction == "in"}
+    return not drawn.compared <= given
 
 
 def _extremes(dtype: str) -> np.ndarray:

@@ -62,12 +62,14 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """A program; which parameters hold indices, and below what; and the ranges of its sizes."""
+    """A program; which parameters hold indices, and below what; the ranges of its sizes; and the buffers in which the
+    position of the greatest or least element is sought."""
 
     program: Program
     text: str
     indices: Mapping[str, Dim]
     sizes: Mapping[str, tuple[int, int, int]]
+    compared: frozenset[str] = frozenset()
 
 
 def draw(rng: random.Random, focus: str = "") -> Drawn:
@@ -80,7 +82,7 @@ def draw(rng: random.Random, focus: str = "") -> Drawn:
         kind = FOR[focus] if k == special else rng.choices(list(KINDS), list(KINDS.values()))[0]
         lines += kind(scene)
     text = _text(scene, lines)
-    return Drawn(parse_program(text), text, scene.indices, scene.sizes)
+    return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))
 
 
 def _text(scene: Scene, lines: Lines) -> str:

@@ -209,6 +209,7 @@ def positions(scene: Scene) -> Lines:
     source = scene.source(dtype, 2)
     if source.shape != (n, k):
         source = scene.new((n, k), "in", dtype)
+    scene.compared.add(source.name)
     sign, which = scene.rng.choice([(">", "max"), ("<", "min")])
     at, best = scene.new((n,), "out", "i32"), scene.new((n,), "out", dtype)
     site = Site(scene, "a", [Axis("i", n), Axis("k", k, "reduce")], short=scene.coin(0.7) or None)

@@ -50,6 +50,7 @@ class Scene:
         self.indices: dict[str, Dim] = {}
         self.ranges: dict[str, str] = {}
         self.sizes: dict[str, tuple[int, int, int]] = {}
+        self.compared: set[str] = set()
         self.counts: dict[str, int] = {}
         self.dims: tuple[Dim, ...] = tuple(rng.sample([2, 3, 4, 4, 5, 6, 7, 8], 3))
         if rng.random() < 0.06:

@@ -51,3 +51,24 @@ def test_a_size_that_cannot_be(sizes: dict[str, int], said: str) -> None:
         ms.parse(GEMM).program(**sizes)
     d = caught.value.diagnostic
     assert d.code == "MS112" and said in f"{d.message}; {d.why}"
+
+
+def many_unit_loops(s: ms.Schedule) -> None:
+    for _ in range(200):
+        s.add_unit_loop(s.get("mm"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda s: s.split(s.axis("mm", "i"), [None, 1 << 200]), "number of more than 128 bits"),
+        (lambda s: s.split(s.axis("mm", "i"), [1] * 20_000), "list of more than 16384 elements"),
+        (lambda s: s.apply("unroll", s.axis("mm", "i")), "`unroll` of more than 65536 iterations"),
+        (many_unit_loops, "more than 128 loops around one statement"),
+    ],
+)
+def test_the_limits_of_text_hold_from_python(wrong: Callable[[ms.Schedule], object], said: str) -> None:
+    schedule = ms.Schedule(ms.parse(GEMM).program(M=1 << 20))
+    with pytest.raises(ms.MsError) as caught:
+        wrong(schedule)
+    assert caught.value.diagnostic.code == "MS140" and said in caught.value.diagnostic.message

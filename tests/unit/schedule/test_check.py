@@ -90,6 +90,32 @@ def test_what_is_consumed_on_one_path_only_is_a_warning() -> None:
     assert [(d.code, d.severity) for d in found] == [("MS211", Severity.WARNING)]
 
 
+FORKED = "let i = mm.i\nfork f { case a {} case b {} case c { let x, y = i.split([_, 2]) } }\n"
+
+
+@pytest.mark.parametrize(
+    ("then", "severities"),
+    [
+        ("if f == a { i.parallel() }", []),
+        ("if a == f { i.parallel() }", []),
+        ("if f != c { i.parallel() }", []),
+        ("if not (f == c) { i.parallel() }", []),
+        ("if f == c {} else { i.parallel() }", []),
+        ("if f == c {} else if f == a { i.parallel() }", []),
+        ("if f == c { i.parallel() }", [Severity.ERROR]),
+        ("if f == a {} else { i.parallel() }", [Severity.WARNING]),
+        ("if f != a { i.parallel() }", [Severity.WARNING]),
+        ("if f == a {}\ni.parallel()", [Severity.WARNING]),
+        ("if f == a { let u, v = i.split([_, 2]) }\nif f == a { i.parallel() }", [Severity.WARNING]),
+        ("if f == a { let u, v = i.split([_, 2])\ni.parallel() }", [Severity.ERROR]),
+        ("fork g { case a {} case c {} }\nif g == a { i.parallel() }", [Severity.WARNING]),
+    ],
+)
+def test_what_a_fork_consumes_lives_where_it_went_another_way(then: str, severities: list[Severity]) -> None:
+    found = check(FORKED + then)[2].diagnostics
+    assert [(d.code, d.severity) for d in found] == [("MS211", s) for s in severities]
+
+
 def test_a_consumed_handle_names_consumer_and_replacement() -> None:
     module, placed, checked = check("let i = mm.i\nlet a, b = i.split([_, 4])\ni.parallel()")
     found = checked.diagnostics[0]

@@ -108,3 +108,13 @@ def test_what_a_loop_that_may_not_run_would_write_is_not_provably_written():
     )
     with refused("MS332"):
         cache_inplace(p, block("b"), buffer("T"))
+
+
+def test_loops_that_run_as_often_as_one_around_them_says_are_copied_whole():
+    p = parse_program("""program t(inout U: i32[2, 1]) {
+        for l0 in 1 { for l1 in l0 + 1 {
+            block s[i: 1 @ scan = l0, j: 1 = l1] { U[i, j] = U[i, j] + U[i + 1, j] }
+        } }
+    }""")
+    text = accepted(p, cache_inplace(p, block("s"), buffer("U"), "local"))
+    assert "for ax0_1 in 1, ax1_1 in 1 {" in text

@@ -91,6 +91,19 @@ def test_a_map_and_its_inverse_leave_nothing() -> None:
     assert packed(back, "A") is None and alpha_equal(back, p)
 
 
+def test_a_map_and_its_inverse_leave_the_shape_that_sizes_are_inferred_from() -> None:
+    p = parse_program("""program p[M: dyn(2..8, multiple = 2)](A: f32[M], out B: f32[M]) {
+        for i in M { block b[x: M = i] { B[x] = A[x] * 2.0 } }
+    }""")
+    done = p
+    for name in "AB":
+        once = transform_layout(done, block("b"), buffer(name), fn(lambda i: [i // 2, i % 2])).program
+        done = transform_layout(once, block("b"), buffer(name), fn(lambda i, j: [i * 2 + j])).program
+    assert alpha_equal(done, p)
+    a = np.arange(6, dtype=np.float32)
+    assert np.array_equal(ms.build(done)(a), a * 2)
+
+
 def test_a_map_may_depend_on_a_dynamic_size() -> None:
     p = parse_program("""program p[n: dyn(1..32)](A: f32[n, 4], out B: f32[n, 4]) {
         for i in n, j in 4 { block b[x: n = i, y: 4 = j] { B[x, y] = A[x, y] + 1.0 } }
