@@ -26,7 +26,11 @@ COMMON = (
     *("-std=c++17", "-w", "-fPIC", "-shared", "-g1", "-gdwarf-4", "-ffp-contract=off"),
     *("-fno-threadsafe-statics", "-fno-stack-protector", "-U_FORTIFY_SOURCE"),
 )
-CHECKED = ("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0", "-nodefaultlibs")
+CHECKED = (
+    *("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0", "-nodefaultlibs"),
+    # accesses are instrumented late: a load that g++ has moved out of a loop would be one that the source does not have
+    "-fno-tree-loop-im",
+)
 ORDERS = {"forward": 0, "reversed": 1, "shuffled": 2}
 GUARD = 256
 """Bytes between buffers; what is beyond a buffer's end is no buffer."""

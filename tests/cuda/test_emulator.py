@@ -108,6 +108,27 @@ def test_shared_memory_that_was_not_written():
     assert fault.buffer == "shared memory" and fault.line == line_of(text, "sum += a")
 
 
+def test_a_load_in_a_loop_stays_behind_the_store_before_it():
+    """g++ would load before the loop what the loop first writes."""
+    text = """extern "C" __global__ void f(signed char* __restrict__ y, const signed char* __restrict__ x) {
+    __shared__ signed char s[1];
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 6; ++i) {
+            if (i / 2 == 0 && i % 2 == 0) {
+                s[0] = (signed char)0;
+            }
+            s[0] = (signed char)(s[0] + x[i]);
+        }
+        y[0] = s[0];
+    }
+}
+"""
+    x = np.arange(6, dtype="int8")
+    launch = Launch("f", ("y", "x"), (1, 1, 1), (64, 1, 1))
+    outcome = run(text, launch, {"y": np.zeros(1, "int8"), "x": x}, ["y"])
+    assert outcome.faults == () and outcome.arrays["y"][0] == 15
+
+
 def test_blocks_that_write_one_element():
     text = source("matmul").replace("C[i * N + j] = sum", "C[threadIdx.y * N + j] = sum + i")
     outcome, _ = matmul(text)

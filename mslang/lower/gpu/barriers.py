@@ -179,9 +179,9 @@ class _Pass:
         before: Body = ()
         if self._meet(pending, head):
             before, pending = (Barrier(),), _under_way(pending)
-        synchronizes = _ends_apart(body) and isinstance(s.extent, Const)
-        return (*before, replace(s, body=body)), (
-            *(_under_way(pending) if synchronizes else pending),
+        made = replace(s, body=body)
+        return (*before, made), (
+            *(_under_way(pending) if _ends_apart((made,)) else pending),
             *_outside(left, c),
         )
 
@@ -198,7 +198,7 @@ class _Pass:
             if isinstance(s, For | Let | Allocate | Within):
                 found += self._head(s.body, _inside(s, c, self))
                 found += self._own(s, c)
-                if _ends_apart(s.body):
+                if _ends_apart((s,)):
                     break
                 continue
             found += self._accesses(s, c)

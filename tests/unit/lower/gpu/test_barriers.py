@@ -154,3 +154,18 @@ def test_a_barrier_in_a_while_loop_is_refused():
     with pytest.raises(TargetError, match="barrier") as found:
         lowered(program(text))
     assert found.value.diagnostics[0].code == "MS433"
+
+
+def test_a_loop_that_never_runs_does_not_stand_for_a_barrier():
+    p = program("""program p(A: f32[8], out B: f32[4]) {
+        alloc S: f32[4] @ shared
+        for b in 1 @ blockIdx.x {
+            for t in 4 @ threadIdx.x, k in 2 @ serial("pipeline.stages" = 3) {
+                for u in 4 @ threadIdx.x { block s[k: 2 = k, x: 4 = u] { S[x] = A[k * 4 + x] } }
+                block c[x: 4 = t | k: 2 = k] { init { B[x] = 0.0 } B[x] += S[3 - x] }
+            }
+        }
+    }""")
+    module = lowered(p)
+    assert barriers(module) == 2  # one in the loop of no iteration, one before what follows it
+    same_meaning(p, module)
