@@ -11,6 +11,7 @@ from mslang.backend.reference import interpret
 from mslang.ir.program import Program
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
+from mslang.target.description import SM_80
 from tests.cuda.emulator import why_not
 from tests.cuda.modules import Ran, emulate
 from tests.property.judge import sparse_inputs
@@ -18,6 +19,7 @@ from tests.property.judge import sparse_inputs
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
+GEMM_F16, CONV = "std.cuda.gemm_f16", "std.cuda.conv"
 Case = tuple[str, str, str, Mapping[str, int], str]
 CASES: list[Case] = [
     (
@@ -47,15 +49,55 @@ CASES: list[Case] = [
     (ROWS, "fused_rows", "softmax", {"M": 3, "N": 70}, "threads = 32"),
     (ROWS, "normalised_rows", "layer_norm", {"M": 3, "N": 70}, "threads = 64"),
     (ROWS, "tiles_through_shared", "transpose", {"M": 24, "N": 40}, "side = 8, rows = 2"),
+    (
+        GEMM_F16,
+        "tensor_cores",
+        "std.cuda.gemm_f16.gemm_f16",
+        {"M": 64, "N": 64, "K": 64},
+        "warps_across = 1, down = 2, across = 1, vector = 4, stages = 1",
+    ),
+    (
+        GEMM_F16,
+        "tensor_cores",
+        "std.cuda.gemm_f16.gemm_f16",
+        {"M": 32, "N": 32, "K": 96},
+        "warps_down = 1, down = 1, across = 1, deep = 1",
+    ),
+    (GEMM_F16, "tensor_cores_drawn", "std.cuda.gemm_f16.gemm_f16", {"M": 32, "N": 32, "K": 64}, ""),
+    (
+        CONV,
+        "shared_tiles",
+        "conv2d.conv2d_nhwc",
+        {"N": 1, "H": 6, "W": 7, "CI": 8, "CO": 16},
+        "pixels = 2, channels = 2, depth = 4, down = 2, across = 8, vector = 2",
+    ),
+    (
+        CONV,
+        "shared_tiles",
+        "conv2d.conv2d_nhwc",
+        {"N": 2, "H": 7, "W": 9, "CI": 3, "CO": 10, "STRIDE": 2},
+        "pixels = 2, channels = 2, depth = 4, down = 2, across = 4, vector = 1",
+    ),
+    (CONV, "shared_tiles_drawn", "conv2d.conv2d_nhwc", {"N": 1, "H": 5, "W": 6, "CI": 8, "CO": 8}, ""),
+    (
+        CONV,
+        "depthwise_tiles",
+        "depthwise.depthwise_nhwc",
+        {"N": 2, "H": 6, "W": 9, "C": 10},
+        "tall = 2, pixels = 2, down = 2, across = 8",
+    ),
 ]
 """Module, schedule, workload (module and program), sizes, parameters."""
 
 
 def scheduled(module: str, schedule: str, workload: str, sizes: Mapping[str, int], parameters: str) -> Program:
     home, _, name = workload.rpartition(".")
+    home = home if home.startswith("std.") else f"std.workloads.{home or name}"
+    call = f"{schedule}({parameters})" if parameters else schedule
     text = f"""use {module}.{{{schedule}}}
-use std.workloads.{home or name}.{{{name}}}
-space s for {name} = {schedule}({parameters})
+use {home}.{{{name}}}
+use std.cuda.{{sm_80}}
+space s for {name} on sm_80 = {call}
 """
     return space_of(load("test.ms", text), "s", sizes=sizes).sample(0).program
 
@@ -63,7 +105,7 @@ space s for {name} = {schedule}({parameters})
 def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
     program = scheduled(*case)
     arrays = sparse_inputs(program, 5)
-    return emulate(program, arrays), interpret.run(program, arrays, check=False)
+    return emulate(program, arrays, SM_80), interpret.run(program, arrays, check=False)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{'x'.join(map(str, c[3].values()))}")
