@@ -117,7 +117,10 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         load: makes an executable callable in this process.
         version: name and version of what compiles; times of different compilers are not compared.
         passes: gives the passes that lower a program, in order; None: `compile` takes the program itself.
-        plain: whether programs without a schedule can be compiled (a GPU needs loops bound to threads).
+        plain: whether programs without a schedule are compiled as they are, which others can be compared with.
+        default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
+            are compiled as they are.
+        prepare: what is done while a program still has blocks, before the passes; None: nothing.
         unavailable: why this machine cannot run code for a target; None if it can.
         stages: the forms of an executable that can be shown.
         peak: the most operations a second of a target, given an element type and whether to measure anew; None: not
@@ -140,11 +143,22 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     version: Callable[[], str]
     passes: Callable[[], Sequence[Pass]] | None = standard_passes
     plain: bool = True
+    default: Callable[[Program, Target], Program] | None = None
+    prepare: Callable[[Program], Program] | None = None
     unavailable: Callable[[Target], str | None] = always_available
     stages: tuple[Stage[E], ...] = ()
     peak: Callable[[Target, str, bool], float] | None = None
     time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
     library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
+
+    def scheduled(self, program: Program, target: Target) -> Program:
+        """The program that is compiled: with the default schedule of the back end, if it has none."""
+        return program if self.default is None else self.default(program, target)
+
+    def prepared(self, program: Program, target: Target) -> Program:
+        """What the passes begin with: the scheduled program, prepared."""
+        made = self.scheduled(program, target)
+        return made if self.prepare is None else self.prepare(made)
 
     def lowered(self, program: Program, target: Target, options: Options = AS_IS) -> Program | Module:
         """What `compile` takes: the kernels of a program, or the program.
@@ -155,9 +169,11 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         from mslang.lower.passes import lower
         from mslang.lower.summary import require_within_limits
 
+        program = self.scheduled(program, target)
         if self.passes is None:
             return program
         require_within_limits(program, target)
+        program = program if self.prepare is None else self.prepare(program)
         return lower(program, target, checked=options.checked, passes=self.passes())
 
     def built(self, program: Program, target: Target, options: Options = AS_IS) -> E:

@@ -22,6 +22,7 @@ from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found
 from mslang.target.description import Target
+from mslang.target.named import named_target
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -50,6 +51,7 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     add_sizes(parser)
     add_pins(parser)
+    parser.add_argument("--target", metavar="NAME", help="the target of a program as it is (default: this machine)")
     parser.add_argument("--strict", action="store_true", help="a pin that does not fit is an error, not repaired")
     add_native(parser)
     add_back_end(parser)
@@ -81,7 +83,10 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
     found = module.find(name)
-    machine = machine_of(found, target) if name in items and isinstance(found, Found) else target
+    if name in items and args.target is not None:
+        raise UsageError("--target goes with a program; a schedule or space names its own", f"`{name}` is one")
+    given = target if args.target is None else named_target(args.target)
+    machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
     return Chosen(candidate, space, name, machine)
 
 

@@ -82,7 +82,8 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     passes = back_end.passes() if back_end.passes is not None else ()
     wanted = LOOPS[-1].name if args.stage == "loops" else args.stage
     if wanted in (FLATTEN, *(p.name for p in passes)) and back_end.passes is not None:
-        return next(print_module(module) for name, module in stages(program, target, passes) if name == wanted)
+        prepared = back_end.prepared(program, target)
+        return next(print_module(module) for name, module in stages(prepared, target, passes) if name == wanted)
     stage = next((s for s in back_end.stages if s.name == args.stage), None)
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))

@@ -39,6 +39,7 @@ LIBRARY: Mapping[str, Signature] = MappingProxyType(
         "std.testing.implements": _function("implements", Param("intrin", Kind.INTRIN), *_TOLERANCES, gives=Kind.BOOL),
         "std.testing.fits": _function("fits", Param("scheduled", Kind.ANY), Param("target", Kind.ANY), gives=Kind.BOOL),
         "std.cpu.auto_parallel": _function("auto_parallel", Param("block", Kind.BLOCK), gives=Kind.NOTHING),
+        "std.cuda.auto": _function("auto", gives=Kind.NOTHING),
         "std.tensor.tensorize_mapping": _function(
             "tensorize_mapping", Param("block", Kind.BLOCK), Param("intrin", Kind.INTRIN), gives=Kind.LOOP
         ),

@@ -65,6 +65,12 @@ _LIBRARY = (
         "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
     ),
     Native(
+        "std.cuda",
+        "auto",
+        "rule",
+        "Schedules what is not bound to blocks and threads of a GPU, without search: by what each nest computes.",
+    ),
+    Native(
         "std.tensor",
         "tensorize_mapping",
         "fn",

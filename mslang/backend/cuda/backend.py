@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mslang.backend.backend import BackEnd, Bound, Library, LibraryPart, Loaded, Options, Stage
+from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing
 from mslang.target.description import Target
 
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
     from mslang.backend.cuda.executable import CudaExecutable
     from mslang.kernel.nodes import Module
     from mslang.lower.passes import Pass
+
+
+def scheduled(program: Program, target: Target) -> Program:
+    """The program with the default schedule, if it binds no loop."""
+    from mslang.backend.cuda.default import default_schedule
+
+    return default_schedule(program, target)
+
+
+def shared_out(program: Program) -> Program:
+    """The program whose threads share out marked copies and combine what they have reduced; raises as `prepared`."""
+    from mslang.lower.gpu.lower import prepared
+
+    return prepared(program)
 
 
 def passes() -> Sequence[Pass]:
@@ -99,6 +114,8 @@ CUDA = BackEnd(
     version,
     passes=passes,
     plain=False,
+    default=scheduled,
+    prepare=shared_out,
     unavailable=why_no_card,
     stages=(
         Stage("cuda", "the CUDA C source", _source),

@@ -172,5 +172,7 @@ class _Lanes:
 
 def _neighbours(indices: tuple[Expr, ...]) -> bool:
     """Do lanes access neighbours, in the last dimension?"""
+    if not indices:
+        return False
     *others, last = indices
     return isinstance(last, Ramp) and last.stride == 1 and not any(isinstance(i, Ramp) for i in others)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mslang.schedule.rules.auto_parallel import auto_parallel
+from mslang.schedule.rules.gpu.auto import auto
 from mslang.schedule.rules.mapping import tensorize_mapping
 from mslang.schedule.rules.multi_level import multi_level
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, object]], object]] = MappingProxyType(
     {
         "std.cpu.auto_parallel": auto_parallel,
+        "std.cuda.auto": auto,
         "std.tensor.tensorize_mapping": tensorize_mapping,
         "std.tiling.multi_level": multi_level,
     }

@@ -1,0 +1,1 @@
+"""Default schedules for GPUs, without search: what each nest does decides how threads share it."""
