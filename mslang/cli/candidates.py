@@ -51,10 +51,19 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
     add_sizes(parser)
     add_pins(parser)
-    parser.add_argument("--target", metavar="NAME", help="the target of a program as it is (default: this machine)")
     parser.add_argument("--strict", action="store_true", help="a pin that does not fit is an error, not repaired")
     add_native(parser)
     add_back_end(parser)
+
+
+def program_target_argument(parser: argparse.ArgumentParser) -> None:
+    """`--target`, for a program without a schedule."""
+    parser.add_argument(
+        "--target",
+        dest="program_target",
+        metavar="NAME",
+        help="the target of a program as it is (default: this machine)",
+    )
 
 
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
@@ -83,9 +92,10 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
     found = module.find(name)
-    if name in items and args.target is not None:
+    wanted = getattr(args, "program_target", None)
+    if name in items and wanted is not None:
         raise UsageError("--target goes with a program; a schedule or space names its own", f"`{name}` is one")
-    given = target if args.target is None else named_target(args.target)
+    given = target if wanted is None else named_target(wanted)
     machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
     return Chosen(candidate, space, name, machine)
 

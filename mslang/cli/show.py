@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mslang.backend.backend import Options
 from mslang.backend.registry import compiling
-from mslang.cli.candidates import Chosen, candidate_arguments, choose
+from mslang.cli.candidates import Chosen, candidate_arguments, choose, program_target_argument
 from mslang.cli.common import UsageError, emit
 from mslang.cli.main import DONE
 from mslang.kernel.print import print_module
@@ -26,6 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The item and the form to show."""
 
     candidate_arguments(parser)
+    program_target_argument(parser)
     parser.add_argument(
         "--stage",
         metavar="NAME",
