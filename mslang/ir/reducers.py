@@ -108,7 +108,9 @@ def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
     )
     for (which, keep, replace, rising), value in product(keeps, values):
         wheres = [Select(keep, i, j)] + ([] if replace is None else [Select(replace, j, i)])
-        anyhow = () if rising is None else (Select(rising, i, j), Select(rising, x, y))
+        # `max` and `min` of values keep a NaN in whatever order; a selection by position would lose it
+        chosen = value if isinstance(value, Binary) else Select(rising, x, y) if rising is not None else value
+        anyhow = () if rising is None else (Select(rising, i, j), chosen)
         for where in wheres:
             combine = (where, value)
             yield Reducer(f"{name}, the {which} of equals", (-1, extreme), combine, rising is not None, anyhow)

@@ -25,7 +25,7 @@ from mslang.diagnostics import TargetError, problem
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store
-from mslang.ir.reducers import Match, Reducer, at_once, combined, identity_of, match_reducer
+from mslang.ir.reducers import Extreme, Match, Reducer, at_once, combined, identity_of, match_reducer
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import (
     Path,
@@ -44,6 +44,7 @@ from mslang.ir.visit import (
 )
 from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, WARP
 from mslang.transform.analysis.carried_dependence import reaches
+from mslang.transform.analysis.rfactor_legality import rises
 
 
 def joined(program: Program) -> Program:
@@ -154,11 +155,27 @@ class _Reduction:
             raise self._refused("how it combines values is not known", "`sum`, `min`, `max` and the like are")
         reducer = found.reducer
         if reducer.ordered:
-            if not reducer.rising:
-                raise self._refused(f"its reducer ({reducer.name}) keeps the order of what it combines")
+            reducing = frozenset(s.var for s in self.reduced)
+            if not reducer.rising or not rises(self.path, found.values[0], reducing):
+                raise self._refused(
+                    f"its reducer ({reducer.name}) keeps the order of what it combines, and the positions "
+                    "do not provably rise from 0 or above in the order of its loops",
+                    "let the positions of equal values decide, as in `x > y or x == y and i < j`",
+                )
             found = Match(replace(reducer, combine=reducer.rising, ordered=False), found.values)
-        self.stores = stores
+        elif any(isinstance(x, Extreme) for x in reducer.identity[1:]):
+            self._require_no_position(stores[0])
+        self.stores, self.in_order = stores, reducer
         return found
+
+    def _require_no_position(self, position: Store) -> None:
+        """Of equal elements the index decides: against the -1 that every thread starts from no other start would."""
+        starts = {s.buffer: s.value for s in at_once(self.block.init or ())}
+        if starts.get(position.buffer) != Const(-1, dtype_of(position.value)):
+            raise self._refused(
+                f"`{position.buffer}` does not start from -1, the index of none",
+                f"let its init store -1 to `{position.buffer}`",
+            )
 
     def _require_whole_warps(self, around: Sequence[Stmt]) -> None:
         if self.launch.get("threadIdx.x", 1) % WARP == 0:
@@ -408,7 +425,7 @@ class _Reduction:
 
     def _result(self, loads: tuple[Expr, ...]) -> tuple[Stmt, ...]:
         init = at_once(self.block.init or ())
-        reducer: Reducer = self.match.reducer
+        reducer: Reducer = self.in_order  # what the block starts from comes before all parts
         known = {(s.buffer, s.indices): s.value for s in init}
         plain = all(
             known.get((s.buffer, s.indices)) == identity_of(reducer, k, dtype_of(s.value))

@@ -158,7 +158,8 @@ def _require_touched(
 
 
 def rises(path: Path, value: Expr, reducing: frozenset[str]) -> bool:
-    """Does an integer provably grow from each iteration of the loops that reduce to the next?"""
+    """Does an integer provably grow from each iteration of the loops that reduce to the next, from 0 or above? (-1 is
+    the position of none, before all others.)"""
     while isinstance(value, Cast) and value.dtype in ("i32", "i64") and dtype_of(value.operand) in ("i32", "i64"):
         value = value.operand
     if dtype_of(value) not in ("i32", "i64") or any(loads_of(value)):
@@ -166,6 +167,8 @@ def rises(path: Path, value: Expr, reducing: frozenset[str]) -> bool:
     bound, ranges = substitute(value, bindings(block_at(path))), ranges_above(path)
     steps, box = coefficients(arith.simplify(bound, ranges), reducing), arith.bounds(bound, ranges)
     if steps is None or box is None or not arith.proved(Binary("<", box[1], Const(1 << 31))):
+        return False
+    if not arith.proved(Binary("<=", ZERO, box[0])):
         return False
     inside: Expr = ZERO
     for s in reversed([s for s in loops_above(path) if s.var in reducing]):

@@ -31,6 +31,7 @@ from mslang.ir.expr import (
     Unary,
     Var,
 )
+from mslang.ir.functions import maximum, minimum
 from mslang.ir.program import Buffer
 from mslang.ir.visit import walk_expr
 from mslang.kernel import (
@@ -375,8 +376,8 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "/": lambda a, b: a / b,
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
-    "min": min,
-    "max": max,
+    "min": minimum,
+    "max": maximum,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,

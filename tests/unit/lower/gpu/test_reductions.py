@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+import numpy as np
 import pytest
 
+from mslang.backend.reference import interpret
 from mslang.diagnostics import TargetError
 from mslang.ir.expr import Call
+from mslang.ir.program import Program
 from mslang.ir.visit import walk_expr
 from mslang.kernel import Module
 from mslang.kernel.visit import expressions, walk
+from tests.property.arrays import difference, outputs_equal
+from tests.unit.lower.gpu import simulator
 from tests.unit.lower.gpu.support import barriers, lowered, program, same_meaning
 
 ROWS = """program rows(A: f32[4, 96], out B: f32[4]) {
@@ -132,6 +139,67 @@ def test_two_results_at_once():
     module = lowered(p)
     assert shuffles(module) == 8
     same_meaning(p, module)
+
+
+ARGMAX = """program p(A: f32[2, 32], out V: f32[2], out N: i32[2]) {
+    for b in 2 @ blockIdx.x, LOOPS {
+        block s[i: 2 = b | r: 32 = k * 8 + t] {
+            init { N[i] = START  V[i] = f32(-inf) }
+            let n = select(KEEP, N[i], WHERE)
+            let v = max(V[i], A[i, r])
+            N[i] = n
+            V[i] = v
+        }
+    }
+}"""
+LAST, LEAST = "V[i] > A[i, r]", "V[i] > A[i, r] or V[i] == A[i, r] and N[i] < i32(r)"
+
+
+def argmax(keep: str, start: str = "-1", where: str = "i32(r)", loops: str = "k in 4, t in 8 @ threadIdx.x") -> Program:
+    parts = {"LOOPS": loops, "START": start, "KEEP": keep, "WHERE": where}
+    return program(reduce(lambda text, part: text.replace(*part), parts.items(), ARGMAX))
+
+
+@pytest.mark.parametrize("keep", [LAST, LAST.replace(">", ">="), LEAST])
+def test_the_greatest_and_where_it_is_among_ties(keep: str):
+    p = argmax(keep)
+    ties = np.array([[0, 3, 1, 3] * 8, [-np.inf] * 32], "f4")
+    want = interpret.run(p, {"A": ties}, check=False)
+    got = simulator.run(lowered(p), {"A": ties}, 0)
+    assert outputs_equal(want, got), difference(want, got)
+
+
+def test_the_greatest_of_values_with_nan_is_nan():
+    """The index is then unspecified, the value is not."""
+    values = np.arange(64, dtype="f4").reshape(2, 32)
+    values[0, 5] = values[1, 31] = np.nan
+    for keep in (LAST, LEAST):
+        got = simulator.run(lowered(argmax(keep)), {"A": values}, 0)
+        assert np.isnan(got["V"]).all()
+
+
+@pytest.mark.parametrize("start", ["0", "40"])
+def test_what_an_ordered_reduction_starts_from_comes_first(start: str):
+    p = argmax(LAST.replace(">", ">="), start)
+    arrays = {"A": np.full((2, 32), -np.inf, "f4")}
+    want = interpret.run(p, arrays, check=False)
+    got = simulator.run(lowered(p), arrays, 0)
+    assert outputs_equal(want, got), difference(want, got)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"keep": LAST, "loops": "t in 8 @ threadIdx.x, k in 4"}, "do not provably rise"),
+        ({"keep": LAST, "where": "i32(31 - r)"}, "do not provably rise"),
+        ({"keep": LAST, "where": "i32(r - 3)"}, "do not provably rise from 0"),
+        ({"keep": LEAST, "start": "0"}, "`N` does not start from -1"),
+    ],
+)
+def test_positions_that_do_not_tell_the_order_are_refused(options: dict[str, str], words: str):
+    with pytest.raises(TargetError, match=words) as found:
+        lowered(argmax(**options))
+    assert found.value.diagnostics[0].code == "MS435"
 
 
 def test_over_two_axes():
