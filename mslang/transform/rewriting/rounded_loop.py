@@ -15,9 +15,11 @@ from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Axis, Block, Buffer, For, If, Program, Range, Region, Stmt, Store
 from mslang.ir.region import infer_regions
 from mslang.ir.visit import Path, all_buffers, fresh, loads_of, path_to_block, stmt_exprs, substitute, walk, walk_expr
+from mslang.transform.analysis.accesses import updated_regions
 from mslang.transform.analysis.carried_dependence import leaf_paths, reaches, why_unplaced
 from mslang.transform.analysis.cover import why_not_covered
 from mslang.transform.analysis.dependence import storage_of, writers
+from mslang.transform.analysis.initialization import why_not_from_scratch
 from mslang.transform.analysis.position import (
     block_at,
     common_path,
@@ -187,6 +189,10 @@ def _padded(here: _Padding, names: Sequence[str], extents: Sequence[Expr], growt
         reason = why_not_covered(result, path_to_block(result, s.name) or ()) if isinstance(s, Block) else None
         if reason is not None:
             raise here.refused(reason)
+        if isinstance(s, Block) and updated_regions(s) and s.init is not None:
+            reason = why_not_from_scratch(path_to_block(result, s.name) or ())
+            if reason is not None:
+                raise here.refused(f"{reason}, and nobody has set the new elements that it would go on from")
     require_still_concurrent(result, (*(s for s in path if isinstance(s, For)), *nest), "split")
     return result
 

@@ -238,6 +238,24 @@ def test_pad_refuses_to_write_what_is_used():
         split(b.finish(), loop("x_1"), sizes(None, 4), tail="pad")
 
 
+@pytest.mark.parametrize(
+    ("first", "start", "words"),
+    [
+        ("1..8", "T[i] = 0", "does not provably begin at 0"),
+        ("8", "if i > 1 { T[i] = 0 }", "nobody has set the new elements"),
+    ],
+)
+def test_pad_refuses_to_go_on_from_new_elements_that_nobody_has_set(first: str, start: str, words: str):
+    p = parse_program(f"""program p(A: i32[5], out B: i32[5]) {{
+        alloc T: i32[5]
+        for x in 5 {{ block a[i: 5 = x] {{ T[i] = A[i] }} }}
+        for l in 5, r in {first} {{ block s[i: 5 = l | k: 8 = r] {{ init {{ {start} }} T[i] += 1 }} }}
+        for y in 5 {{ block b[i: 5 = y] {{ B[i] = T[i] }} }}
+    }}""")
+    with refused("MS356", words):
+        split(p, loop("l"), sizes(None, 4), tail="pad")
+
+
 def test_pad_looks_at_each_access_not_at_the_box_around_them():
     b = ProgramBuilder("p")
     a, c = b.input("A", (2, 6)), b.output("C", (2, 2))
