@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
+from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
 from mslang.ir.program import Program
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import SM_80
 from tests.cuda.emulator import why_not
-from tests.cuda.modules import Ran, emulate
+from tests.cuda.modules import Ran, emulate, made
 from tests.property.judge import sparse_inputs
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-
 GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
-GEMM_F16, CONV = "std.cuda.gemm_f16", "std.cuda.conv"
+GEMM_F16, CONV, ATTENTION = "std.cuda.gemm_f16", "std.cuda.conv", "std.cuda.attention"
 Case = tuple[str, str, str, Mapping[str, int], str]
 CASES: list[Case] = [
     (
@@ -86,6 +87,7 @@ CASES: list[Case] = [
         {"N": 2, "H": 6, "W": 9, "C": 10},
         "tall = 2, pixels = 2, down = 2, across = 8",
     ),
+    (ATTENTION, "fused_queries", "attention", {"B": 2, "L": 9, "T": 40, "D": 40}, "rows = 4"),
 ]
 """Module, schedule, workload (module and program), sizes, parameters."""
 
@@ -108,9 +110,29 @@ def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
     return emulate(program, arrays, SM_80), interpret.run(program, arrays, check=False)
 
 
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{'x'.join(map(str, c[3].values()))}")
 def test_schedules_compute_what_the_program_says(case: Case):
     found, wanted = ran(case)
     assert found.faults == ()
     for name, array in wanted.items():
         np.testing.assert_allclose(found.results[name], array, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_nvcc_takes_every_schedule_with_its_defaults(arch: str) -> None:
+    """All in one file, which takes a quarter of the time that one each does."""
+    includes, spaces = set[str](), list[str]()
+    for module, schedule, workload in sorted({c[:3] for c in CASES if not c[1].endswith("_drawn")}):
+        text = made(scheduled(module, schedule, workload, {}, ""), SM_80).source.text.replace('extern "C" ', "")
+        lines = text.splitlines()
+        includes |= {line for line in lines if line.startswith("#include")}
+        body = "\n".join(line for line in lines if not line.startswith("#include"))
+        spaces.append(f"namespace {schedule} {{\n{body}\n}}")
+    path = shutil.which("nvcc")
+    assert path is not None
+    compiled = Nvcc(path)("\n".join([*sorted(includes), *spaces]), arch, "cubin")
+    assert compiled.log.count("Compiling entry function") == len(spaces)
+    assert not re.search(r"[1-9]\d* bytes spill", compiled.log), "a schedule's defaults do not fit the registers"
