@@ -112,7 +112,7 @@ def ran(case: Case) -> tuple[Ran, dict[str, np.ndarray]]:
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[1]}-{'x'.join(map(str, c[3].values()))}")
-def test_schedules_compute_what_the_program_says(case: Case):
+def test_schedules_compute_what_the_program_says(case: Case) -> None:
     found, wanted = ran(case)
     assert found.faults == ()
     for name, array in wanted.items():
