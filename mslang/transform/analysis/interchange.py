@@ -8,8 +8,8 @@ from mslang.ir import arith
 from mslang.ir.expr import Binary
 from mslang.ir.program import For, Program
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, free_vars
-from mslang.transform.analysis.accesses import updated_regions
+from mslang.ir.visit import Path, free_vars, map_region, substitute
+from mslang.transform.analysis.accesses import guard_regions, updated_regions
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
     storages_of,
@@ -23,7 +23,7 @@ from mslang.transform.analysis.dependence import storage_of, storages_written
 from mslang.transform.analysis.initialization import why_not_init_first
 from mslang.transform.analysis.instances import loops_beyond_spatial, runs_once
 from mslang.transform.analysis.legality import why_not_affine
-from mslang.transform.analysis.position import block_at, loops_above
+from mslang.transform.analysis.position import bindings, block_at, loops_above
 from mslang.transform.analysis.reducers import known_reducers
 
 
@@ -59,8 +59,11 @@ def _why_handed_on(program: Program, path: Path, storage: str, above: Path) -> s
     """None if no instance of a block reads of a buffer what another instance writes."""
     block = block_at(path)
     written = [r for r in block.writes if storage_of(program, r.buffer) == storage]
-    for r in dict.fromkeys((*block.reads, *updated_regions(block))):
-        if storage_of(program, r.buffer) != storage or any(r == w for w in written):
+    values = bindings(block)
+    # The predicate and the bindings say what they read by the loops around.
+    around = [map_region(w, lambda e: substitute(e, values)) for w in written]
+    for r in dict.fromkeys((*block.reads, *updated_regions(block), *guard_regions(block))):
+        if storage_of(program, r.buffer) != storage or any(r == w for w in (*written, *around)):
             continue
         same = all(w.buffer == r.buffer for w in written)
         mine = consumed_box(path, r, above)

@@ -538,3 +538,23 @@ def test_a_block_whose_loops_data_bound_accesses_what_it_declares() -> None:
     assert any(isinstance(s, For) and s.kind == "parallel" for s in walk(after.body))
     given = {"count": np.array([0, 4, 2, 1, 3, 4], np.int32), "A": np.arange(24, dtype=np.float32).reshape(6, 4)}
     assert np.array_equal(interpret.run(before, given)["B"], interpret.run(after, given)["B"])
+
+
+# ------------------------------------------------------------------ what a predicate reads
+GUARDED = """program p(inout U: i32[4, 7]) {
+    for i in 4, j in 7 {
+        block b[i: 4 = i, j: 7 = j] {
+            where U[GUARD] <= 0
+            U[i, j] = max(U[i, j], 2)
+        }
+    }
+}"""
+
+
+def test_a_predicate_that_reads_what_other_iterations_write_keeps_their_order():
+    words = "may read elements of `U` that it writes in another iteration"
+    refused(GUARDED.replace("GUARD", "j % 4, i"), "reorder(b.j, b.i)", "MS308", words)
+
+
+def test_a_predicate_that_reads_the_element_of_its_own_iteration():
+    accepted(GUARDED.replace("GUARD", "i, j"), "reorder(b.j, b.i)")
