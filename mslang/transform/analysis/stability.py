@@ -92,9 +92,22 @@ def why_other_results(program: Program, before: Path, done: Program, after: Path
         for s in _loops_shared(before, path_to_block(program, reader.name) or ()):
             for storage in () if s.var in same else storages:
                 reason = why_not_stable(program, storage, path_to_loop(program, s.var) or ())
+                reason = reason or _why_not_anew(program, path_to_block(program, reader.name) or (), storage, s)
                 if reason is not None:
                     return f"block `{reader.name}` reads `{storage}` under loop `{s.var}`, and {reason}"
     return None
+
+
+def _why_not_anew(program: Program, reader: Path, storage: str, loop: For) -> str | None:
+    """None if what a reader finds of a buffer is written in the same iteration of a loop, or if nothing has been in the
+    buffer before: an element of a later iteration holds what was there first."""
+    given = any(p.buffer.name == storage and p.direction == "inout" for p in program.params)
+    inside = set(leaves(loop))
+    others = (b for b in leaves(*program.body) if b not in inside)
+    if not given and not any(storage in storages_written(program, b) for b in others):
+        return None
+    asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
+    return why_not_covered(program, reader, asked, under=loop)
 
 
 def runs_alike(before: Path, after: Path, program: Program, done: Program, loop: For) -> bool:

@@ -230,3 +230,21 @@ def test_a_copy_inside_a_block_that_makes_no_promise_makes_none():
     accepted(p, f"{staged} let d = c.reindex(o.writes()[0], access = write)")
     accepted(p, f"{staged} let d = c.cache_read(T, local)")
     accepted(p, f"{staged} let d = c.cache_write(o.writes()[0], local)")
+
+
+GIVEN = """program t(X: i32[6, 4], DIRECTION U: i32[4], out T: i32[4, 4], out Z: i32[6]) {
+    for m in 6 { block z[x: 6 = m] { Z[x] = X[x, 0] } }
+    for l in 4 {
+        block u[x: 4 = l] { U[x] = 1 }
+        for j in 4 { block w[x: 4 = l, y: 4 = j] { T[x, y] = U[READ] } }
+    }
+}"""
+
+
+def test_a_reader_of_what_was_there_before_keeps_it():
+    p = GIVEN.replace("DIRECTION", "inout").replace("READ", "y")
+    refused(p, "u.reverse_compute_at(z.x, index = 0)", "MS3", "U")
+
+
+def test_a_reader_of_what_its_own_iteration_writes():
+    accepted(GIVEN.replace("DIRECTION", "inout").replace("READ", "x"), "u.reverse_compute_at(z.x, index = 0)")
