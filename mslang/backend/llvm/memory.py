@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 def load(writer: ExpressionWriter, e: Load | MaskedLoad, scope: Scope) -> Value:
     """`buffer[indices]`; one lane where the address is the same in all and there is no mask."""
     place = scope.memory[e.buffer]
-    mask = writer.value(e.mask, scope) if isinstance(e, MaskedLoad) else None
+    lanes = max(map(lanes_of, e.indices), default=1)
+    # A condition on the lanes may have turned out the same in all of them.
+    mask = arithmetic.widen(writer.fn, writer.value(e.mask, scope), lanes) if isinstance(e, MaskedLoad) else None
     offset = _offset(writer, place, e.indices, scope)
     dtype = _stored(e.dtype)
-    lanes = max(map(lanes_of, e.indices), default=1)
     if not isinstance(offset, Form):
         return _as_value(writer, _gather(writer, place, offset, dtype, mask), e.dtype)
     lane = offset.terms.get(LANE, 0)
@@ -45,10 +46,10 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     fn = writer.fn
     place = scope.memory[s.buffer]
     value = writer.value(s.value, scope)
-    mask = None if s.mask is None else writer.value(s.mask, scope)
+    lanes = max(map(lanes_of, s.indices), default=1)
+    mask = None if s.mask is None else arithmetic.widen(fn, writer.value(s.mask, scope), lanes)
     offset = _offset(writer, place, s.indices, scope)
     value = _as_stored(writer, value)
-    lanes = max(map(lanes_of, s.indices), default=1)
     align = size_of(value.dtype)
     lane = offset.terms.get(LANE, 0) if isinstance(offset, Form) else None
     if isinstance(offset, Form) and lane == 0 and mask is None:

@@ -59,3 +59,24 @@ def test_masked_lanes_of_dynamic_stride(n: int):
 def test_a_loop_of_loaded_length_under_a_condition_is_run_lane_by_lane():
     a, mask = np.ones((8, 4), np.float32), np.arange(8, dtype=np.int32) % 2
     assert (kernel("count")(a, mask, np.array([3], np.int32)) == 3 * mask).all()
+
+
+UNIFORM = """
+program turned(X: i32[4], inout U: i32[7]) {
+    for l in 7 { block m[i: 7 = 6 - l] { where X[min(i, 3)] <= 1 U[i] = 1 } }
+}
+schedule of_two for turned {
+    let _, wide, pair = m.i.split([_, 9, 2])
+    pair.vectorize()
+    let copy = m.reindex_cache_write(U, local, fn (p) -> [p + 1])
+    copy.annotate_buffer_access(m.writes()[0], read, fn (i) -> [i + 1 .. i + 2])
+    reorder(pair, wide)
+}
+"""
+
+
+def test_a_mask_that_is_the_same_in_all_lanes_of_a_scatter():
+    x, u = np.array([1, 2, 0, 1], np.int32), np.arange(7, dtype=np.int32)
+    wanted = np.where(x[np.minimum(np.arange(7), 3)] <= 1, 1, u)
+    ms.build(ms.parse(UNIFORM).space("of_two").sample(0).program)(x, u)
+    assert (u == wanted).all()
