@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mslang.diagnostics import MsError as MsError
     from mslang.ir import te as te
     from mslang.ir.print import print_program as print_program
+    from mslang.profiling import profile as profile
     from mslang.schedule.schedule import Schedule as Schedule
     from mslang.schedule.trace import Trace as Trace
     from mslang.sema.program import parse_program as parse_program
@@ -55,6 +56,7 @@ _WHERE = {
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",
     "host": "mslang.target.detect",
+    "profile": "mslang.profiling",
     "parse_program": "mslang.sema.program",
     "print_program": "mslang.ir.print",
 }

@@ -11,10 +11,36 @@ from mslang.diagnostics import Diagnostic
 from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
+class PlannedTask(msgspec.Struct, frozen=True):
+    """A task of a session: its name there, what is searched, how much it counts, and what its times are worth.
+
+    `duplicates` are `FILE:PROGRAM` of equal programs that get this task's result.
+    """
+
+    name: str
+    program: str
+    space: str
+    file: str
+    target: str
+    weight: float = 1.0
+    duplicates: tuple[str, ...] = ()
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A session begins: its tasks, the scheduler that shares the budget among them, and the budget (None: no limit)."""
+
+    tasks: tuple[PlannedTask, ...]
+    scheduler: str
+    trials: int | None
+    seconds: float | None
+    database: str
+
+
 class Preparing(msgspec.Struct, frozen=True):
     """The unscheduled program is compiled and run: candidates are compared with its results."""
 
     program: str
+    task: str = ""
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -27,14 +53,47 @@ class Started(msgspec.Struct, frozen=True):
     database: str
     trials: int | None
     resumed: int = 0
+    task: str = ""
+
+
+class Sketched(msgspec.Struct, frozen=True):
+    """What is searched: the sketches of the space as `.ms` text, decisions left open."""
+
+    sketches: tuple[str, ...]
+    task: str = ""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """One candidate was tried and is on record. `known`: its record was there already, nothing was measured."""
+    """One candidate was tried and is on record. `known`: its record was there already, nothing was measured.
+
+    `predicted` is the cost model's log2 of its time relative to the task's best; None where no model chose it.
+    """
 
     record: Record
     better: bool
     known: bool = False
+    predicted: float | None = None
+    task: str = ""
+
+
+class Generation(msgspec.Struct, frozen=True):
+    """A generation is measured: its number, its trials, and how it was found.
+
+    Args:
+        number: counted from 0 within the task.
+        trials: candidates of it that were measured or failed.
+        drafted: candidates that were looked at to choose them.
+        rejected: candidates that no constraint allows, by reason.
+        quality: rank correlation (Spearman, -1 to 1) of predicted and measured times; None where there is no model, or
+            fewer than three times.
+    """
+
+    number: int
+    trials: int
+    drafted: int = 0
+    rejected: dict[str, int] = {}
+    quality: float | None = None
+    task: str = ""
 
 
 class Confirming(msgspec.Struct, frozen=True):
@@ -42,6 +101,7 @@ class Confirming(msgspec.Struct, frozen=True):
 
     reason: str
     finalists: int
+    task: str = ""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -59,15 +119,35 @@ class Finished(msgspec.Struct, frozen=True):
     confirmed: bool = False
     ties: tuple[Record, ...] = ()
     known: int = 0
+    task: str = ""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A task cannot be tuned; the others go on."""
+
+    diagnostic: Diagnostic
+    task: str = ""
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """A warning about the record store."""
+    """A warning, such as one about the record store."""
 
     diagnostic: Diagnostic
+    task: str = ""
 
 
-Event = Warned | Preparing | Started | Trial | Confirming | Finished
+class Ended(msgspec.Struct, frozen=True):
+    """The session is over: seconds in all, and the time by scope, names joined by `/`."""
+
+    seconds: float
+    interrupted: bool = False
+    scopes: dict[str, float] = {}
+
+
+TaskEvent = Warned | Preparing | Started | Sketched | Trial | Generation | Confirming | Finished | Failed
+"""Events of one task, which `task` names; empty where there is one task alone."""
+
+Event = Planned | TaskEvent | Ended
 Listener = Callable[[Event], None]
 
 
