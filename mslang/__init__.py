@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mslang.backend.backend import Stage as Stage
     from mslang.diagnostics import Diagnostic as Diagnostic
     from mslang.diagnostics import MsError as MsError
+    from mslang.extensions import allowing as allowing
     from mslang.ir import te as te
     from mslang.ir.print import print_program as print_program
     from mslang.profiling import profile as profile
@@ -52,6 +53,7 @@ _WHERE = {
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),
     **dict.fromkeys(("Primitive", "primitive"), "mslang.transform.primitive"),
     **dict.fromkeys(("REGISTRY", "Registry"), "mslang.transform.registries"),
+    "allowing": "mslang.extensions",
     "Schedule": "mslang.schedule.schedule",
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",

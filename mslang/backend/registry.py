@@ -17,7 +17,7 @@ from typing import Any
 
 from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, TargetError, problem
-from mslang.ops.discovery import declared, extension, extensions
+from mslang.extensions import declared, extension, extensions
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 from mslang.target.detect import host

@@ -107,16 +107,23 @@ def _back_ends() -> list[tuple[str, str, str]]:
 
 def _added() -> list[tuple[str, str, str, str]]:
     """Additions of installed packages: name, kind, package, and whether it could be loaded."""
+    from mslang.extensions import ON_REQUEST, REDUCERS, allowed, declared_points, loaded, package_of
     from mslang.ir.reducers import Reducer
-    from mslang.ops.discovery import REDUCERS, extensions
     from mslang.transform.registries import REGISTRY
 
-    kinds = (("primitive", REGISTRY.installed()), ("reducer", extensions(REDUCERS, Reducer)))
-    return [
+    kinds = (("primitive", REGISTRY.installed()), ("reducer", loaded(REDUCERS, Reducer, allowed())))
+    asked = [
         (e.name, kind, e.package, "loaded" if e.problem is None else f"{e.problem.message}: {e.problem.why}")
         for kind, found in kinds
         for e in found
     ]
+    waiting = [
+        (p.name, group.removeprefix("mslang.").removesuffix("s").replace("_", " "), package_of(p))
+        for group in ON_REQUEST
+        for p in declared_points(group)
+        if package_of(p) not in allowed()
+    ]
+    return [*asked, *((*w, f"not loaded; --extension {w[2]} allows it") for w in waiting)]
 
 
 def _version(module: str) -> str | None:

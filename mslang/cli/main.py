@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol, TextIO, cast
 from mslang import __version__
 from mslang.cli.common import UsageError, bounded_depth
 from mslang.diagnostics import MsError, TargetError, problem
+from mslang.extensions import allowing
 
 DONE, FINDINGS, USAGE, UNAVAILABLE, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -114,11 +115,18 @@ def _main(words: list[str], started: float) -> int:
             module = cast("Verb", importlib.import_module(f"mslang.cli.{name}{'_' * iskeyword(name)}"))
             module.arguments(sub)
             sub.add_argument("--json", action="store_true", help="JSON lines on standard output")
+            sub.add_argument(
+                "--extension",
+                action="append",
+                default=[],
+                metavar="PACKAGE",
+                help="an installed package whose extensions may be loaded, which runs its code; repeatable",
+            )
     args = parser.parse_args(words)
     args.started = started
     assert module is not None  # argparse rejects every other verb
     try:
-        with bounded_depth("the program"):
+        with bounded_depth("the program"), allowing(*args.extension):
             return module.run(args)
     except MsError as error:
         return _report(error, as_json=getattr(args, "json", False))

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, ScheduleError, problem
-from mslang.ops import discovery
-from mslang.ops.discovery import Extension
+from mslang.extensions import PRIMITIVES, Extension, declared, extension, package_of
 from mslang.ops.signature import Signature
 from mslang.sema.module import Module
 from mslang.suggestions import did_you_mean
@@ -118,7 +117,7 @@ class Registry(msgspec.Struct, frozen=True):
 
     def installed(self) -> tuple[Extension, ...]:
         """What packages declare and count, with what is wrong with them."""
-        names = discovery.declared(discovery.PRIMITIVES)
+        names = declared(PRIMITIVES)
         found = (self._extension(n) for n in names)
         return tuple(e for e in found if e is not None and self._admits(e))
 
@@ -132,14 +131,14 @@ class Registry(msgspec.Struct, frozen=True):
         return found.value
 
     def _extension(self, name: str) -> Extension | None:
-        points = discovery.declared(discovery.PRIMITIVES).get(name, ())
+        points = declared(PRIMITIVES).get(name, ())
         if not points:
             return None
-        packages = [discovery.package_of(p) for p in points]
+        packages = [package_of(p) for p in points]
         if self.packages is not None and not self.packages.issuperset(packages):
             # What is not allowed is not even imported.
             return Extension(name, ", ".join(packages))
-        found = discovery.extension(discovery.PRIMITIVES, name, Primitive)
+        found = extension(PRIMITIVES, name, Primitive)
         if found is None or found.problem is not None:
             return found
         if name in OPERATIONS:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mslang.ir.program import Block, For
-from mslang.ir.visit import free_vars
+from mslang.ir.visit import blocks_of, free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import (
     attempt,
@@ -32,6 +34,24 @@ STEPS = (0, 16, 64, 512)
 """The largest number of copies made by unrolling."""
 
 
+class AutoParallel(msgspec.Struct, frozen=True):
+    """Runs a block's outermost loops in parallel, vectorizes and unrolls the innermost; see `auto_parallel`."""
+
+    name: str = "auto_parallel"
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether it has loops, and no nested blocks."""
+        return bool(loops_around(it.session.program, block)) and not blocks_of(block.body)
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """One."""
+        return ("applied",)
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Do all that primitives allow."""
+        auto_parallel(it, (block_handle(it.session, block.name),), {})
+
+
 def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Parallelize the outermost loops, decompose reductions, vectorize the innermost loop where accesses are
     contiguous, and unroll the loops around it.
@@ -45,7 +65,7 @@ def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, 
     # addresses use the names of blocks before this rule decomposes reductions
     names = {b: session.handles.resolve(b).name for b in blocks}
     for root in roots(session.program):
-        if set(names.values()) & {b.name for b in leaves(root)}:
+        if root.kind == "serial" and set(names.values()) & {b.name for b in leaves(root)}:
             _share(session, root)
     starts = [start for b in blocks for start in _started(session, b)]
     for b in (*blocks, *starts):

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Const
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
-from mslang.schedule.decisions import Alternatives
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, leaf_blocks, loops_around, own_loop
+from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around, own_loop
+from mslang.schedule.rules.rule import apply_rule, apply_rules
 from mslang.schedule.session import Session
 from mslang.schedule.values import describe
 from mslang.transform.getters import consumers, is_injective
@@ -28,11 +30,37 @@ INNERMOST = 64
 """The maximal number of iterations of an innermost tile."""
 
 
-def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    """Tile the blocks that profit from it: reductions that reuse the elements they read.
+class MultiLevelTiling(msgspec.Struct, frozen=True):
+    """Tiles the blocks that profit from it: reductions that reuse the elements they read.
 
-    Decisions have the addresses `multi_level:block/axis` (the tile of an axis) and `multi_level:block/results` (where
-    results leave the tile: `apart`, or computed on by the next block or copied out at the first or second level).
+    `structure` has a letter for each level, S for the spatial and R for the reduction loops. Where results leave the
+    tile is structure: `apart`, or at the first or second level, computed on by the next block or copied out. The tile
+    of an axis has the address `multi_level:block/axis`.
+    """
+
+    structure: str
+    name: str = "multi_level"
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether the block is a reduction with reuse."""
+        return needs_tiling(it.session.program, block)
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """Where results leave the tile; they are complete only before a reduction is split."""
+        whole = len(self.structure) - len(self.structure.lstrip("S"))
+        return (APART, *(f"level_{k}" for k in range(1, whole + 1)))
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Split and reorder the loops, then place the results."""
+        _tile(it.session, block, self.structure, alternative)
+
+
+APART = "apart"
+"""Results are written where they are computed."""
+
+
+def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    """`std.tiling.multi_level(structure)`: tile the blocks that profit from it, or those given.
 
     Raises:
         ScheduleError: MS203, the structure does not consist of the letters `S` and `R`.
@@ -47,12 +75,12 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
                 help='for CPUs: `multi_level("SSRSRS")`',
             )
         )
-    session = it.session
+    rule = MultiLevelTiling(structure)
     named = [b for b in blocks if isinstance(b, Handle)]
-    for b in named or [block_handle(session, x.name) for x in leaf_blocks(session.program)]:
-        block = block_of(session, b)
-        if needs_tiling(session.program, block):
-            _tile(session, block, structure)
+    if not named:
+        apply_rules(it, (rule,))
+    for b in named:
+        apply_rule(it, rule, block_of(it.session, b))
     return None
 
 
@@ -69,7 +97,7 @@ def needs_tiling(program: Program, block: Block) -> bool:
     return any(wide - {v for x in r.ranges for v in free_vars(x.start)} for r in block.reads if r.buffer != written)
 
 
-def _tile(session: Session, block: Block, structure: str) -> None:
+def _tile(session: Session, block: Block, structure: str, results: str) -> None:
     prefix = f"multi_level:{block.name}"
     levels: dict[str, list[list[Handle]]] = {k: [[] for _ in range(structure.count(k))] for k in "SR"}
     for axis in block.axes:
@@ -85,19 +113,12 @@ def _tile(session: Session, block: Block, structure: str) -> None:
     left = {k: iter(v) for k, v in levels.items()}
     order = [next(left[letter]) for letter in structure]
     do(session, "reorder", *(h for level in order for h in level))
-    whole = len(structure) - len(structure.lstrip("S"))  # results are complete only before a reduction is split
-    _results(session, block, prefix, [level[-1] for level in levels["S"][:whole]])
+    if results != APART:
+        _results(session, block, levels["S"][int(results.removeprefix("level_")) - 1][-1])
 
 
-def _results(session: Session, block: Block, prefix: str, places: Sequence[Handle]) -> None:
-    """Place the tile's results as decided: in their only consumer block, or in a copy."""
-    address = f"{prefix}/results"
-    session.draws.claim(address)
-    cases = ("apart", *(f"level_{k}" for k in range(1, len(places) + 1)))
-    case = session.draws.choose(address, Alternatives(cases))
-    if case == "apart":
-        return
-    place = places[cases.index(str(case)) - 1]
+def _results(session: Session, block: Block, place: Handle) -> None:
+    """Compute on the tile's results in a loop, in their only consumer block, or in a copy."""
     user = _only_user(session.program, BlockRef(block.name))
     if user is not None:
         do(session, "reverse_compute_at", handle(session, user), place)

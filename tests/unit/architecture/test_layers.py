@@ -29,7 +29,18 @@ LAYERS = (
 )
 """Top to bottom; a module may import its own layer and those below."""
 
-BOTTOM = {"brevity", "caching", "diagnostics", "notebook", "profiling", "rendering", "resources", "suggestions", ""}
+BOTTOM = {
+    "brevity",
+    "caching",
+    "diagnostics",
+    "extensions",
+    "notebook",
+    "profiling",
+    "rendering",
+    "resources",
+    "suggestions",
+    "",
+}
 """Modules directly in `mslang` that every layer may use."""
 
 FRONT = {"__init__", "__main__", "api"}

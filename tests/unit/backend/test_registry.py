@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import mslang as ms
+from mslang import extensions as discovery
 from mslang.backend.backend import BackEnd, Options
 from mslang.backend.llvm.backend import LLVM
 from mslang.backend.reference.backend import REFERENCE, Interpreted, callable_program
@@ -26,7 +27,6 @@ from mslang.backend.registry import (
 )
 from mslang.diagnostics import MsError, TargetError
 from mslang.ir.program import Program
-from mslang.ops import discovery
 from mslang.target.description import AVX2, GENERIC, Target
 from mslang.target.detect import host
 

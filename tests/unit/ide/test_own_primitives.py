@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from mslang_lsp.server import _allowed
 
+from mslang import extensions as discovery
 from mslang.ide.candidates import documentation
 from mslang.ide.completion import completions
 from mslang.ide.findings import findings
@@ -14,7 +15,6 @@ from mslang.ide.hover import hover
 from mslang.ide.program_at import program_at
 from mslang.ide.signature import signature_at
 from mslang.ide.snapshot import Snapshot
-from mslang.ops import discovery
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_primitive"
 TEXT = (EXAMPLE / "axpy.ms").read_text()

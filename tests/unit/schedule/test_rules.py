@@ -57,10 +57,10 @@ def test_every_structure_is_legal_and_means_the_same(name: str):
 def test_a_product_is_tiled_and_runs_on_cores_and_vectors():
     c = space("auto").sample(3)
     assert list(c.decisions) == [
+        "multi_level:mm",
         "multi_level:mm/i",
         "multi_level:mm/j",
         "multi_level:mm/k",
-        "multi_level:mm/results",
         "auto_parallel:mm/unroll",
     ]
     assert len(c.decisions["multi_level:mm/i"]) == 4  # type: ignore[arg-type]

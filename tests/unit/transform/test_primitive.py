@@ -202,7 +202,7 @@ def test_an_editor_imports_nothing_that_is_not_allowed(tmp_path, monkeypatch):
     )
     (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    from mslang.ops import discovery
+    from mslang import extensions as discovery
 
     discovery.declared.cache_clear()
     discovery.extension.cache_clear()

@@ -4,6 +4,7 @@ import pytest
 
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import problem
+from mslang.extensions import Extension
 from mslang.ir.build import ProgramBuilder, reduce, spatial
 from mslang.ir.expr import Binary, Choice, Const, PerfectTile, Symbol
 from mslang.ir.print import print_program
@@ -11,7 +12,6 @@ from mslang.ir.program import Program
 from mslang.ir.reducers import BUILTIN, Reducer, combined, match_reducer, new, so_far
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, path_to_block
-from mslang.ops.discovery import Extension
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.analysis.reduction_updates import updates_of
@@ -303,8 +303,15 @@ def test_packages_register_reducers(monkeypatch):
     joined = Binary("+", Binary("+", so_far(0), new(0)), Binary("*", so_far(0), new(0)))
     mine = Reducer("joined", (0,), (joined,))
     installed = [Extension("joined", "mine", mine), Extension("broken", "other", problem=problem("MS212", "broken"))]
-    monkeypatch.setattr("mslang.transform.analysis.reducers.extensions", lambda group, kind: tuple(installed))
-    found = known_reducers.__wrapped__()
+    asked = []
+    monkeypatch.setattr(
+        "mslang.transform.analysis.reducers.loaded",
+        lambda group, kind, packages: asked.append(packages) or tuple(installed),
+    )
+    assert known_reducers() == BUILTIN and not asked, "nothing is loaded that was not allowed"
+    monkeypatch.setattr("mslang.transform.analysis.reducers.allowed", lambda: frozenset({"mine"}))
+    found = known_reducers()
+    assert asked == [frozenset({"mine"})]
     assert found == (*BUILTIN, mine)
     monkeypatch.setattr("mslang.transform.primitives.rfactor.known_reducers", lambda: found)
     p = parse_program("""program p(W: i32[4, 6], out S: i32[4]) {

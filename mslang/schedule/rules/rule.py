@@ -1,0 +1,93 @@
+"""Rules: what the automatic spaces are made of.
+
+A rule gives the alternatives that it has for a block, and applies one of them. Where there are several, the one taken
+is a structural decision at the address `NAME:BLOCK`, so a space has a sketch for each; sizes are decisions that the
+rule samples. A rule is applied to the blocks of a program in post-order, one rule after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from mslang.ir.program import Block
+from mslang.ir.visit import blocks_of
+from mslang.schedule.decisions import Alternatives
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.nests import block_handle, block_of
+from mslang.schedule.session import Session
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+ANNOTATION = "schedule_rule"
+"""The annotation of a block that names the rule which schedules it; all other rules pass such a block over."""
+
+CUSTOM = "custom"
+"""The name of the rule that does as such annotations say."""
+
+
+class Rule(Protocol):
+    """A rule of a space.
+
+    `name` is the first part of the addresses of its decisions: `NAME:BLOCK` of the alternative taken, `NAME:BLOCK/x` of
+    what it samples.
+    """
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether the rule has something to do for a block. Never depends on the values of decisions."""
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """What it can do with a block that it applies to; with one alternative nothing is drawn, with none it is
+        passed over. Each must be legal."""
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Take one alternative: primitives and samplers on `it.session`."""
+
+
+def post_order(session: Session) -> tuple[Handle, ...]:
+    """The blocks of the program now, consumers before their producers and nested blocks before what holds them."""
+    inner = tuple(reversed(blocks_of(session.program.body)))
+    return tuple(block_handle(session, b.name) for b in inner)
+
+
+def apply_rules(it: Interpreter, rules: Iterable[Rule]) -> None:
+    """Apply rules one after the other, each to every block that the program has when its turn comes.
+
+    Blocks that a rule removes are passed over; blocks that it makes are met by the rules after it.
+
+    Raises:
+        ScheduleError: a primitive refuses a step of the alternative taken.
+
+    Source: MetaSchedule's `post-order-apply` space generator.
+    """
+    for rule in rules:
+        for handle in post_order(it.session):
+            if it.session.handles.alive(handle):
+                apply_rule(it, rule, block_of(it.session, handle))
+
+
+def apply_rule(it: Interpreter, rule: Rule, block: Block) -> None:
+    """Apply a rule to one block: draw an alternative if there are several, and take it."""
+    if (reserved_for(block) is not None and rule.name != CUSTOM) or not rule.applies(it, block):
+        return
+    labels = rule.alternatives(it, block)
+    if not labels:
+        return
+    label = labels[0]
+    if len(labels) > 1:
+        address = f"{rule.name}:{block.name}"
+        draws = it.session.draws
+        draws.claim(address)
+        label = str(draws.choose(address, Alternatives(labels)))
+    rule.apply(it, block, label)
+
+
+def reserved_for(block: Block) -> str | None:
+    """The rule that a block's annotation names; None if it names none."""
+    value = dict(block.annotations).get(ANNOTATION)
+    return value if isinstance(value, str) and value != "none" else None

@@ -1,0 +1,98 @@
+"""Which rules make the automatic space of a target: sets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mslang.diagnostics import MsError, problem
+from mslang.schedule.rules.auto_parallel import AutoParallel
+from mslang.schedule.rules.gpu.auto import ByNest
+from mslang.schedule.rules.multi_level import MultiLevelTiling
+from mslang.schedule.rules.rule import Rule
+from mslang.suggestions import did_you_mean
+from mslang.target.description import Target
+
+_CPU: tuple[Rule, ...] = (MultiLevelTiling("SSRSRS"), AutoParallel())
+_CUDA: tuple[Rule, ...] = (ByNest(),)
+
+SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
+    {
+        "cpu": _CPU,
+        "avx2": _CPU,
+        "avx512": _CPU,
+        "vnni": _CPU,
+        "amx": _CPU,
+        "cuda": _CUDA,
+        "cuda_tensor_core": _CUDA,
+    }
+)
+"""The rules of each set, in the order in which they are applied."""
+
+SERVING: Mapping[str, tuple[tuple[str, frozenset[str]], ...]] = MappingProxyType(
+    {
+        "cpu": (
+            ("amx", frozenset({"amx-int8", "amx-tile"})),
+            ("vnni", frozenset({"avx512vnni"})),
+            ("avx512", frozenset({"avx512bw", "avx512f"})),
+            ("avx2", frozenset({"avx2", "fma"})),
+            ("cpu", frozenset()),
+        ),
+        "cuda": (("cuda", frozenset()),),
+    }
+)
+"""For each kind of target its sets and the features that they need, the most demanding first."""
+
+
+def set_for(target: Target) -> str:
+    """The name of the rule set for a target: the most demanding whose features it has.
+
+    Raises:
+        MsError: MS273, there is none for targets of this kind.
+
+    >>> from mslang.target.description import AVX512, GENERIC
+    >>> set_for(AVX512), set_for(GENERIC)
+    ('avx512', 'cpu')
+    """
+    for name, needs in SERVING.get(target.kind, ()):
+        if needs.issubset(target.features):
+            return name
+    raise MsError(
+        problem(
+            "MS273",
+            f"there are no rules for `{target.name}`, a {target.kind} target",
+            why=f"there are rules for targets of these kinds: {', '.join(SERVING)}",
+            help="write a schedule or a space for the program",
+        )
+    )
+
+
+def rules_named(name: str) -> tuple[Rule, ...]:
+    """The rules of a set.
+
+    Raises:
+        MsError: MS273, there is no such set.
+    """
+    if name not in SETS:
+        raise MsError(
+            problem(
+                "MS273",
+                f"there is no rule set `{name}`",
+                why=f"the sets are {', '.join(SETS)}",
+                help=did_you_mean(name, SETS),
+            )
+        )
+    return SETS[name]
+
+
+def rules_for(target: Target) -> tuple[Rule, ...]:
+    """The rules that make the automatic space of a target.
+
+    Raises:
+        MsError: MS273, there are none for targets of this kind.
+
+    >>> from mslang.target.description import GENERIC
+    >>> [rule.name for rule in rules_for(GENERIC)]
+    ['multi_level', 'auto_parallel']
+    """
+    return rules_named(set_for(target))
