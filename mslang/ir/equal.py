@@ -1,7 +1,9 @@
-"""Programs up to the names that do not matter, and a hash of that.
+"""Programs up to the names that do not matter, and hashes of that.
 
-The names of buffers and of blocks count (schedules refer to them); those of loops, axes and `let`s do not, nor does
-the program's own. The text hashed is made from the values alone, so it is the same in every process.
+Two hashes: in `structural_hash` the names of buffers and of blocks count (schedules refer to them), those of loops,
+axes and `let`s do not, nor does the program's own. In `workload_hash` no name counts: programs that differ in names
+alone are one workload, whose records serve them all (`correspondence` maps the names). The text hashed is made from
+the values alone, so it is the same in every process.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+
+import msgspec
 
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import (
@@ -46,16 +50,80 @@ from mslang.ir.program import (
     Store,
     While,
 )
+from mslang.ir.region import HIDDEN
 
 FORMAT = "mslang 1"
 """Changes when the text that is hashed does, so that old hashes match nothing by accident."""
 
 _Names = Mapping[str, str]
+"""What stands for a name in scope: `i` for a variable, `@A` for a buffer, `$M` for a size."""
+
+_HIDING = frozenset(HIDDEN.values())
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The names of a program in the order of their first occurrence; axes with the block that they are of."""
+
+    buffers: tuple[str, ...]
+    blocks: tuple[str, ...]
+    loops: tuple[str, ...]
+    axes: tuple[tuple[str, str], ...]
+    sizes: tuple[str, ...]
+
+
+class Correspondence(msgspec.Struct, frozen=True):
+    """Which name of one program stands for which of another that is the same workload; axes by block and name."""
+
+    buffers: Mapping[str, str]
+    blocks: Mapping[str, str]
+    loops: Mapping[str, str]
+    axes: Mapping[tuple[str, str], str]
+    sizes: Mapping[str, str]
+
+    @property
+    def trivial(self) -> bool:
+        """Whether no name differs."""
+        same = (self.buffers, self.blocks, self.loops, self.sizes)
+        return all(a == b for m in same for a, b in m.items()) and all(a == b for (_, a), b in self.axes.items())
 
 
 def structural_hash(p: Program) -> str:
     """A hexadecimal hash of a program, the same in every process and for all `alpha_equal` programs."""
     return sha256(canonical(p).encode()).hexdigest()
+
+
+def workload_hash(p: Program) -> str:
+    """A hexadecimal hash of what a program computes and how, without any name: the key of its records.
+
+    Names of buffers, blocks, loops, axes, `let`s, dynamic sizes and of the program do not count; types, extents, the
+    order and direction of parameters, operators and annotations do.
+
+    >>> from mslang.sema.program import parse_program
+    >>> text = "program p(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = A[i] + 1.0 } }"
+    >>> renamed = "program q(X: f32[4], out Y: f32[4]) { block c[k: 4] { Y[k] = X[k] + 1.0 } }"
+    >>> workload_hash(parse_program(text)) == workload_hash(parse_program(renamed))
+    True
+    """
+    return sha256(" ".join(_Writer(named=False).program(p)).encode()).hexdigest()
+
+
+def correspondence(p: Program, q: Program) -> Correspondence | None:
+    """The names of `q` by those of `p`; None if they are not the same workload."""
+    first, second = _Writer(named=False), _Writer(named=False)
+    if list(first.program(p)) != list(second.program(q)):
+        return None
+    a, b = first.names(), second.names()
+
+    def by_place(old: tuple[str, ...], new: tuple[str, ...]) -> dict[str, str]:
+        return dict(zip(old, new, strict=True))
+
+    return Correspondence(
+        by_place(a.buffers, b.buffers),
+        by_place(a.blocks, b.blocks),
+        by_place(a.loops, b.loops),
+        {old: new for old, (_, new) in zip(a.axes, b.axes, strict=True)},
+        by_place(a.sizes, b.sizes),
+    )
 
 
 def alpha_equal(p: Program, q: Program) -> bool:
@@ -72,10 +140,29 @@ def canonical(p: Program) -> str:
 
 
 class _Writer:
-    """Numbers names as they are bound."""
+    """Numbers names as they are bound: those of variables, and, unless `named`, of buffers and sizes."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: bool = True) -> None:
         self.bound = 0
+        self.named = named
+        self.known: dict[str, str] = {}
+        """What stands for buffers and sizes, which are seen everywhere."""
+        self.buffers: list[str] = []
+        self.blocks: list[str] = []
+        self.loops: list[str] = []
+        self.axes: list[tuple[str, str]] = []
+        self.sizes: list[str] = []
+
+    def names(self) -> Names:
+        """The names that were met."""
+        return Names(tuple(self.buffers), tuple(self.blocks), tuple(self.loops), tuple(self.axes), tuple(self.sizes))
+
+    def declare(self, *buffers: Buffer) -> None:
+        """Number buffers, where their names do not count."""
+        for b in buffers:
+            if not self.named:
+                self.known[f"@{b.name}"] = f"@{len(self.buffers)}"
+            self.buffers.append(b.name)
 
     def bind(self, names: _Names, *new: str) -> dict[str, str]:
         """The names with new ones in scope."""
@@ -86,23 +173,30 @@ class _Writer:
         return made
 
     def program(self, p: Program) -> Iterator[str]:
-        yield FORMAT
+        yield FORMAT if self.named else f"{FORMAT} workload"
+        self.declare(*(q.buffer for q in p.params), *p.allocs)
+        for size in p.dynamic:
+            if isinstance(size, Symbol):
+                if not self.named:
+                    self.known[f"${size.name}"] = f"${len(self.sizes)}"
+                self.sizes.append(size.name)
+        names = dict(self.known)
         for q in p.params:
             yield q.direction
-            yield from _buffer(q.buffer, {})
+            yield from _buffer(q.buffer, names)
             if q.packing is not None:
                 yield self.packing(q.packing)
         for b in p.allocs:
-            yield from _buffer(b, {})
-        yield f"dynamic {_exprs(p.dynamic, {})}"
-        yield _annotations(p.annotations, {})
-        yield from self.body(p.body, {})
+            yield from _buffer(b, names)
+        yield f"dynamic {_exprs(p.dynamic, names)}"
+        yield _annotations(p.annotations, names)
+        yield from self.body(p.body, names)
 
     def packing(self, packing: Packing) -> str:
         """How a parameter is packed."""
-        inside = self.bind({}, *packing.params)
-        pad = "anything" if packing.pad is None else _expr(packing.pad, {})
-        return f"packed {_exprs(packing.shape, {})} -> {_exprs(packing.results, inside)} {pad}"
+        inside = self.bind(self.known, *packing.params)
+        pad = "anything" if packing.pad is None else _expr(packing.pad, self.known)
+        return f"packed {_exprs(packing.shape, self.known)} -> {_exprs(packing.results, inside)} {pad}"
 
     def body(self, body: tuple[Stmt, ...], names: _Names) -> Iterator[str]:
         yield "{"
@@ -113,7 +207,7 @@ class _Writer:
     def statement(self, s: Stmt, names: _Names) -> Iterator[str]:
         match s:
             case Store(buffer=b, indices=xs, value=v):
-                yield f"{b!r}[{_exprs(xs, names)}] = {_expr(v, names)}"
+                yield f"{_named(b, names)}[{_exprs(xs, names)}] = {_expr(v, names)}"
             case Let(name=n, value=v, body=b):
                 yield f"let {_expr(v, names)}"
                 yield from self.body(b, self.bind(names, n))
@@ -128,14 +222,18 @@ class _Writer:
                 yield f"do {_expr(v, names)}"
             case For(var=v, extent=e, body=b, kind=k, start=a, annotations=notes):
                 yield f"for {_expr(a, names)} {_expr(e, names)} {k} {_annotations(notes, names)}"
+                self.loops.append(v)
                 yield from self.body(b, self.bind(names, v))
             case Block():
                 yield from self.block(s, names)
 
     def block(self, b: Block, names: _Names) -> Iterator[str]:
-        axes = self.bind({}, *(a.name for a in b.axes))
+        self.blocks.append(b.name)
+        self.axes += ((b.name, a.name) for a in b.axes)
+        self.declare(*b.allocs, *(v.buffer for v in b.views))
+        axes = self.bind(self.known, *(a.name for a in b.axes))
         bindings = (f"{a.kind} {_expr(a.extent, names)} {_expr(a.binding, names)}" for a in b.axes)
-        yield f"block {b.name!r} ({', '.join(bindings)})"
+        yield f"block {repr(b.name) if self.named else ''} ({', '.join(bindings)})"
         yield f"where {_expr(b.predicate, {**names, **axes})}"
         yield f"reads {'; '.join(_region(r, axes) for r in b.reads)}"
         yield f"writes {'; '.join(_region(r, axes) for r in b.writes)}"
@@ -159,9 +257,9 @@ def _expr(e: Expr, names: _Names) -> str:
         case Var(name=n, dtype=d):
             return f"{names.get(n, repr(n))}:{d}"
         case Symbol(name=n, domain=d, position=k):
-            return f"${n!r} {k} {_domain(d)}"
+            return f"{names.get(f'${n}') or f'${n!r}'} {k} {_domain(d)}"
         case Load(buffer=b, indices=xs, dtype=d):
-            return f"{b!r}[{_exprs(xs, names)}]:{d}"
+            return f"{_named(b, names)}[{_exprs(xs, names)}]:{d}"
         case Binary(op=op, left=a, right=b):
             return f"({_expr(a, names)} {op} {_expr(b, names)})"
         case Unary(op=op, operand=x):
@@ -173,6 +271,10 @@ def _expr(e: Expr, names: _Names) -> str:
         case Call(name=n, args=xs, dtype=d):
             return f"{n!r}({_exprs(xs, names)}):{d}"
     raise TypeError(f"not an expression: {e!r}")
+
+
+def _named(buffer: str, names: _Names) -> str:
+    return names.get(f"@{buffer}") or repr(buffer)
 
 
 def _exprs(xs: tuple[Expr, ...], names: _Names) -> str:
@@ -207,11 +309,12 @@ def _domain(d: Domain) -> str:
 
 
 def _region(r: Region, names: _Names) -> str:
-    return f"{r.buffer!r}[{', '.join(f'{_expr(d.start, names)} + {_expr(d.extent, names)}' for d in r.ranges)}]"
+    ranges = (f"{_expr(d.start, names)} + {_expr(d.extent, names)}" for d in r.ranges)
+    return f"{_named(r.buffer, names)}[{', '.join(ranges)}]"
 
 
 def _buffer(b: Buffer, names: _Names) -> Iterator[str]:
-    yield f"{b.name!r}: {b.dtype}[{_exprs(b.shape, names)}] {b.scope} {b.align}"
+    yield f"{_named(b.name, names)}: {b.dtype}[{_exprs(b.shape, names)}] {b.scope} {b.align}"
     if b.strides is not None:
         yield f"strides {_exprs(b.strides, names)}"
     if b.offset is not None:
@@ -229,4 +332,12 @@ def _annotations(notes: Annotations, names: _Names) -> str:
                 return _float(v)
         return repr(v)
 
-    return f"<{', '.join(f'{key!r} = {value(v)}' for key, v in notes)}>"
+    def hiding(v: AttrValue) -> str:
+        return (
+            f"[{', '.join(_named(x, names) if isinstance(x, str) else value(x) for x in v)}]"
+            if isinstance(v, tuple)
+            else value(v)
+        )
+
+    texts = (f"{key!r} = {hiding(v) if key in _HIDING else value(v)}" for key, v in notes)
+    return f"<{', '.join(texts)}>"
