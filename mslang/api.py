@@ -240,7 +240,7 @@ def tune(
     """
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned
-    from mslang.tune.search import Settings, Task
+    from mslang.tune.task import Settings, Task
     from mslang.tune.tune import tune as run
 
     made_by, machine = _back_end(backend, target)

@@ -61,6 +61,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time in all, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
+    parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -81,6 +82,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_back_end(parser)
 
 
+STRATEGY = "replay_trace"
+"""The default strategy."""
+
 TRIALS = 64
 """The default number of candidates to try."""
 
@@ -91,11 +95,13 @@ STALE = "MS254"
 def run(args: argparse.Namespace) -> int:
     """Tune each program in turn; all arguments are checked before the first search."""
     from mslang.backend.registry import runnable_target
+    from mslang.search.registry import strategy_named
     from mslang.target.named import named_target
 
     # The budget of the first search began with the command.
     started: float | None = args.started
     target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
+    strategy_named(args.strategy)
     planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
     if args.write:
         for path in {path for path, _ in planned}:
@@ -146,12 +152,14 @@ def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
 def _tune(
     args: argparse.Namespace, path: Path, named: Named, written: set[tuple[Path, str]], started: float | None
 ) -> int:
-    from mslang.tune.search import Settings
+    from mslang.tune.task import Settings
     from mslang.tune.tune import tune
 
     scale = scale_of(named.task.program, named.task.target)
     database = args.db or path.parent / ".mslang" / "records.db"
-    settings = Settings(args.seed, Budget(args.trials, args.budget, args.patience), name=named.best)
+    settings = Settings(
+        args.seed, Budget(args.trials, args.budget, args.patience), name=named.best, strategy=args.strategy
+    )
     incumbent = _incumbent(path, named, dict(args.sizes)) if args.write else None
     with view_for(args.json, scale) as view:
         done = tune(
@@ -190,6 +198,7 @@ def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
         ("--budget", None if args.budget is None else f"{args.budget:g}s"),
         ("--patience", args.patience),
         ("--workers", args.workers),
+        ("--strategy", args.strategy if args.strategy != STRATEGY else None),
     ):
         words += [] if value is None else [option, str(value)]
     for name, size in args.sizes:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from mslang.diagnostics import Diagnostic
+from mslang.search.strategy import Rejections
 from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
@@ -162,6 +163,18 @@ class Tally(msgspec.Struct):
         self.outcomes[outcome] += 1
         if reason:
             self.reasons[outcome, reason] += 1
+
+    def reject(self, rejections: Rejections) -> None:
+        """Count what a strategy drew that is no candidate."""
+        for outcome, reasons in (
+            (Outcome.CONSTRAINT, rejections.constraint),
+            (Outcome.ILLEGAL, rejections.illegal),
+        ):
+            for why, count in reasons.items():
+                self.outcomes[outcome] += count
+                self.reasons[outcome, why] += count
+        if rejections.duplicates:
+            self.outcomes[Outcome.DUPLICATE] += rejections.duplicates
 
     def change(self, before: Result, after: Result) -> None:
         """Count a candidate that was measured again by what came out last."""

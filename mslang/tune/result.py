@@ -10,7 +10,7 @@ from mslang.ir.work import operations
 from mslang.notebook import page
 from mslang.tune.progress import Finished
 from mslang.tune.record import Record
-from mslang.tune.search import Task
+from mslang.tune.task import Task
 
 
 class Tuned(msgspec.Struct, frozen=True):

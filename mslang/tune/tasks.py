@@ -17,7 +17,7 @@ from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
 from mslang.tune.reference import small_program
-from mslang.tune.search import Task
+from mslang.tune.task import Task
 
 
 class Named(msgspec.Struct, frozen=True):

@@ -28,7 +28,8 @@ from mslang.tune.progress import Event, Finished, Preparing, Warned
 from mslang.tune.record import Record
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scratch import scratch_folder
-from mslang.tune.search import Search, Settings, Task
+from mslang.tune.search import Search
+from mslang.tune.task import Settings, Task
 from mslang.tune.workers import BudgetSpent, Work, Workers
 
 
@@ -93,7 +94,7 @@ def tune(
             incumbent=incumbent,
         )
         interruption.stop = search.stop
-        done = search.run(builders)
+        done = search.run()
         _warn(listen, store.moved)
         _note_speed(store, run)
         return done

@@ -15,7 +15,7 @@ from mslang.schedule.space import Space
 from mslang.tune.progress import Finished, Tally
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.result import Tuned
-from mslang.tune.search import Task
+from mslang.tune.task import Task
 
 TEXT = """
 program gemm[M = 32, N = 32, K = 32](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {

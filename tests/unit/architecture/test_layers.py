@@ -14,6 +14,7 @@ LAYERS = (
     "ide",
     "interop",
     "tune",
+    "search",
     "backend",
     "lower",
     "schedule",

@@ -3,17 +3,22 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import chaos
+import msgspec
 import pytest
 
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash
 from mslang.schedule.interpret import World
+from mslang.schedule.seeds import derive
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
+from mslang.search.replay_trace import ReplayTrace, distinct_candidates
+from mslang.search.strategy import Factory, Observed, Problem, Proposal
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
 from mslang.tune.budget import Budget
@@ -23,7 +28,8 @@ from mslang.tune.job import PrepareJob
 from mslang.tune.progress import Confirming, Event, Finished, Started, Trial
 from mslang.tune.record import Outcome, Record
 from mslang.tune.roofline import Roofline
-from mslang.tune.search import Search, Settings, Task
+from mslang.tune.search import GENERATION, Search
+from mslang.tune.task import Settings, Task
 from mslang.tune.workers import Work, Workers
 
 TEXT = """
@@ -55,6 +61,7 @@ def search(
     builders: int = 1,
     listen: Callable[[Event], None] = lambda _: None,
     stop_at: int | None = None,
+    strategy: Factory | None = None,
 ) -> Finished:
     found = space()
     task = Task(found.program, found, GENERIC, "gemm.ms")
@@ -78,8 +85,9 @@ def search(
             "r",
             Roofline(found.program, lambda _: 1e15),
             hear,
+            strategy=strategy,
         )
-        return searching.run(builders)
+        return searching.run()
 
 
 def kept(folder: Path) -> list[Record]:
@@ -117,14 +125,37 @@ def test_whatever_a_candidate_does_is_its_own_outcome(tmp_path: Path) -> None:
     assert done.best.candidate == structural_hash(min(well, key=lambda c: chaos.seconds(c.program)).program)
 
 
+class Following(ReplayTrace):
+    """Random draws of which each generation depends on all that was observed before."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self._problem = problem
+        self._seen: list[Observed] = []
+        self._proposed: set[str] = set()
+
+    def propose(self, n: int) -> list[Proposal]:
+        seed = derive(self._problem.seed, *(f"{o.hash} {o.cost} {o.bound}" for o in self._seen))
+        drawn = distinct_candidates(msgspec.structs.replace(self._problem, seed=seed), self.rejections)
+        found = list(islice((p for p in drawn if p.hash not in self._proposed), n))
+        self._proposed |= {p.hash for p in found}
+        return found
+
+    def observe(self, observed: Sequence[Observed]) -> None:
+        self._seen += observed
+
+
+def order(events: list[Event]) -> list[str]:
+    return [e.record.candidate for e in events if isinstance(e, Trial)]
+
+
 def test_the_candidates_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
     orders = []
-    for builders in (1, 3):
+    for builders in (1, 2, 4):
         told: list[Event] = []
-        folder = tmp_path / str(builders)
-        search(folder, trials=10, builders=builders, listen=told.append)
-        orders.append([e.record.candidate for e in told if isinstance(e, Trial)])
-    assert orders[0] == orders[1] == [structural_hash(c.program) for c in drawn(10)]
+        search(tmp_path / str(builders), trials=20, builders=builders, listen=told.append, strategy=Following)
+        orders.append(order(told))
+    assert orders[0] == orders[1] == orders[2] and len(orders[0]) == 20
 
 
 def test_a_winner_that_does_not_stand_the_second_look_gives_way_to_the_next(tmp_path: Path) -> None:
@@ -175,6 +206,19 @@ def test_a_run_that_goes_on_counts_everything_once(tmp_path: Path) -> None:
     assert [e.resumed for e in more if isinstance(e, Started)] == [6]
     straight = search(tmp_path / "straight", trials=14)
     assert done.tally == straight.tally
+
+
+@pytest.mark.parametrize("stop_at", [7, GENERATION, GENERATION + 3])
+def test_a_resumed_run_proposes_what_the_uninterrupted_one_would_have(tmp_path: Path, stop_at: int) -> None:
+    told: list[Event] = []
+    search(tmp_path, listen=told.append, stop_at=stop_at, strategy=Following)
+    assert len(order(told)) == stop_at
+    done = search(tmp_path, listen=told.append, strategy=Following)
+    whole: list[Event] = []
+    straight = search(tmp_path / "straight", listen=whole.append, strategy=Following)
+    assert order(told) == order(whole) and len(order(whole)) == TRIALS
+    assert done.tally == straight.tally and done.best is not None and straight.best is not None
+    assert done.best.candidate == straight.best.candidate
 
 
 @pytest.mark.parametrize("how", ["stop", "raise"])

@@ -18,21 +18,23 @@ from mslang.ir.equal import structural_hash
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import space_of
+from mslang.search.replay_trace import distinct_candidates
+from mslang.search.strategy import Problem, Rejections
 from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 from mslang.target.machine import Machine
 from mslang.tune import database as database_module
+from mslang.tune import recording
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database
-from mslang.tune.drawing import distinct_candidates
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
 from mslang.tune.record import Outcome
 from mslang.tune.roofline import rated_dtype
 from mslang.tune.scale import Scale
-from mslang.tune.search import Settings, Task
+from mslang.tune.task import Settings, Task
 from mslang.tune.tune import tune
 from mslang.tune.workers import Work
 
@@ -84,7 +86,7 @@ def test_records_of_another_machine_are_neither_reused_nor_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(tmp_path)
-    for module in (tune_module, sys.modules["mslang.tune.search"]):
+    for module in (tune_module, recording):
         monkeypatch.setattr(module, "this_machine", lambda: Machine("another", "zen × 96"))
     monkeypatch.setattr(database_module, "_this_machine", lambda: "another")
     told: list[Event] = []
@@ -217,8 +219,10 @@ schedule fixed for p { three.i.vectorize() }
     [("half", 2, "with place = apart no draw is legal"), ("dead", 0, "no draw is legal"), ("fixed", 1, "")],
 )
 def test_cases_that_are_never_legal_are_counted_once(name: str, candidates: int, illegal: str) -> None:
-    tally = Tally()
-    found = list(distinct_candidates(space_of(load("dead.ms", DEAD), name, world=World(machine=GENERIC)), 0, tally))
+    space = space_of(load("dead.ms", DEAD), name, world=World(machine=GENERIC))
+    rejections, tally = Rejections(), Tally()
+    found = list(distinct_candidates(Problem(space, GENERIC), rejections))
+    tally.reject(rejections)
     assert len(found) == candidates
     assert tally.outcomes[Outcome.ILLEGAL] == bool(illegal)
     assert all(illegal in why for _, why in tally.reasons)

@@ -6,11 +6,10 @@ import pytest
 
 from mslang.schedule.interpret import World
 from mslang.schedule.strategies import space_of
+from mslang.search.replay_trace import ReplayTrace
+from mslang.search.strategy import Problem
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
-from mslang.tune.drawing import distinct_candidates
-from mslang.tune.progress import Tally
-from mslang.tune.record import Outcome
 
 TEXT = """
 program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] } }
@@ -30,7 +29,8 @@ schedule one_open for p {
     [("nothing_open", 1, False), ("number_pinned", 1, False), ("fork_pinned", 1, False), ("one_open", 2, True)],
 )
 def test_a_space_of_which_all_is_pinned_is_drawn_from_once(name: str, candidates: int, duplicates: bool) -> None:
-    tally = Tally()
     space = space_of(load("p.ms", TEXT), name, world=World(machine=GENERIC))
-    assert len(list(distinct_candidates(space, 0, tally))) == candidates
-    assert (tally.outcomes[Outcome.DUPLICATE] > 0) is duplicates
+    strategy = ReplayTrace(Problem(space, GENERIC))
+    assert [p.number for p in strategy.propose(9)] == list(range(candidates)) and not strategy.propose(9)
+    assert (strategy.rejections.take().duplicates > 0) is duplicates
+    assert strategy.rejections.take().duplicates == 0

@@ -1,0 +1,99 @@
+"""The protocol of search strategies: generations of candidates out, what they cost in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from mslang.schedule.space import Candidate, Space
+from mslang.schedule.trace import Label, Value
+from mslang.target.description import Target
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A candidate to be measured, the structural hash of its program, and its place in the order of all proposals."""
+
+    candidate: Candidate
+    hash: str
+    number: int
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What measuring a candidate gave.
+
+    `cost` is in seconds at the nominal speed. A candidate that was cut off has no cost but a `bound`: it takes longer
+    than that. One that failed has neither.
+    """
+
+    hash: str
+    decisions: Mapping[str, Value]
+    structure: tuple[tuple[str, Label], ...]
+    cost: float | None = None
+    bound: float | None = None
+
+
+class Rejections(msgspec.Struct):
+    """What was drawn and is no proposal, counted: by the constraint it breaks, by why its structure is illegal, and
+    programs that another candidate gives too."""
+
+    constraint: Counter[str] = msgspec.field(default_factory=Counter)
+    illegal: Counter[str] = msgspec.field(default_factory=Counter)
+    duplicates: int = 0
+
+    def take(self) -> Rejections:
+        """The counts since the last call."""
+        taken = Rejections(self.constraint, self.illegal, self.duplicates)
+        self.constraint, self.illegal, self.duplicates = Counter(), Counter(), 0
+        return taken
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What a strategy searches.
+
+    Args:
+        space: the candidates.
+        target: the machine.
+        seed: the same seed and the same observations give the same proposals.
+        trials: how many candidates will be measured at most, as far as that is known.
+        known: what is known of candidates from before, to start from.
+        stopped: whether to give up: a proposal that takes long asks now and then.
+    """
+
+    space: Space
+    target: Target
+    seed: int = 0
+    trials: int | None = None
+    known: tuple[Observed, ...] = ()
+    stopped: Callable[[], bool] = lambda: False
+
+
+class Strategy(Protocol):
+    """Chooses the candidates of one search.
+
+    `name` is what the user calls it; `rejections` are for the search to take.
+
+    Example:
+        A search of 64 candidates is
+
+        >>> while proposals := strategy.propose(16):  # doctest: +SKIP
+        ...     strategy.observe([measured(p) for p in proposals])
+    """
+
+    name: str
+    rejections: Rejections
+
+    def propose(self, n: int) -> Sequence[Proposal]:
+        """The next generation: at most `n` valid candidates, none of them proposed before; none if nothing is left."""
+
+    def observe(self, observed: Sequence[Observed]) -> None:
+        """What measuring all proposals of the last generation gave, in their order."""
+
+    def explanation(self) -> str:
+        """How the space is searched, as one line for the user; empty if there is nothing to say."""
+
+
+Factory = Callable[[Problem], Strategy]
+"""What makes a strategy; also what an entry point of the group `mslang.strategies` names."""

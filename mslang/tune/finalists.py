@@ -1,0 +1,60 @@
+"""The end of a search: the fastest candidates are measured again, an incumbent beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from mslang.schedule.space import Candidate, Space
+from mslang.tune.confirm import REMEASURED, Confirmed, confirm
+from mslang.tune.record import Record, Result
+from mslang.tune.trials import Trials
+from mslang.tune.workers import BudgetSpent, Workers
+
+
+def with_incumbent(finalists: list[Record], incumbent: Record) -> list[Record]:
+    """The finalists, the record of the incumbent among the first of them if it is valid."""
+    if incumbent.cost is None:
+        return finalists
+    rest = [r for r in finalists if r.candidate != incumbent.candidate]
+    first = sorted([incumbent, *rest[: REMEASURED - 1]], key=lambda r: r.cost or 0.0)
+    return first + rest[REMEASURED - 1 :]
+
+
+def confirm_finalists(
+    finalists: list[Record],
+    trials: Trials,
+    workers: Workers,
+    candidate: Callable[[Record], Candidate],
+    end: float | None,
+    grace: float = 0.0,
+) -> Confirmed:
+    """Measure the fastest candidates again, and verify them on dense inputs.
+
+    Args:
+        finalists: records, fastest first.
+        trials: what builds and measures.
+        workers: the processes that do it.
+        candidate: the candidate of a record.
+        end: when the budget's time is over (monotonic).
+        grace: so many seconds more the first of them may take.
+    """
+    # The first of them is measured even if that takes a little longer than the budget.
+    workers.until = None if end is None else end + grace
+
+    def measure(record: Record, dense: bool) -> Result | None:
+        try:
+            return trials.measure_again(record.candidate, lambda: candidate(record), dense=dense)
+        except BudgetSpent:
+            return None
+        finally:
+            workers.until = end
+
+    return confirm(finalists, measure, lambda: end is not None and time.monotonic() >= end)
+
+
+def candidate_of(record: Record, space: Space) -> Candidate:
+    """The candidate of a space that a record is of."""
+    return space.replay(msgspec.json.decode(record.decisions), strict=False)

@@ -1,0 +1,63 @@
+"""Records of what a search finds, and what they say to its strategy."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang import __version__
+from mslang.schedule.space import Candidate
+from mslang.schedule.trace import Label
+from mslang.search.strategy import Observed
+from mslang.target.machine import this_machine
+from mslang.target.yardstick import NOMINAL_RATE
+from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.task import Settings, Task
+
+
+def record_of(
+    task: Task, settings: Settings, run: str, candidate: Candidate, hash: str, result: Result, trial: int
+) -> Record:
+    """The record of a candidate that was tried.
+
+    Args:
+        task: what is tuned.
+        settings: the seed, and what the best schedule will be called.
+        run: the run that the record belongs to.
+        candidate: what was tried.
+        hash: the structural hash of its program.
+        result: how it went.
+        trial: its number among the trials of the run; -1 if it is none.
+    """
+    trace = candidate.trace
+    # A schedule that refers to itself means nothing.
+    pinned = trace.source not in (None, settings.name)
+    return Record(
+        workload=task.workload,
+        program=task.program.name,
+        target=task.target.name,
+        device=this_machine().name,
+        machine=this_machine().key,
+        compiler=task.compiler.version(),
+        candidate=hash,
+        schedule=trace.as_ms(settings.name, pinned=pinned),
+        trace=trace.as_ms(settings.name),
+        decisions=msgspec.json.encode(candidate.decisions).decode(),
+        result=result,
+        run=run,
+        trial=trial,
+        seed=settings.seed,
+        version=__version__,
+        sources=task.sources,
+    )
+
+
+def lower_bound(record: Record) -> float | None:
+    """The least that a candidate costs which was cut off, at the nominal speed."""
+    timing = record.result.timing
+    return None if timing is None else timing.min * (timing.yardstick or NOMINAL_RATE) / NOMINAL_RATE
+
+
+def observed_of(record: Record, structure: tuple[tuple[str, Label], ...]) -> Observed:
+    """What a record says to a strategy."""
+    bound = lower_bound(record) if record.result.outcome is Outcome.CUT_OFF else None
+    return Observed(record.candidate, msgspec.json.decode(record.decisions), structure, record.cost, bound)
