@@ -62,6 +62,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
+    parser.add_argument(
+        "--cache",
+        choices=("warm", "cold"),
+        help="time with the caches as the run before left them, or emptied (default: warm; on a GPU cold)",
+    )
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -160,6 +165,8 @@ def _tune(
     settings = Settings(
         args.seed, Budget(args.trials, args.budget, args.patience), name=named.best, strategy=args.strategy
     )
+    if args.cache is not None:
+        settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
     incumbent = _incumbent(path, named, dict(args.sizes)) if args.write else None
     with view_for(args.json, scale) as view:
         done = tune(
@@ -197,6 +204,7 @@ def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
         ("--trials", args.trials if args.trials != TRIALS else None),
         ("--budget", None if args.budget is None else f"{args.budget:g}s"),
         ("--patience", args.patience),
+        ("--cache", args.cache),
         ("--workers", args.workers),
         ("--strategy", args.strategy if args.strategy != STRATEGY else None),
     ):

@@ -14,6 +14,7 @@ import msgspec
 
 from mslang.cli.common import counted, emit, note, seconds_text, table
 from mslang.cli.render import print_diagnostics
+from mslang.runtime.timing import SLOW_CORE
 from mslang.tune.progress import Confirming, Event, Finished, Listener, Preparing, Started, Trial, Warned
 from mslang.tune.record import TRIED, Outcome, Record
 from mslang.tune.scale import Scale
@@ -21,9 +22,6 @@ from mslang.tune.scale import Scale
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
     from rich.progress import Task as RichTask
-
-SLOW = 0.9
-"""A processor below this fraction of its known speed counts as slowed down."""
 
 PLAIN_EVERY = 8
 """The number of trials between two plain lines without improvements."""
@@ -60,6 +58,7 @@ def show_json(event: Event) -> None:
                     "seconds": r.seconds,
                     "better": better,
                     "known": known,
+                    "slow_core": r.result.timing is not None and r.result.timing.slow_core,
                     "decisions": r.decisions,
                     "candidate": r.candidate,
                 }
@@ -79,7 +78,10 @@ def show_json(event: Event) -> None:
                     "seconds": event.seconds,
                     "confirmed": event.confirmed,
                     "known": event.known,
-                    "ties": [{"id": r.id, "seconds": r.seconds} for r in event.ties],
+                    "ties": [
+                        {"id": r.id, "seconds": r.seconds, "ratio": g.ratio, "noise": g.noise}
+                        for r, g in zip(event.ties, event.gaps, strict=True)
+                    ],
                     "reasons": [
                         {"outcome": o.value, "reason": why, "count": n} for (o, why), n in event.tally.reasons.items()
                     ],
@@ -247,10 +249,10 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
     if done.best is None or timing is None:
         return "\n".join([*lines, "nothing valid was found"])
     lines.append(f"best      {seconds_text(timing.median)} ± {seconds_text(timing.mad)}  {scale.rate(timing)}".rstrip())
-    lines += [_tied(done.ties)] if done.ties else []
+    lines += [_tied(done)] if done.ties else []
     if scale.operations and scale.peak:
         lines.append(f"peak      {scale.peak / 1e9:.4g} GFLOP/s ({scale.dtype}), the most seen on this machine")
-    if scale.speed(timing) < SLOW:
+    if scale.speed(timing) < SLOW_CORE:
         lines.append(f"note      the processor ran at {100 * scale.speed(timing):.0f} % of its known speed meanwhile")
     checked = [f"{v.inputs} (largest error {v.max_error:.2g})" for v in done.best.result.verified]
     lines.append("verified  " + ", ".join([*checked] if done.confirmed else [*checked, "not measured again"]))
@@ -259,11 +261,14 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
     return "\n".join(lines)
 
 
-def _tied(ties: tuple[Record, ...]) -> str:
-    """The candidates whose times are indistinguishable from the best one's."""
-    listed = ", ".join(f"record {r.id} ({seconds_text(r.seconds or 0.0)})" for r in ties[:4])
-    more = f" and {len(ties) - 4} more" if len(ties) > 4 else ""
-    return f"tied      within the noise of it: {listed}{more}"
+def _tied(done: Finished) -> str:
+    """The candidates whose times are indistinguishable from the best one's, and by how much they differ from it."""
+    listed = ", ".join(
+        f"record {r.id} ({100 * (g.ratio - 1):+.1f} ± {100 * g.noise:.1f} %)"
+        for r, g in list(zip(done.ties, done.gaps, strict=True))[:4]
+    )
+    more = f" and {len(done.ties) - 4} more" if len(done.ties) > 4 else ""
+    return f"tied      within the noise of it, timed in turns: {listed}{more}"
 
 
 def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Literal
 
 import msgspec
+
+SLOW_CORE = 0.9
+"""A core counts as slow below this share of the best rate known of it."""
+
+_NORMAL = 1.4826 * 1.2533
+"""Standard deviation over median absolute deviation, times error of a median over that of a mean."""
 
 
 class Limits(msgspec.Struct, frozen=True):
     """When to stop; in seconds unless noted.
 
     `cutoff`: a first run slower than this ends the measurement with a lower bound. `spread`: the wanted ratio of the
-    median absolute deviation to the median.
+    median absolute deviation to the median; of a sampler, that of the standard error of the median. `near`: `repeats`
+    samples suffice for a kernel slower than this. `enough`: after so much time `repeats` samples suffice. `cache`:
+    whether each run finds the caches as the run before left them, or emptied (None: as is usual where it runs: warm on
+    a CPU, cold on a GPU).
     """
 
     repeats: int = 5
@@ -23,6 +34,9 @@ class Limits(msgspec.Struct, frozen=True):
     spread: float = 0.02
     cutoff: float | None = None
     warmup: bool = True
+    near: float | None = None
+    enough: float | None = None
+    cache: Literal["warm", "cold"] | None = None
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -30,7 +44,8 @@ class Timing(msgspec.Struct, frozen=True):
 
     `censored`: it was cut off, and the figures are lower bounds. `yardstick`: operations a second of a loop of known
     work that ran beside the samples, on one core. `disturbed`: samples left out because another program took the
-    processor meanwhile.
+    processor meanwhile. `core`: the yardstick as a share of the best known of this machine. `cold`: each run found
+    the caches empty.
     """
 
     samples: tuple[float, ...]
@@ -38,6 +53,13 @@ class Timing(msgspec.Struct, frozen=True):
     censored: bool = False
     yardstick: float | None = None
     disturbed: int = 0
+    core: float | None = None
+    cold: bool = False
+
+    @property
+    def slow_core(self) -> bool:
+        """Whether the core ran so far below its best that the time is of less worth, although it is normalised."""
+        return self.core is not None and self.core < SLOW_CORE
 
     @property
     def min(self) -> float:
@@ -59,6 +81,11 @@ def deviation(samples: Sequence[float]) -> float:
     """The median absolute deviation from the median."""
     middle = median(samples)
     return median(abs(x - middle) for x in samples)
+
+
+def median_error(samples: Sequence[float]) -> float:
+    """The standard error of the median, from the median absolute deviation as of a normal distribution."""
+    return _NORMAL * deviation(samples) / math.sqrt(len(samples))
 
 
 def measure(run: Callable[[int], None], limits: Limits, clock: Callable[[], int] = time.perf_counter_ns) -> Timing:

@@ -68,6 +68,12 @@ def measured_limits(
     return found
 
 
+def known_core_rate(*, folder: Path | None = None) -> float:
+    """The best rate known of the yardstick on one core of this machine; 0 if it was not measured yet."""
+    known = _recent(_read(_file(folder)).get(_key(None, "f32")[2]))
+    return 0.0 if known is None else known.peak_core
+
+
 def raise_peak(rate: float, target: Target | None = None, dtype: str = "f32", *, folder: Path | None = None) -> None:
     """Note the rate of a yardstick that ran on one core: the peak of a core is the largest seen.
 

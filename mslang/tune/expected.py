@@ -66,17 +66,19 @@ def _aligned(array: np.ndarray) -> np.ndarray:
 
 def changed_input(program: Program, inputs: Mapping[str, np.ndarray], arrays: Mapping[str, np.ndarray]) -> str | None:
     """The first `in` parameter whose array is not what it was, or None. Bits are compared: NaN equals itself."""
-    import numpy as np
-
     for param in program.params:
         if param.direction == "in":
             before, after = inputs[param.buffer.name], arrays[param.buffer.name]
-            if not np.array_equal(_bits(before), _bits(after)):
+            if not same_bits(before, after):
                 return param.buffer.name
     return None
 
 
-def _bits(array: np.ndarray) -> np.ndarray:
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one shape and type have the same bits."""
     import numpy as np
 
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    # Words are compared eight times as fast as bytes.
+    word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    x, y = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).view(word) for array in (a, b))
+    return bool(np.array_equal(x, y))

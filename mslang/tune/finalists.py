@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from mslang.schedule.space import Candidate, Space
+from mslang.tune.comparison import Compared
 from mslang.tune.confirm import REMEASURED, Confirmed, confirm
 from mslang.tune.record import Record, Result
 from mslang.tune.trials import Trials
@@ -44,15 +46,21 @@ def confirm_finalists(
     # The first of them is measured even if that takes a little longer than the budget.
     workers.until = None if end is None else end + grace
 
-    def measure(record: Record, dense: bool) -> Result | None:
+    def measure(record: Record) -> Result | None:
         try:
-            return trials.measure_again(record.candidate, lambda: candidate(record), dense=dense)
+            return trials.measure_again(record.candidate, lambda: candidate(record))
         except BudgetSpent:
             return None
         finally:
             workers.until = end
 
-    return confirm(finalists, measure, lambda: end is not None and time.monotonic() >= end)
+    def compare(records: Sequence[Record]) -> Sequence[Compared] | None:
+        try:
+            return trials.compare({r.candidate: partial(candidate, r) for r in records})
+        except BudgetSpent:
+            return None
+
+    return confirm(finalists, measure, compare, lambda: end is not None and time.monotonic() >= end)
 
 
 def candidate_of(record: Record, space: Space) -> Candidate:

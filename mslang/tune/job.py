@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +18,17 @@ from mslang.backend.backend import BackEnd, Options
 from mslang.backend.registry import plain_target, serving
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
-from mslang.runtime.timing import Limits, Timing
+from mslang.runtime.timing import Limits
 from mslang.target.description import Target
-from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
+from mslang.tune.call import Call, Rounds, bind, in_turns, time_call
+from mslang.tune.comparison import Compared
+from mslang.tune.expected import private_copies, write_expected
 from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.record import Outcome, Result, Verification
-from mslang.tune.verification import DENSE, SPARSE, Difference, compare, make_arguments, make_inputs
+from mslang.tune.verification import DENSE, SPARSE, make_arguments, make_inputs
 
 if TYPE_CHECKING:
-    from mslang.backend.backend import Bound, Loaded
-    from mslang.target.yardstick import Yardstick
-    from mslang.tune.verification import Arrays
+    from mslang.backend.backend import Loaded
 
 
 class BuildJob(msgspec.Struct, frozen=True):
@@ -63,6 +62,18 @@ class MeasureJob(msgspec.Struct, frozen=True):
     """Whether to verify on dense inputs too (winners are)."""
 
 
+class CompareJob(msgspec.Struct, frozen=True):
+    """Compiled candidates to be timed in one process, in interleaved rounds; each was verified on its own before.
+
+    `seconds` is how long that may take at most.
+    """
+
+    candidates: tuple[tuple[Program, Built], ...]
+    reference: str
+    limits: Limits
+    seconds: float = 2.0
+
+
 class PrepareJob(msgspec.Struct, frozen=True):
     """A program whose inputs and expected results are to be put into `folder`.
 
@@ -83,7 +94,7 @@ class Prepared(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def encode(job: BuildJob | MeasureJob | PrepareJob) -> bytes:
+def encode(job: BuildJob | MeasureJob | CompareJob | PrepareJob) -> bytes:
     """A job as bytes."""
     return pickle.dumps(job)
 
@@ -131,6 +142,11 @@ def measure(job: bytes) -> bytes:
     return pickle.dumps(_measure(pickle.loads(job)))
 
 
+def compare(job: bytes) -> bytes:
+    """Time several verified candidates in turn: a pickled tuple of `Compared`, in their order."""
+    return pickle.dumps(_compare(pickle.loads(job)))
+
+
 def _compile(program: Program, target: Target, allow_native: bool, named: BackEnd[Any] | None = None) -> Built:
     backend, options = named or serving(target), Options(allow_native=allow_native)
     start = time.perf_counter()
@@ -146,97 +162,40 @@ def _load(built: Built) -> Loaded:
     return built.backend.load(built.executable)
 
 
-class _Call(msgspec.Struct, frozen=True):
-    """A kernel bound to private copies of the inputs of a kind, and what it should compute from them."""
-
-    program: Program
-    kind: str
-    inputs: Arrays
-    expected: Arrays
-    arrays: Arrays
-    bound: Bound
-
-    def check(self) -> Verification | Result:
-        """Compare the outputs with the expected ones, and the inputs with what they were."""
-        found = compare(self.program, self.expected, self.arrays, self.kind)
-        if isinstance(found, Difference):
-            return Result(Outcome.WRONG_RESULT, f"on {self.kind} inputs {found.text}")
-        changed = changed_input(self.program, self.inputs, self.arrays)
-        if changed is not None:
-            return Result(Outcome.WRONG_RESULT, f"it writes to its input {changed}")
-        return found
-
-    @property
-    def in_place(self) -> bool:
-        """Whether a run works on the result of the run before."""
-        return any(p.direction == "inout" for p in self.program.params)
-
-    def restore(self) -> None:
-        """Give parameters that are read and written their first contents back."""
-        for p in self.program.params:
-            if p.direction == "inout":
-                self.arrays[p.buffer.name][...] = self.inputs[p.buffer.name]
-
-
-def _bind(job: MeasureJob, kernel: Loaded, kind: str) -> _Call:
-    inputs, expected = read_expected(Path(job.reference), kind)
-    arrays = make_arguments(job.program, private_copies(inputs))
-    return _Call(job.program, kind, inputs, expected, arrays, kernel.bind(**arrays))
-
-
 def _measure(job: MeasureJob) -> Result:
     start = time.perf_counter()
     kernel = _load(job.built)
     verified: list[Verification] = []
     for kind in (DENSE, SPARSE) if job.dense else (SPARSE,):
-        call = _bind(job, kernel, kind)
+        call = bind(job.program, kernel, job.reference, kind)
         call.bound.run()
         found = call.check()
         if isinstance(found, Result):
             return msgspec.structs.replace(found, stages=job.built.stages)
         verified.insert(0, found)
     checked = time.perf_counter()
-    timing = _time(call, job.limits, job.built.backend)
-    stages = {**job.built.stages, "verify": checked - start, "time": time.perf_counter() - checked}
+    timing = time_call(call, job.limits, job.built.backend)
+    timed = time.perf_counter()
     after = call.check()
+    stages = {**job.built.stages, "time": timed - checked, "verify": checked - start + time.perf_counter() - timed}
     if isinstance(after, Result):
         return msgspec.structs.replace(after, reason=f"after more runs, {after.reason}", stages=stages)
     outcome = Outcome.CUT_OFF if timing.censored else Outcome.MEASURED
     return Result(outcome, timing=timing, verified=tuple(verified), stages=stages)
 
 
-def _time(call: _Call, limits: Limits, backend: BackEnd[Any] | None) -> Timing:
-    """Time a kernel; afterwards its outputs are those of one run on the inputs."""
-    from mslang.target.yardstick import NOMINAL_RATE
-    from mslang.tune.sampling import Sampler
-
-    if backend is not None and backend.time is not None:
-        timing = backend.time(call.bound, limits, call.restore if call.in_place else None)
-        if call.in_place:
-            call.restore()
-            call.bound.run()
-        return timing
-    with call.bound.prepared() as (enter, pack):
-
-        def restore() -> None:
-            call.restore()
-            pack()
-
-        timing = Sampler(
-            enter,
-            limits,
-            yardstick=_yardstick().rate,
-            nominal=NOMINAL_RATE,
-            restore=restore if call.in_place else None,
-        ).take()
-        if call.in_place:
-            restore()
-            enter(1)
-    return timing
+def _compare(job: CompareJob) -> tuple[Compared, ...]:
+    kernels = [(_load(built), built.backend) for _, built in job.candidates]
+    calls = [
+        (bind(program, kernel, job.reference, SPARSE), backend)
+        for (program, _), (kernel, backend) in zip(job.candidates, kernels, strict=True)
+    ]
+    found = in_turns(calls, job.limits, job.seconds)
+    return tuple(_checked(call, c) for (call, _), c in zip(calls, found, strict=True))
 
 
-@lru_cache(maxsize=1)
-def _yardstick() -> Yardstick:
-    from mslang.target.yardstick import Yardstick
-
-    return Yardstick()
+def _checked(call: Call, rounds: Rounds) -> Compared:
+    wrong = call.check()
+    if isinstance(wrong, Result):
+        return Compared(msgspec.structs.replace(wrong, reason=f"beside others, {wrong.reason}"))
+    return Compared(Result(Outcome.MEASURED, timing=rounds.timing, verified=(wrong,)), rounds.samples)

@@ -9,6 +9,7 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic
 from mslang.search.strategy import Rejections
+from mslang.tune.comparison import Gap
 from mslang.tune.record import TRIED, Outcome, Record, Result
 
 
@@ -108,8 +109,8 @@ class Confirming(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """All is over: why, and how it went. A `confirmed` best was measured several times and verified on dense inputs.
 
-    `ties` are other candidates whose times do not differ from the best one's by more than the noise; `known` counts
-    trials whose records were there already.
+    `ties` are other candidates whose times do not differ from the best one's by more than the noise, `gaps` the ratios
+    of their times to its own; `known` counts trials whose records were there already.
     """
 
     reason: str
@@ -121,6 +122,7 @@ class Finished(msgspec.Struct, frozen=True):
     ties: tuple[Record, ...] = ()
     known: int = 0
     task: str = ""
+    gaps: tuple[Gap, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):

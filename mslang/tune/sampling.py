@@ -1,19 +1,22 @@
 """Timing beside other programs: samples of a kernel alternate with a loop of known work, disturbed ones are left out.
 
-The speed of a core changes in steps, and other programs take the processor. A sample during which the system
-preempted this process says nothing about the kernel; one on a slow core is comparable once the loop that ran right
-after it is known. Ranks of candidates by normalised times repeat far better than those by plain times.
+The speed of a core changes in steps, and other programs take the processor. A sample during which this process was
+preempted, one of its threads waited for a core, or the core changed its speed says nothing about the kernel; one on a
+slow core is comparable once the loops that ran right before and after it are known. Ranks of candidates by normalised
+times repeat far better than those by plain times.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
-from mslang.runtime.timing import Limits, Timing, deviation
+from msgspec.structs import replace
+
+from mslang.runtime.disturbance import Disturbance, disturbance
+from mslang.runtime.timing import Limits, Timing, median_error
 
 LEAST_SAMPLE = 20e-6
 """Seconds that a sample takes at least, so that the clock's own time does not count."""
@@ -27,13 +30,51 @@ NEEDED_TO_CUT = 3
 IN_PLACE_RUNS = 64
 """Runs in one sample at most where each run works on the result of the one before."""
 
+WAITED = 0.02
+"""A sample is disturbed if threads waited for a core for more than this share of it, and …"""
 
-class _Pair(NamedTuple):
-    """Seconds of one run, the rate of the yardstick after it (0: there is none), and whether both were undisturbed."""
+WAKING = 20e-6
+"""… for more than the seconds that a thread takes to wake."""
+
+CHANGED = 1.15
+"""A sample is disturbed if the rates of the yardstick before and after it differ by more than this factor."""
+
+MOST_TAKEN = 3
+"""So many times the wanted samples, or the time that is enough, are spent at most where many are disturbed."""
+
+CUT_OFF = 3.0
+"""A candidate slower than the best by this factor is not timed to the end."""
+
+NEAR = 1.3
+"""A candidate slower than the best by this factor is timed by few samples."""
+
+
+def trial_limits(limits: Limits, best: float | None) -> Limits:
+    """How to time a candidate where the best so far takes `best` seconds at the nominal speed (None: it is the first).
+
+    Precision is for those that may be the best.
+    """
+    return limits if best is None else replace(limits, cutoff=CUT_OFF * best, near=NEAR * best)
+
+
+def final_limits(limits: Limits) -> Limits:
+    """How to time a finalist: to the end, and with half of the error."""
+    return replace(limits, cutoff=None, near=None, enough=None, spread=limits.spread / 2)
+
+
+class Pair(NamedTuple):
+    """Seconds of one run, the rate of the yardstick around it (0: there is none), and how far others disturbed it: the
+    share of the sample that threads waited for a core, or that the core changed its speed by; 0 counts as not at all.
+    """
 
     seconds: float
     rate: float
-    clean: bool
+    disturbed: float
+
+    @property
+    def clean(self) -> bool:
+        """Whether the pair counts as undisturbed."""
+        return self.disturbed == 0.0
 
 
 class Sampler:
@@ -41,12 +82,14 @@ class Sampler:
 
     Args:
         run: runs the kernel so many times.
-        limits: when to stop; `cutoff` is in seconds, or in seconds at the nominal speed where there is a yardstick.
+        limits: when to stop; `cutoff` and `near` are in seconds, or in seconds at the nominal speed where there is a
+            yardstick.
         yardstick: operations a second, just measured (None: samples are not normalised).
-        nominal: the rate that `cutoff` is relative to.
+        nominal: the rate that `cutoff` and `near` are relative to.
         restore: gives the kernel its inputs back, before each sample; for kernels that work in place (None: others).
+        flush: empties the caches, before each sample, which then is of one run (None: they stay warm).
         clock: nanoseconds.
-        switches: how often the system has preempted this process so far.
+        disturbed: what other programs took from this process so far.
     """
 
     def __init__(
@@ -57,16 +100,17 @@ class Sampler:
         yardstick: Callable[[], float] | None = None,
         nominal: float = 1.0,
         restore: Callable[[], None] | None = None,
+        flush: Callable[[], None] | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
-        switches: Callable[[], int] | None = None,
+        disturbed: Callable[[], Disturbance] = disturbance,
     ) -> None:
         self._run, self._limits, self._yardstick, self._nominal = run, limits, yardstick, nominal
-        self._restore, self._clock, self._switches = restore, clock, switches or involuntary_switches
-        self._pairs: list[_Pair] = []
+        self._restore, self._flush, self._clock, self._disturbed = restore, flush, clock, disturbed
+        self._pairs: list[Pair] = []
         self._spent = 0.0
 
     def take(self) -> Timing:
-        """Samples until their spread is small, the total time is spent, or the kernel proves too slow."""
+        """Samples until the median is known well enough, the time is spent, or the kernel proves too slow."""
         limits = self._limits
         self._sample(1)
         if limits.warmup and self._spent < limits.max_total / 4:
@@ -77,18 +121,41 @@ class Sampler:
         while self._more_before_cut() and not self._out_of_time():
             self._sample(runs)
         if self._too_slow():
-            return self._timing(runs, censored=True)
+            return self.timing(runs, censored=True)
         runs = self._lengthened(runs, limits.min_repeat)
-        while len(self._pairs) < limits.max_repeats and not self._steady() and not self._out_of_time():
+        while self._wants_more() and not self._out_of_time():
             self._sample(runs)
-        return self._timing(runs, censored=False)
+        return self.timing(runs)
+
+    def length(self) -> int:
+        """How many runs a sample has that is long enough; takes samples to find out."""
+        self._sample(1)
+        self._pairs.clear()
+        self._sample(1)
+        return self._lengthened(1, self._limits.min_repeat)
+
+    def sample(self, runs: int) -> Pair:
+        """Take one more sample of so many runs."""
+        self._sample(runs)
+        return self._pairs[-1]
+
+    def timing(self, runs: int, censored: bool = False) -> Timing:
+        """The undisturbed samples so far, as on a core of the median speed among them.
+
+        Where these are too few, the least disturbed ones.
+        """
+        kept = self._kept()
+        rate = median(p.rate for p in kept)
+        samples = tuple(p.seconds * (p.rate / rate if rate else 1.0) for p in kept)
+        disturbed = len(self._pairs) - len(self._clean())
+        return Timing(samples, runs, censored, rate or None, disturbed, cold=self._flush is not None)
 
     def _lengthened(self, runs: int, seconds: float) -> int:
         """How many runs a sample of so many seconds has; samples of far fewer runs are dropped.
 
         A single run is a bad measure of many, so the number grows until a sample of that many runs is long enough.
         """
-        while True:
+        while self._flush is None:
             one = median(p.seconds for p in self._pairs)
             wanted = -(-int(seconds * 1e9) // max(int(one * 1e9), 1))
             wanted = wanted if self._restore is None else min(wanted, IN_PLACE_RUNS)
@@ -97,30 +164,52 @@ class Sampler:
             runs = wanted
             self._pairs.clear()
             self._sample(runs)
+        return 1
 
-    def _seconds(self, runs: int) -> float:
+    def _sample(self, runs: int) -> None:
         if self._restore is not None:
             self._restore()
+        if self._flush is not None:
+            self._flush()
+        begun = self._disturbed()
+        before = self._rate()
+        seconds = self._timed(lambda: self._run(runs))
+        after = self._rate()
+        ended = self._disturbed()
+        waited = ended.waited - begun.waited
+        changed = max(before, after) / min(before, after) if before and after else 1.0
+        clean = ended.switches == begun.switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
+        disturbed = 0.0 if clean else waited / max(seconds, 1e-9) + (changed - 1.0) + 1e-9
+        self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed))
+
+    def _rate(self) -> float:
+        found = 0.0
+        if self._yardstick is not None:
+            yardstick = self._yardstick
+
+            def measured() -> None:
+                nonlocal found
+                found = yardstick()
+
+            self._timed(measured)
+        return found
+
+    def _timed(self, work: Callable[[], None]) -> float:
         before = self._clock()
-        self._run(runs)
+        work()
         seconds = (self._clock() - before) * 1e-9
         self._spent += seconds
         return seconds
 
-    def _sample(self, runs: int) -> None:
-        before = self._switches()
-        seconds = self._seconds(runs) / runs
-        rate = 0.0
-        if self._yardstick is not None:
-            start = self._clock()
-            rate = self._yardstick()
-            self._spent += (self._clock() - start) * 1e-9
-        self._pairs.append(_Pair(seconds, rate, self._switches() == before))
-
-    def _clean(self) -> list[_Pair]:
+    def _clean(self) -> list[Pair]:
         return [p for p in self._pairs if p.clean]
 
-    def _normalised(self, pair: _Pair) -> float:
+    def _kept(self) -> list[Pair]:
+        clean = self._clean()
+        fewest = min(self._limits.repeats, len(self._pairs))
+        return clean if len(clean) >= fewest else sorted(self._pairs, key=lambda p: p.disturbed)[:fewest]
+
+    def _normalised(self, pair: Pair) -> float:
         return pair.seconds * pair.rate / self._nominal if pair.rate else pair.seconds
 
     def _more_before_cut(self) -> bool:
@@ -138,25 +227,18 @@ class Sampler:
         # Fewer samples suffice where the time is spent and the kernel is slower by another factor of two.
         return min(map(self._normalised, clean)) > (cutoff if len(clean) >= NEEDED_TO_CUT else 2.0 * cutoff)
 
-    def _steady(self) -> bool:
+    def _wants_more(self) -> bool:
+        limits = self._limits
         times = [self._normalised(p) for p in self._clean()]
-        return len(times) >= self._limits.repeats and deviation(times) <= self._limits.spread * median(times)
+        if len(times) >= limits.max_repeats or len(self._pairs) >= MOST_TAKEN * limits.max_repeats:
+            return False
+        if len(times) < limits.repeats:
+            return limits.enough is None or self._spent < MOST_TAKEN * limits.enough
+        if limits.near is not None and min(times) > limits.near:
+            return False
+        if limits.enough is not None and self._spent >= limits.enough:
+            return False
+        return median_error(times) > limits.spread * median(times)
 
     def _out_of_time(self) -> bool:
         return self._spent > self._limits.max_total
-
-    def _timing(self, runs: int, censored: bool) -> Timing:
-        kept = self._clean() or self._pairs
-        rate = median(p.rate for p in kept)
-        return Timing(
-            tuple(p.seconds for p in kept), runs, censored, rate or None, len(self._pairs) - len(self._clean())
-        )
-
-
-def involuntary_switches() -> int:
-    """How often the system has taken the processor from this process; 0 where it does not count that."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

@@ -15,6 +15,7 @@ from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
 from mslang.search.registry import strategy_named
 from mslang.search.strategy import Factory, Observed, Problem, Proposal
+from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
@@ -23,6 +24,7 @@ from mslang.tune.progress import Confirming, Finished, Listener, Started, Tally,
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.recording import lower_bound, observed_of, record_of
 from mslang.tune.roofline import Roofline
+from mslang.tune.sampling import CUT_OFF
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials
 from mslang.tune.verification import DENSE
@@ -30,9 +32,6 @@ from mslang.tune.workers import BudgetSpent, Pending, Workers
 
 GENERATION = 16
 """Candidates that are proposed together, whatever the number of workers."""
-
-CUT_OFF = 3.0
-"""A candidate slower than the best by this factor is not timed to the end."""
 
 
 class Search:
@@ -89,6 +88,7 @@ class Search:
         self._reused: set[str] = set()
         self._best: Record | None = None
         self._ties: tuple[Record, ...] = ()
+        self._gaps: tuple[Gap, ...] = ()
         self._extra: str | None = None
         """The incumbent where it was not proposed: it is no trial."""
         self._since_better = 0
@@ -128,6 +128,7 @@ class Search:
             confirmed,
             self._ties,
             len(self._reused),
+            gaps=self._gaps,
         )
         self._listen(finished)
         return finished
@@ -211,7 +212,7 @@ class Search:
                     self._reused.add(p.hash)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
-                    record = self._keep(p, self._trials.measure(p.candidate, ready, self._cutoff()))
+                    record = self._keep(p, self._trials.measure(p.candidate, ready, self._best_cost()))
                     if record.result.outcome is Outcome.MEASURED:
                         self._trials.keep(p.hash, p.candidate, ready, self._cost_of)
                 self._show(record, known=p.hash in self._reused)
@@ -240,7 +241,7 @@ class Search:
     def _reusable(self, hash: str) -> Record | None:
         """A record of this candidate that another run made on this machine, if it says all that is needed now."""
         known = self._known.get(hash)
-        if known is None:
+        if known is None or not self._same_caches(known):
             return None
         match known.result.outcome:
             case Outcome.MEASURED:
@@ -250,12 +251,21 @@ class Search:
                 return known if bound is not None and cutoff is not None and bound > cutoff else None
         return None
 
+    def _same_caches(self, record: Record) -> bool:
+        """Whether a record was timed with warm or cold caches as this search does."""
+        timing = record.result.timing
+        return timing is None or timing.cold == (self._settings.limits.cache == "cold")
+
     def _cost_of(self, hash: str) -> float:
         record = self._records.get(hash)
         return 0.0 if record is None or record.cost is None else record.cost
 
     def _cutoff(self) -> float | None:
-        return None if self._best is None or self._best.cost is None else CUT_OFF * self._best.cost
+        best = self._best_cost()
+        return None if best is None else CUT_OFF * best
+
+    def _best_cost(self) -> float | None:
+        return None if self._best is None else self._best.cost
 
     # ------------------------------------------------------------------ the second measurement
     def _confirm(self, reason: str) -> bool:
@@ -283,7 +293,7 @@ class Search:
             kept[record.candidate] = self._records[record.candidate] = self._database.add(record)
         ordered = [kept[r.candidate] for r in found.ordered]
         self._best = ordered[0] if ordered else None
-        self._ties = tuple(ordered[1 : 1 + found.ties])
+        self._ties, self._gaps = tuple(ordered[1 : 1 + found.ties]), found.gaps[: found.ties]
         return bool(ordered)
 
     def _confirmed_before(self, record: Record) -> bool:
@@ -294,7 +304,7 @@ class Search:
         there = self._records.get(hash)
         if there is None:
             self._extra = hash
-            result = self._trials.measure_again(hash, lambda: incumbent, dense=False)
+            result = self._trials.measure_again(hash, lambda: incumbent)
             made = record_of(self._task, self._settings, self._run, incumbent, hash, result, -1)
             there = self._records[hash] = self._database.add(made)
         return there

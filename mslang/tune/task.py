@@ -49,6 +49,6 @@ class Settings(msgspec.Struct, frozen=True):
 
     seed: int = 0
     budget: Budget = Budget()
-    limits: Limits = Limits(min_repeat=0.0005)
+    limits: Limits = Limits(min_repeat=0.0005, enough=0.05)
     name: str = "best"
     strategy: str = "replay_trace"

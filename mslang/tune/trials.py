@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-import msgspec
+from msgspec.structs import replace
 
 from mslang.runtime.timing import Limits
 from mslang.schedule.space import Candidate
+from mslang.target.limits import known_core_rate
+from mslang.tune.comparison import Compared
 from mslang.tune.confirm import TRIED_AGAIN
-from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared
+from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared
 from mslang.tune.record import Outcome, Result
 from mslang.tune.roofline import Roofline
+from mslang.tune.sampling import final_limits, trial_limits
 from mslang.tune.task import Task
 from mslang.tune.workers import RUN_SECONDS, Pending, Workers
 
 GRACE = 3.0
 """Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
+
+COMPARING = 2.0
+"""Seconds that finalists are timed in turns."""
 
 TIMES_UNSCHEDULED = 20.0
 """A candidate that takes so many times as long as the unscheduled program is stopped."""
@@ -45,6 +51,7 @@ class Trials:
     ) -> None:
         self._task, self._limits, self._workers = task, limits, workers
         self._reference, self._roofline, self._prepared = reference, roofline, prepared
+        self._fastest = known_core_rate()
         self._kept: dict[str, tuple[Candidate, Built]] = {}
 
     def start(self, candidate: Candidate) -> Pending:
@@ -56,22 +63,20 @@ class Trials:
         """Wait for a compilation."""
         return self._workers.built(pending)
 
-    def measure(
-        self, candidate: Candidate, built: Built, cutoff: float | None = None, *, dense: bool = False
-    ) -> Result:
+    def measure(self, candidate: Candidate, built: Built, best: float | None = None, *, final: bool = False) -> Result:
         """Verify and time a compiled candidate; waits.
 
         Args:
             candidate: what is measured.
             built: its machine code, or why there is none.
-            cutoff: seconds beyond which it is not timed to the end.
-            dense: verify it on dense inputs, too.
+            best: the cost of the best so far: one that is far slower is not timed to the end.
+            final: time it to the end whatever it costs, and verify it on dense inputs, too.
         """
         if built.result is not None:
             return built.result
-        limits = msgspec.structs.replace(self._limits, cutoff=cutoff)
-        job = MeasureJob(candidate.program, built, self._reference, limits, dense)
-        return self._plausible(self._workers.measure(job, self._time_limit()))
+        limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
+        job = MeasureJob(candidate.program, built, self._reference, limits, final)
+        return self._judged(self._workers.measure(job, self._time_limit()))
 
     def _time_limit(self) -> float:
         """Seconds that a candidate may take, from what is known of the unscheduled program."""
@@ -79,12 +84,16 @@ class Trials:
             return RUN_SECONDS
         return GRACE + 2.0 * self._limits.max_total + TIMES_UNSCHEDULED * self._prepared.seconds
 
-    def _plausible(self, result: Result) -> Result:
-        """The result, or `IMPLAUSIBLE` if its time is impossible on this machine."""
+    def _judged(self, result: Result) -> Result:
+        """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here."""
+        timing = result.timing
+        if timing is not None and timing.yardstick is not None:
+            self._fastest = max(self._fastest, timing.yardstick)
+            result = replace(result, timing=replace(timing, core=timing.yardstick / self._fastest))
         if result.outcome is not Outcome.MEASURED or result.timing is None:
             return result
         why = self._roofline.broken_by(result.timing.median)
-        return result if why is None else msgspec.structs.replace(result, outcome=Outcome.IMPLAUSIBLE, reason=why)
+        return result if why is None else replace(result, outcome=Outcome.IMPLAUSIBLE, reason=why)
 
     # ------------------------------------------------------------------ machine code for the second measurement
     def keep(self, hash: str, candidate: Candidate, built: Built, cost: Callable[[str], float]) -> None:
@@ -94,9 +103,20 @@ class Trials:
             fastest = sorted(self._kept, key=cost)[:TRIED_AGAIN]
             self._kept = {hash: self._kept[hash] for hash in fastest}
 
-    def measure_again(self, hash: str, candidate: Callable[[], Candidate], *, dense: bool) -> Result:
-        """Measure a candidate to the end, built again where its machine code was not kept."""
+    def measure_again(self, hash: str, candidate: Callable[[], Candidate]) -> Result:
+        """Measure a candidate to the end, on all inputs; built again where its machine code was not kept."""
+        return self.measure(*self._rebuilt(hash, candidate), final=True)
+
+    def compare(self, candidates: Mapping[str, Callable[[], Candidate]]) -> tuple[Compared, ...] | None:
+        """Time verified candidates, given by hash, in turns in one process; None if it does not survive them."""
+        built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
+        pairs = tuple((candidate.program, made) for candidate, made in built)
+        job = CompareJob(pairs, self._reference, final_limits(self._limits), COMPARING)
+        found = self._workers.compare(job, len(pairs) * self._time_limit())
+        return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
+
+    def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:
         if hash not in self._kept:
             made = candidate()
             self._kept[hash] = made, self.built(self.start(made))
-        return self.measure(*self._kept[hash], dense=dense)
+        return self._kept[hash]

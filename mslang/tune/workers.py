@@ -15,7 +15,8 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.tune import job as jobs
-from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared, PrepareJob
+from mslang.tune.comparison import Compared
+from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared, PrepareJob
 from mslang.tune.record import Outcome, Result
 from mslang.workers.outcome import Cancelled, Crashed, Done, Failed, OutOfMemory, TimedOut, Unsuccessful
 from mslang.workers.pool import Pool, usual_memory
@@ -39,6 +40,7 @@ class Work(msgspec.Struct, frozen=True):
     prepare: Callable[[bytes], bytes] = jobs.prepare
     build: Callable[[bytes], bytes] = jobs.build
     measure: Callable[[bytes], bytes] = jobs.measure
+    compare: Callable[[bytes], bytes] = jobs.compare
 
 
 Pending = Task[bytes]
@@ -137,6 +139,12 @@ class Workers:
         limit = seconds if self._run_seconds is None else self._run_seconds
         pending = self._runner.submit(self._work.measure, (jobs.encode(task),), seconds=limit)
         return self._answer(pending, Result, "running")
+
+    def compare(self, task: CompareJob, seconds: float = RUN_SECONDS) -> tuple[Compared, ...] | None:
+        """Time verified candidates in turns; waits. None if the process did not survive them, or gave no answer."""
+        pending = self._runner.submit(self._work.compare, (jobs.encode(task),), seconds=seconds)
+        found = self._answer(pending, tuple, "comparing")
+        return found if isinstance(found, tuple) and len(found) == len(task.candidates) else None
 
     def _answer(self, pending: Pending, wanted: type[T], doing: str) -> T | Result:
         outcome = self._wait(pending)

@@ -13,7 +13,19 @@ from mslang.sema.modules import load
 from mslang.sema.program import instantiate
 from mslang.target.detect import host
 from mslang.tune.expected import changed_input, private_copies, read_expected, write_expected
-from mslang.tune.job import BuildJob, Built, MeasureJob, Prepared, PrepareJob, build, encode, measure, prepare
+from mslang.tune.job import (
+    BuildJob,
+    Built,
+    CompareJob,
+    MeasureJob,
+    Prepared,
+    PrepareJob,
+    build,
+    compare,
+    encode,
+    measure,
+    prepare,
+)
 from mslang.tune.record import Outcome, Result
 from mslang.tune.verification import DENSE, SPARSE
 
@@ -78,6 +90,27 @@ def test_a_kernel_that_works_in_place_is_verified_and_timed_on_its_inputs(tmp_pa
         # A kernel that worked on its own results would end with others than those of one run.
         assert result.outcome is Outcome.MEASURED, result
         assert result.timing is not None and result.timing.runs <= 64 and result.timing.yardstick
+
+
+def test_candidates_are_timed_in_turns_and_verified_again(tmp_path: Path) -> None:
+    add = prepared("add", tmp_path)
+    names = ("add", "add_and_clear", "add")
+    built = [pickle.loads(build(encode(BuildJob(program(name), host())))) for name in names]
+    job = CompareJob(tuple((add, b) for b in built), str(tmp_path), LIMITS)
+    first, wrong, second = pickle.loads(compare(encode(job)))
+    assert len(first.samples) == len(second.samples) == LIMITS.max_repeats
+    for good in (first, second):
+        assert good.result.outcome is Outcome.MEASURED and good.result.timing.yardstick > 0
+        assert good.result.verified[0].inputs == SPARSE
+    assert wrong.result.outcome is Outcome.WRONG_RESULT and wrong.samples == ()
+    assert wrong.result.reason.startswith("beside others, on sparse integers inputs c[")
+
+
+def test_turns_restore_the_inputs_of_a_kernel_that_works_in_place(tmp_path: Path) -> None:
+    decay = prepared("decay", tmp_path)
+    built = pickle.loads(build(encode(BuildJob(decay, host()))))
+    job = CompareJob(((decay, built), (decay, built)), str(tmp_path), LIMITS)
+    assert all(c.result.outcome is Outcome.MEASURED for c in pickle.loads(compare(encode(job))))
 
 
 def test_expected_results_cannot_be_written_to(tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from mslang.runtime.caches import CacheFlush
+from mslang.runtime.disturbance import Disturbance, disturbance
 from mslang.runtime.timing import Limits, Timing
-from mslang.tune.sampling import IN_PLACE_RUNS, LEAST_SAMPLE, Sampler
+from mslang.target.detect import host
+from mslang.tune.sampling import IN_PLACE_RUNS, LEAST_SAMPLE, Sampler, final_limits, trial_limits
 
 RATE = 1e11
 
@@ -22,7 +26,8 @@ class Machine:
     ) -> None:
         self.seconds, self.speed, self.preempted, self.cold = seconds, speed, preempted, cold
         self.now = 0.0
-        self.samples = self.switches = self.runs = self.restored = 0
+        self.waited = 0.0
+        self.samples = self.switches = self.runs = self.restored = self.flushed = 0
         self.lengths: list[int] = []
 
     def run(self, times: int) -> None:
@@ -35,12 +40,18 @@ class Machine:
 
     def yardstick(self) -> float:
         self.now += 1e-4
-        return RATE * self.speed(self.samples - 1)
+        return RATE * self.speed(max(self.samples - 1, 0))
 
     def restore(self) -> None:
         self.restored += 1
 
+    def flush(self) -> None:
+        self.flushed += 1
+
     def take(self, limits: Limits, in_place: bool = False) -> Timing:
+        return self.sampler(limits, in_place).take()
+
+    def sampler(self, limits: Limits, in_place: bool = False) -> Sampler:
         return Sampler(
             self.run,
             limits,
@@ -48,8 +59,9 @@ class Machine:
             nominal=RATE,
             restore=self.restore if in_place else None,
             clock=lambda: round(self.now * 1e9),
-            switches=lambda: self.switches,
-        ).take()
+            disturbed=lambda: Disturbance(self.switches, self.waited),
+            flush=self.flush if limits.cache == "cold" else None,
+        )
 
 
 LIMITS = Limits(min_repeat=0.0005)
@@ -126,3 +138,85 @@ def test_one_slow_run_does_not_make_samples_short(cutoff: float | None) -> None:
 
     timing = Overhead(1e-6).take(Limits(cutoff=cutoff, min_repeat=0.0005))
     assert timing.runs >= 300
+
+
+def test_a_sample_whose_threads_waited_for_a_core_is_disturbed() -> None:
+    class Late(Machine):
+        def run(self, times: int) -> None:
+            super().run(times)
+            if self.samples % 2:
+                self.now += 0.002
+                self.waited += 0.002
+
+    timing = Late(1e-3).take(LIMITS)
+    assert timing.disturbed > 0
+    assert timing.samples == pytest.approx([1e-3] * len(timing.samples))
+
+
+def test_a_sample_during_which_the_speed_changed_is_disturbed() -> None:
+    # The speed halves within the fifth sample: it is neither a fast one nor a slow one.
+    timing = Machine(1e-3, speed=lambda n: 1.0 if n < 5 else 0.5).take(Limits(min_repeat=0.0005, repeats=9))
+    assert timing.disturbed == 1
+    assert max(timing.samples) == pytest.approx(min(timing.samples))
+
+
+def test_where_all_is_disturbed_the_least_disturbed_count() -> None:
+    class Busy(Machine):
+        def run(self, times: int) -> None:
+            super().run(times)
+            late = 0.004 if self.samples % 3 else 0.0005
+            self.now += late
+            self.waited += late
+
+    timing = Busy(1e-3).take(Limits(repeats=4, enough=0.05))
+    assert timing.disturbed > 4 and len(timing.samples) == 4
+    assert timing.samples == pytest.approx([1.5e-3] * 4)
+
+
+def test_more_samples_are_taken_of_an_unsteady_kernel() -> None:
+    unsteady = Machine(1e-3, speed=lambda n: (1.0, 0.93, 1.06, 0.96)[n % 4])
+    unsteady.yardstick = lambda: RATE  # type: ignore[method-assign]
+    steady = Machine(1e-3)
+    assert len(unsteady.take(Limits(spread=0.01)).samples) > len(steady.take(Limits(spread=0.01)).samples) == 5
+
+
+def test_few_samples_suffice_for_what_is_not_near_the_best_and_where_time_is_short() -> None:
+    def unsteady() -> Machine:
+        machine = Machine(1e-3, speed=lambda n: (1.0, 0.8, 1.2)[n % 3])
+        machine.yardstick = lambda: RATE  # type: ignore[method-assign]
+        return machine
+
+    best = 0.5e-3
+    limits = trial_limits(LIMITS, best)
+    assert limits.cutoff == pytest.approx(3 * best)
+    assert len(unsteady().take(limits).samples) == 5
+    assert len(unsteady().take(trial_limits(LIMITS, 1e-3)).samples) == LIMITS.max_repeats
+    assert len(unsteady().take(replace(LIMITS, enough=0.004)).samples) == 5
+    final = final_limits(limits)
+    assert final.cutoff is None and final.near is None and final.spread < LIMITS.spread
+    assert trial_limits(LIMITS, None) == LIMITS
+
+
+def test_with_cold_caches_each_sample_is_one_run_after_a_flush() -> None:
+    machine = Machine(1e-6)
+    timing = machine.take(Limits(cache="cold", min_repeat=0.0005))
+    assert timing.cold and timing.runs == 1 and set(machine.lengths) == {1}
+    assert machine.flushed == machine.samples > 5
+    assert not Machine(1e-6).take(LIMITS).cold
+
+
+def test_caches_are_emptied() -> None:
+    size = 1 << 16
+    flush = CacheFlush(cores=2, size=size)
+    flush()
+    flush()
+    assert [part.nbytes for part in flush.parts] == [size, size]
+    assert all((part == 2).all() for part in flush.parts)
+    whole = CacheFlush()
+    assert sum(part.nbytes for part in whole.parts) >= 2 * host().l3
+
+
+def test_what_others_take_is_counted() -> None:
+    before = disturbance()
+    after = disturbance()
+    assert after.switches >= before.switches and after.waited >= before.waited >= 0

@@ -1,0 +1,197 @@
+"""Calls of a candidate on private copies of the reference inputs: verified, timed alone, or in turns with others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from mslang.backend.backend import BackEnd
+from mslang.ir.program import Program
+from mslang.runtime.timing import Limits, Timing, median_error
+from mslang.tune.comparison import Sample, ratios
+from mslang.tune.expected import changed_input, private_copies, read_expected, same_bits
+from mslang.tune.record import Outcome, Result, Verification
+from mslang.tune.sampling import Sampler
+from mslang.tune.verification import Difference, compare, make_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mslang.backend.backend import Bound, Loaded
+    from mslang.runtime.caches import CacheFlush
+    from mslang.target.yardstick import Yardstick
+    from mslang.tune.verification import Arrays
+
+LEAST_ROUNDS = 7
+"""Rounds that candidates are compared by at least, if the time allows."""
+
+
+class Call:
+    """A kernel bound to private copies of the inputs of a kind, and what it should compute from them."""
+
+    def __init__(
+        self, program: Program, kind: str, inputs: Arrays, expected: Arrays, arrays: Arrays, bound: Bound
+    ) -> None:
+        self.program, self.kind, self.bound = program, kind, bound
+        self._inputs, self._expected, self._arrays = inputs, expected, arrays
+        self._right: tuple[Verification, Arrays] | None = None
+
+    def check(self) -> Verification | Result:
+        """Compare the outputs with the expected ones, and the inputs with what they were."""
+        found = self._verified()
+        if isinstance(found, Difference):
+            return Result(Outcome.WRONG_RESULT, f"on {self.kind} inputs {found.text}")
+        changed = changed_input(self.program, self._inputs, self._arrays)
+        if changed is not None:
+            return Result(Outcome.WRONG_RESULT, f"it writes to its input {changed}")
+        return found
+
+    def _verified(self) -> Verification | Difference:
+        outputs = {p.buffer.name: self._arrays[p.buffer.name] for p in self.program.params if p.direction != "in"}
+        # Bits that were right once are right again.
+        if self._right is not None and all(same_bits(x, self._right[1][name]) for name, x in outputs.items()):
+            return self._right[0]
+        found = compare(self.program, self._expected, self._arrays, self.kind)
+        if isinstance(found, Verification):
+            self._right = found, {name: x.copy() for name, x in outputs.items()}
+        return found
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a run works on the result of the run before."""
+        return any(p.direction == "inout" for p in self.program.params)
+
+    def restore(self) -> None:
+        """Give parameters that are read and written their first contents back."""
+        for p in self.program.params:
+            if p.direction == "inout":
+                self._arrays[p.buffer.name][...] = self._inputs[p.buffer.name]
+
+
+def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call:
+    """A call of a loaded candidate on the inputs of a kind in the folder of references."""
+    inputs, expected = read_expected(Path(reference), kind)
+    arrays = make_arguments(program, private_copies(inputs))
+    return Call(program, kind, inputs, expected, arrays, kernel.bind(**arrays))
+
+
+def time_call(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Timing:
+    """Time a kernel; afterwards its outputs are those of one run on the inputs."""
+    if backend is not None and backend.time is not None:
+        timing = backend.time(call.bound, limits, call.restore if call.in_place else None)
+        _run_once(call)
+        return timing
+    with _sampler(call, limits) as sampler:
+        return sampler.take()
+
+
+class Rounds(NamedTuple):
+    """One of several candidates: its time, and its sample of each round as a cost at the nominal speed."""
+
+    timing: Timing
+    samples: tuple[Sample, ...]
+
+
+def in_turns(calls: Sequence[tuple[Call, BackEnd[Any] | None]], limits: Limits, seconds: float) -> tuple[Rounds, ...]:
+    """Time kernels in rounds, A B C A B C …, so that drift of the machine affects all equally.
+
+    Rounds end when the ratio of each to the first is known to within `limits.spread`, or the time is spent.
+    """
+    end = time.monotonic() + seconds
+    with ExitStack() as open_calls:
+        turns = [open_calls.enter_context(_turn(call, limits, backend)) for call, backend in calls]
+        while not _known(turns, limits) and (time.monotonic() < end or not turns[0].samples):
+            for turn in turns:
+                turn.samples.append(turn.take())
+        return tuple(Rounds(turn.timing(), tuple(turn.samples)) for turn in turns)
+
+
+def _known(turns: Sequence[_Turn], limits: Limits) -> bool:
+    taken = len(turns[0].samples)
+    if taken >= limits.max_repeats or taken < LEAST_ROUNDS or len(turns) == 1:
+        return taken >= limits.max_repeats
+    return all(median_error(ratios(t.samples, turns[0].samples)) <= limits.spread for t in turns[1:])
+
+
+class _Turn:
+    """One kernel among several: how it takes a sample, and how its samples become a time."""
+
+    def __init__(self, take: Callable[[], Sample], timing: Callable[[], Timing]) -> None:
+        self.take, self.timing = take, timing
+        self.samples: list[Sample] = []
+
+
+@contextmanager
+def _turn(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Iterator[_Turn]:
+    from mslang.target.yardstick import NOMINAL_RATE
+
+    if backend is not None and backend.time is not None:
+        timed: list[Timing] = []
+
+        def measured() -> Sample:
+            assert backend is not None and backend.time is not None
+            few = replace(limits, repeats=1, max_repeats=LEAST_ROUNDS, cutoff=None)
+            timed.append(backend.time(call.bound, few, call.restore if call.in_place else None))
+            return Sample(timed[-1].median)
+
+        yield _Turn(measured, lambda: Timing(tuple(x for t in timed for x in t.samples), timed[0].runs))
+        _run_once(call)
+        return
+    with _sampler(call, limits) as sampler:
+        runs = sampler.length()
+
+        def sampled() -> Sample:
+            pair = sampler.sample(runs)
+            return Sample(pair.seconds * pair.rate / NOMINAL_RATE, pair.clean)
+
+        yield _Turn(sampled, lambda: sampler.timing(runs))
+
+
+@contextmanager
+def _sampler(call: Call, limits: Limits) -> Iterator[Sampler]:
+    """A sampler of a call beside the yardstick; afterwards the outputs are those of one run on the inputs."""
+    from mslang.target.yardstick import NOMINAL_RATE
+
+    with call.bound.prepared() as (enter, pack):
+
+        def restore() -> None:
+            call.restore()
+            pack()
+
+        yield Sampler(
+            enter,
+            limits,
+            yardstick=_yardstick().rate,
+            nominal=NOMINAL_RATE,
+            restore=restore if call.in_place else None,
+            flush=_flush() if limits.cache == "cold" else None,
+        )
+        if call.in_place:
+            restore()
+            enter(1)
+
+
+def _run_once(call: Call) -> None:
+    if call.in_place:
+        call.restore()
+        call.bound.run()
+
+
+@lru_cache(maxsize=1)
+def _yardstick() -> Yardstick:
+    from mslang.target.yardstick import Yardstick
+
+    return Yardstick()
+
+
+@lru_cache(maxsize=1)
+def _flush() -> CacheFlush:
+    from mslang.runtime.caches import CacheFlush
+
+    return CacheFlush()
