@@ -41,7 +41,7 @@ def main() -> None:
         file = Path(shutil.copy(args.file, folder))
         mslang("tune", file.name, "--trials", str(args.trials), "--write", folder=folder)
         with Database(folder / ".mslang" / "records.db", read_only=True) as database:
-            best = database.top(k=1)[0]
+            best = database.top(n=1)[0]
         item = f"{file.name}:{best.program}_best"
         runs = [json.loads(mslang("run", item, "--json", folder=folder)) for _ in range(args.processes)]
     times = [r["seconds"] for r in runs]

@@ -129,6 +129,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
             None: by the clock, beside a loop of known work on the same core.
         library: makes a library of a program for each target, given its name, what it is made from, and whether
             `allow_native`; None: there are none (`mslang build`).
+        device: the name of what runs the code; None: the processor does.
 
     >>> def compiled(module, target, options): return module
     >>> mine = BackEnd("mine", ("cpu",), compiled, load=lambda module: module, version=lambda: "mine 1")
@@ -150,6 +151,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     peak: Callable[[Target, str, bool], float] | None = None
     time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
     library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
+    device: Callable[[], str] | None = None
 
     def scheduled(self, program: Program, target: Target) -> Program:
         """The program that is compiled: with the default schedule of the back end, if it has none."""

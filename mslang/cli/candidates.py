@@ -136,7 +136,7 @@ def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
 
 def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
     """The record of this program that `--record` names."""
-    from mslang.ir.equal import structural_hash
+    from mslang.ir.equal import workload_hash
     from mslang.tune.database import Database
 
     if args.pins or args.seed is not None:
@@ -144,7 +144,7 @@ def _record(args: argparse.Namespace, path: Path, program: Program) -> Record:
     file = args.db or path.parent / ".mslang" / "records.db"
     with Database(file, read_only=True) as database:
         record = database.record(args.record)
-    if record.workload != structural_hash(program):
+    if record.workload != workload_hash(program):
         raise MsError(
             problem(
                 "MS604",

@@ -165,7 +165,7 @@ def _export(database: Database, args: argparse.Namespace) -> int:
     wanted = Outcome(args.outcome) if args.outcome else None
     bad: list[Diagnostic] = []
     for h in _hashes(database, args.program):
-        for r in database.records(workload=h, outcome=wanted):
+        for r in database.records(h, outcome=wanted):
             bad.append(r) if isinstance(r, Diagnostic) else emit(_plain(r))
     if bad:
         print_diagnostics(bad, stream=sys.stderr)

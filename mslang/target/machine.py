@@ -11,10 +11,23 @@ from mslang.target.detect import host
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A machine: `key` differs wherever times are not comparable, `name` is for people (`rocketlake × 2`)."""
+    """A machine: `key` differs wherever times are not comparable, `name` is for people (`rocketlake × 2`).
+
+    `cpu` and `features` are LLVM's names, `threads` is how many a process may run; `device` is what runs the code where
+    that is not the processor (a GPU).
+    """
 
     key: str
     name: str
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    threads: int = 0
+    device: str = ""
+
+    def with_device(self, device: str) -> Machine:
+        """The machine for code that another device of it runs."""
+        key = hashlib.sha256(f"{self.key}|{device}".encode()).hexdigest()[:16]
+        return msgspec.structs.replace(self, key=key, name=f"{device} in {self.name}", device=device)
 
 
 @lru_cache(maxsize=1)
@@ -22,4 +35,5 @@ def this_machine() -> Machine:
     """The machine of this process: its processor, features and the number of threads that it may run."""
     own = host()
     text = f"{own.kind}|{own.triple}|{own.cpu}|{','.join(own.features)}|{own.cores}"
-    return Machine(hashlib.sha256(text.encode()).hexdigest()[:16], f"{own.cpu} × {own.cores}")
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Machine(key, f"{own.cpu} × {own.cores}", own.cpu, own.features, own.cores)

@@ -8,7 +8,7 @@ damaged one is reported and skipped, never the whole file.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,43 +19,31 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
+from mslang.target.machine import Machine
 from mslang.tune.integrity import find_damage, undamaged_rows
-from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.record import Outcome, Record, Result, Run, Sources, Workload
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum, migrate, refuse_newer, schema_version
 
 _LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
 """Finalists are measured again: what counts is how a candidate fared last."""
 
-_SEPARATE = ("outcome", "seconds", "cost", "result")
-"""Columns made from a record's result; the others are its fields."""
+MEMORY = ":memory:"
+"""The path of a store that is not in a file."""
+
+_SEPARATE = ("outcome", "seconds", "cost", "result", "sources")
+"""Columns made from a record's fields; the others are its fields."""
+
+_NEXT = """(SELECT max(n) + 1 FROM (
+    SELECT coalesce(max(id), 0) AS n FROM record UNION ALL SELECT coalesce(max(record), 0) FROM pruned))"""
+"""A number that no record has or had."""
 
 _FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
 
 
-class Workload(msgspec.Struct, frozen=True):
-    """An unscheduled program that records belong to: its structural hash, name, and long-form text."""
-
-    hash: str
-    name: str
-    text: str
-
-
-class Run(msgspec.Struct, frozen=True):
-    """One tuning run: what was searched, with which seed and arguments."""
-
-    id: str
-    file: str
-    space: str
-    workload: str
-    target: str
-    seed: int
-    arguments: str
-    created: str = ""
-    machine: str = ""
-
-
 class Database:
     """An open record store. Use it as a context manager; any number may be open on one file.
+
+    `":memory:"` as the path is a store that lives as long as it is open.
 
     `path` may be removed or renamed while it is open: `add` then writes a copy of everything to `path`, and `moved` has
     the warning.
@@ -67,7 +55,9 @@ class Database:
         self.path = Path(path)
         self.moved: Diagnostic | None = None
         with self._faults():
-            if not read_only:
+            if str(path) == MEMORY:
+                pass
+            elif not read_only:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             elif not self.path.exists():
                 raise MsError(
@@ -81,9 +71,8 @@ class Database:
 
     def _connect(self, read_only: bool) -> None:
         mode = "ro" if read_only else "rwc"
-        self._connection = sqlite3.connect(
-            f"{self.path.resolve().as_uri()}?mode={mode}", uri=True, timeout=60, isolation_level=None
-        )
+        place = f"{self.path.resolve().as_uri()}?mode={mode}" if str(self.path) != MEMORY else f"file:{MEMORY}"
+        self._connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None)
         # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
         self._connection.text_factory = _decoded
         try:
@@ -175,38 +164,75 @@ class Database:
         """Keep a program's text under its hash; known ones stay as they are."""
         self._insert("workload", [workload.hash, workload.name, workload.text], "OR IGNORE")
 
+    def add_machine(self, machine: Machine) -> None:
+        """Keep what a machine is under its key."""
+        features = ",".join(machine.features)
+        values = [machine.key, machine.name, machine.cpu, features, machine.threads, machine.device]
+        self._insert("machine", values, "OR IGNORE")
+
     def add_run(self, run: Run) -> None:
         """Keep what a run searches."""
-        made = run.created or _now()
-        self._insert(
-            "run",
-            [run.id, run.file, run.space, run.workload, run.target, run.seed, run.arguments, made, run.machine],
-        )
+        run = run if run.created else msgspec.structs.replace(run, created=_now())
+        self._insert("run", [getattr(run, c) for c in TABLES["run"]])
 
     def add(self, record: Record) -> Record:
-        """Keep a record; it is on disk when this returns. Gives it back with its id."""
+        """Keep a record; it is on disk when this returns. Gives it back with its id.
+
+        A record that has an id keeps it, unless another has it already.
+        """
         record = record if record.created else msgspec.structs.replace(record, created=_now())
-        result = msgspec.json.encode(record.result).decode()
-        made = {
-            "outcome": record.result.outcome.value,
-            "seconds": record.seconds,
-            "cost": record.cost,
-            "result": result,
-        }
-        values = [made[c] if c in made else getattr(record, c) for c in TABLES["record"]]
-        id = self._insert("record", values)
+        record = record if record.schema else msgspec.structs.replace(record, schema=SCHEMA_VERSION)
+        id = self._insert("record", _row(record), wanted=record.id)
         return msgspec.structs.replace(record, id=id)
 
-    def _insert(self, table: str, values: list[Any], conflict: str = "") -> int | None:
+    def holds(self, row: Workload | Run | Machine | Record) -> bool:
+        """Whether the store has a row with exactly these contents (for records: whatever their number)."""
+        match row:
+            case Record():
+                table, values = "record", _row(row)
+            case Workload():
+                table, values = "workload", [row.hash, row.name, row.text]
+            case Run():
+                table, values = "run", [getattr(row, c) for c in TABLES["run"]]
+            case Machine():
+                with self._faults():
+                    query = "SELECT 1 FROM machine WHERE key = ?"
+                    return self._connection.execute(query, [row.key]).fetchone() is not None
+        with self._faults():
+            found = self._connection.execute(
+                f"SELECT 1 FROM {table} WHERE checksum = ? LIMIT 1", [checksum(table, values)]
+            )
+            return found.fetchone() is not None
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """Delete records; their numbers are not given again."""
+        with self._faults(), self._transaction():
+            for id in ids:
+                self._connection.execute("DELETE FROM record WHERE id = ?", [id])
+                self._connection.execute(_insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
+
+    def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
         row = [*values, checksum(table, values)]
         with self._faults():
             with self._transaction():
-                id = self._connection.execute(_insertion(table, conflict), row).lastrowid
+                id = self._connection.execute(_insertion(table, conflict, self._number(table, wanted)), row).lastrowid
             if _identity(self.path) != self._identity:
                 self._write_anew()
                 found = self._connection.execute(f"SELECT rowid FROM {table} WHERE checksum = ?", row[-1:]).fetchone()
                 id = found and found[0]
         return id
+
+    def _number(self, table: str, wanted: int | None) -> str | None:
+        """The number of a new row, as SQL; None: any."""
+        if table != "record":
+            return None
+        used = (
+            wanted is None
+            or self._connection.execute(
+                "SELECT 1 FROM record WHERE id = ? UNION ALL SELECT 1 FROM pruned WHERE record = ?", [wanted, wanted]
+            ).fetchone()
+        )
+        return _NEXT if used else str(wanted)
 
     def _write_anew(self) -> None:
         """Copy all rows of the open file, which is no longer at `path`, into the file at `path` (a new one if there is
@@ -216,9 +242,13 @@ class Database:
         self._connect(read_only=False)
         with self._transaction():
             for table, columns in TABLES.items():
+                if table == "pruned":
+                    continue
                 known = {row[0] for row in self._connection.execute(f"SELECT checksum FROM {table}")}
                 rows = left.execute(f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY rowid").fetchall()
-                self._connection.executemany(_insertion(table, "OR IGNORE"), [r for r in rows if r[-1] not in known])
+                for r in rows:
+                    if r[-1] not in known:
+                        self._connection.execute(_insertion(table, "OR IGNORE", self._number(table, None)), r)
         left.close()
         self.moved = Diagnostic(
             "MS606",
@@ -230,29 +260,44 @@ class Database:
     # ---------------------------------------------------------------- reading
     def records(
         self,
+        program: Program | str | None = None,
         *,
-        workload: str | None = None,
         target: str | None = None,
         run: str | None = None,
         outcome: Outcome | None = None,
+        machine: str | None = None,
     ) -> Iterator[Record | Diagnostic]:
-        """Records in the order they were made; one that cannot be read comes as a warning in its place."""
-        yield from self._select(_where(workload=workload, target=target, run=run, outcome=outcome), "id")
+        """Records in the order they were made; one that cannot be read comes as a warning in its place.
+
+        Args:
+            program: only this program's (or those of a workload hash).
+            target: only those for this target, by name.
+            run: only those of this run.
+            outcome: only those that ended so.
+            machine: only those of the machine of this key.
+
+        >>> from mslang.diagnostics import Diagnostic
+        >>> with Database(":memory:") as db:
+        ...     [r.program for r in db.records() if not isinstance(r, Diagnostic)]
+        []
+        """
+        hash = _hash_of(program)
+        yield from self._select(_where(workload=hash, target=target, run=run, outcome=outcome, machine=machine), "id")
 
     def top(
         self,
         program: Program | str | None = None,
-        k: int = 10,
+        n: int = 10,
         *,
         target: str | None = None,
         run: str | None = None,
         machine: str | None = None,
     ) -> list[Record]:
-        """The `k` fastest candidates, fastest first; of one measured several times the last outcome counts.
+        """The `n` fastest candidates, fastest first; of one measured several times the last outcome counts.
 
         Args:
-            program: whose candidates (the program itself or its structural hash; None: all programs').
-            k: how many.
+            program: whose candidates (the program itself or its workload hash; None: all programs').
+            n: how many.
             target: only those measured for this target, by name.
             run: only those of this run.
             machine: the key of the machine that they were measured on (None: this one). Times of different machines are
@@ -261,20 +306,34 @@ class Database:
         condition, values = _where(
             workload=_hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
         )
-        found = self._select((f"cost IS NOT NULL AND {_LAST} AND {condition}", values), "cost, id", k)
+        found = self._select((f"cost IS NOT NULL AND {_LAST} AND {condition}", values), "cost, id", n)
         return [r for r in found if isinstance(r, Record)]
 
     def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
-        """The fastest record of a program (or of a structural hash) on one machine (None: this one), or None."""
+        """The fastest record of a program (or of a workload hash) on one machine (None: this one), or None.
+
+        >>> with Database(":memory:") as db:
+        ...     db.best("0f07") is None
+        True
+        """
         return next(iter(self.top(program, 1, target=target, machine=machine)), None)
 
-    def known(self, workload: str, target: str, compiler: str, version: str) -> dict[str, Record]:
-        """The last record of each candidate of a program that was tried on this machine, by the candidate's hash.
+    def known(
+        self, workload: Workload, target: str, compiler: str, version: str, machine: str | None = None
+    ) -> dict[str, Record]:
+        """The last record of each candidate of a program that was tried on a machine (None: this one), by the
+        candidate's hash.
 
-        Only records of the same target, compiler and version of mslang, as others have other machine code.
+        Only records of the same target, compiler and version of mslang, as others have other machine code; and of the
+        same text, as decisions are named after blocks and loops.
         """
         condition, values = _where(
-            workload=workload, target=target, compiler=compiler, version=version, machine=_this_machine()
+            workload=workload.hash,
+            source=workload.source,
+            target=target,
+            compiler=compiler,
+            version=version,
+            machine=_this_machine() if machine is None else machine,
         )
         return {r.candidate: r for r in self._select((condition, values), "id") if isinstance(r, Record)}
 
@@ -283,6 +342,24 @@ class Database:
         with self._faults():
             rows = self._connection.execute("SELECT machine, max(device) FROM record GROUP BY machine").fetchall()
         return dict(rows)
+
+    def machine(self, key: str) -> Machine | None:
+        """What is known of the machine with a key."""
+        with self._faults():
+            rows = undamaged_rows(self._connection, "machine", "rowid")
+        found = (Machine(k, name, cpu, tuple(f.split(",")) if f else (), n, d) for k, name, cpu, f, n, d in rows)
+        return next((m for m in found if m.key == key), None)
+
+    def program(self, record: Record) -> Workload | None:
+        """The program that a record is of, in whose names its trace is; None if the store does not hold it."""
+        texts = self.texts(record.workload)
+        return next((w for w in texts if w.source == record.source), None)
+
+    def texts(self, workload: str | None = None) -> list[Workload]:
+        """The programs of a workload hash, which differ in names alone (None: all programs)."""
+        with self._faults():
+            rows = undamaged_rows(self._connection, "workload", "name, hash, rowid")
+        return [w for w in (Workload(*row) for row in rows) if workload in (None, w.hash)]
 
     def record(self, id: int) -> Record:
         """One record by id; MS604 if there is none or it cannot be read."""
@@ -309,15 +386,19 @@ class Database:
         return {known[name]: n for name, n in rows if name in known}
 
     def workloads(self) -> list[tuple[Workload, int, float | None]]:
-        """Every program with its number of records and its best time on this machine in seconds."""
+        """Every workload (as the first of its programs) with its number of records and its best time on this machine in
+        seconds."""
+        found: dict[str, Workload] = {}
+        for w in self.texts():
+            found.setdefault(w.hash, w)
         with self._faults():
-            rows = undamaged_rows(self._connection, "workload", "name, hash")
             counts = dict(
                 self._connection.execute("SELECT workload, count(*) FROM record GROUP BY workload").fetchall()
             )
-        found = [Workload(*row) for row in rows]
-        bests = {w.hash: self.best(w.hash) if counts.get(w.hash) else None for w in found}
-        return [(w, counts.get(w.hash, 0), best.seconds if (best := bests[w.hash]) else None) for w in found]
+        bests = {hash: self.best(hash) if counts.get(hash) else None for hash in found}
+        return [
+            (w, counts.get(h, 0), best.seconds if (best := bests[h]) is not None else None) for h, w in found.items()
+        ]
 
     def runs(self) -> list[Run]:
         """Every run, oldest first."""
@@ -350,7 +431,8 @@ class Database:
         values = dict(zip(TABLES["record"], row, strict=True))
         msgspec.json.decode(values["decisions"], type=dict)
         result = msgspec.json.decode(values["result"], type=Result)
-        return Record(**{c: values[c] for c in _FIELDS}, result=result, id=id)
+        sources = msgspec.json.decode(values["sources"], type=Sources)
+        return Record(**{c: values[c] for c in _FIELDS}, result=result, sources=sources, id=id)
 
     def check(self) -> Diagnostic | None:
         """Read everything: a warning that says which records are damaged or missing, or None.
@@ -363,9 +445,25 @@ class Database:
             return find_damage(self._connection, self.path, damaged)
 
 
-def _insertion(table: str, conflict: str) -> str:
+def _row(record: Record) -> list[Any]:
+    """The columns of a record."""
+    made = {
+        "outcome": record.result.outcome.value,
+        "seconds": record.seconds,
+        "cost": record.cost,
+        "result": msgspec.json.encode(record.result).decode(),
+        "sources": msgspec.json.encode(record.sources).decode(),
+    }
+    return [made[c] if c in made else getattr(record, c) for c in TABLES["record"]]
+
+
+def _insertion(table: str, conflict: str, number: str | None = None) -> str:
     columns = (*TABLES[table], "checksum")
-    return f"INSERT {conflict} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    holes = ", ".join("?" * len(columns))
+    names = ", ".join(columns)
+    if number is not None:
+        names, holes = f"id, {names}", f"{number}, {holes}"
+    return f"INSERT {conflict} INTO {table} ({names}) VALUES ({holes})"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -390,9 +488,9 @@ def _this_machine() -> str:
 def _hash_of(program: Program | str | None) -> str | None:
     if program is None or isinstance(program, str):
         return program
-    from mslang.ir.equal import structural_hash
+    from mslang.ir.equal import workload_hash
 
-    return structural_hash(program)
+    return workload_hash(program)
 
 
 def _where(**wanted: object) -> tuple[str, list[object]]:

@@ -28,20 +28,22 @@ def find_damage(connection: sqlite3.Connection, path: Path, damaged: list[str]) 
     Raises:
         sqlite3.DatabaseError: the file as a whole is damaged.
     """
-    faults = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    # Not `quick_check`: a record that an index has lost would not be found by queries.
+    faults = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if faults != ["ok"]:
         raise sqlite3.DatabaseError("; ".join(faults))
     ids = {row[0] for row in connection.execute("SELECT id FROM record")}
-    # Records are never deleted, so their numbers have no gaps.
+    # Records are deleted by users alone, who leave their numbers in `pruned`.
+    ids |= {row[0] for row in connection.execute("SELECT record FROM pruned")}
     missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
     others = sum(
         len(connection.execute(f"SELECT 1 FROM {table}").fetchall()) - len(undamaged_rows(connection, table, "rowid"))
-        for table in ("run", "workload")
+        for table in ("run", "workload", "machine", "pruned")
     )
     found = [
         *([f"damaged: {_listed(damaged)}"] if damaged else []),
         *([f"missing: {_listed(missing)}"] if missing else []),
-        *([f"damaged runs or programs: {others}"] if others else []),
+        *([f"damaged runs, programs or machines: {others}"] if others else []),
     ]
     if not found:
         return None

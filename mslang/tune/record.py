@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 
 import msgspec
@@ -64,12 +65,56 @@ class Result(msgspec.Struct, frozen=True):
     """Seconds spent in each stage (lower, compile, verify, time)."""
 
 
+class Workload(msgspec.Struct, frozen=True):
+    """An unscheduled program that records belong to: its workload hash, its name, and its long-form text.
+
+    Programs that differ in names alone have one hash, and a text each.
+    """
+
+    hash: str
+    name: str
+    text: str
+
+    @property
+    def source(self) -> str:
+        """What records say to name this text: a hash of it."""
+        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One tuning run: what was searched, with which seed and arguments; `source` names the program's text."""
+
+    id: str
+    file: str
+    space: str
+    workload: str
+    target: str
+    seed: int
+    arguments: str
+    created: str = ""
+    machine: str = ""
+    source: str = ""
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Hashes of what a candidate was made from, where they are known: the text of its space, the rules, the library.
+
+    The decisions of a record mean the same again only where these are the same; its flat trace depends on none of them.
+    """
+
+    space: str = ""
+    rules: str = ""
+    library: str = ""
+
+
 class Record(msgspec.Struct, frozen=True):
     """A candidate and its result as the database keeps it.
 
-    `workload` is the structural hash of the unscheduled program, `candidate` that of the scheduled one; `schedule`
-    is the pinned schedule as `.ms` text and `trace` the flat one; `sources` are hashes of space, rules and library.
-    `device` names the machine for people, `machine` is its key: times of different machines are never compared.
+    `workload` is the hash of the unscheduled program without any name, `source` names the text of the very program that
+    the trace is in the names of (`Database.program`), `candidate` is the structural hash of the scheduled one;
+    `schedule` is the pinned schedule as `.ms` text and `trace` the flat one. `device` names the machine for people,
+    `machine` is its key: times of different machines are never compared. `schema` is the version of the tables that it
+    was written to first.
     """
 
     workload: str
@@ -86,9 +131,11 @@ class Record(msgspec.Struct, frozen=True):
     trial: int
     seed: int
     version: str
-    sources: str = ""
+    sources: Sources = Sources()
     created: str = ""
     machine: str = ""
+    source: str = ""
+    schema: int = 0
     id: int | None = None
 
     @property

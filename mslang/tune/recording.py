@@ -8,7 +8,6 @@ from mslang import __version__
 from mslang.schedule.space import Candidate
 from mslang.schedule.trace import Label
 from mslang.search.strategy import Observed
-from mslang.target.machine import this_machine
 from mslang.target.yardstick import NOMINAL_RATE
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.task import Settings, Task
@@ -32,11 +31,12 @@ def record_of(
     # A schedule that refers to itself means nothing.
     pinned = trace.source not in (None, settings.name)
     return Record(
-        workload=task.workload,
+        workload=task.workload.hash,
+        source=task.workload.source,
         program=task.program.name,
         target=task.target.name,
-        device=this_machine().name,
-        machine=this_machine().key,
+        device=task.machine.name,
+        machine=task.machine.key,
         compiler=task.compiler.version(),
         candidate=hash,
         schedule=trace.as_ms(settings.name, pinned=pinned),

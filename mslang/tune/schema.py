@@ -7,12 +7,15 @@ import sqlite3
 from collections.abc import Sequence
 
 from mslang.diagnostics import MsError, problem
+from mslang.tune.record import Workload
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TABLES = {
     "workload": ("hash", "name", "text"),
-    "run": ("id", "file", "space", "workload", "target", "seed", "arguments", "created", "machine"),
+    "run": ("id", "file", "space", "workload", "target", "seed", "arguments", "created", "machine", "source"),
+    "machine": ("key", "name", "cpu", "features", "threads", "device"),
+    "pruned": ("record",),
     "record": (
         "workload",
         "program",
@@ -30,6 +33,8 @@ TABLES = {
         "sources",
         "created",
         "machine",
+        "source",
+        "schema",
         "outcome",
         "seconds",
         "cost",
@@ -70,8 +75,40 @@ _MIGRATIONS = (
     CREATE INDEX record_by_candidate ON record (workload, machine, target, candidate);
     UPDATE record SET cost = seconds;
     """,
+    # A program has a text for each set of names; which records are gone because a user removed them is kept.
+    """
+    CREATE TABLE machine (
+        key TEXT PRIMARY KEY, name TEXT NOT NULL, cpu TEXT NOT NULL, features TEXT NOT NULL, threads INTEGER NOT NULL,
+        device TEXT NOT NULL, checksum TEXT NOT NULL
+    );
+    CREATE TABLE pruned (record INTEGER PRIMARY KEY, checksum TEXT NOT NULL);
+    ALTER TABLE workload RENAME TO workload_2;
+    CREATE TABLE workload (
+        hash TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL, checksum TEXT NOT NULL, UNIQUE (hash, text)
+    );
+    INSERT INTO workload SELECT hash, name, text, checksum FROM workload_2 ORDER BY rowid;
+    DROP TABLE workload_2;
+    ALTER TABLE run ADD COLUMN source TEXT NOT NULL DEFAULT '';
+    ALTER TABLE record ADD COLUMN source TEXT NOT NULL DEFAULT '';
+    ALTER TABLE record ADD COLUMN schema INTEGER NOT NULL DEFAULT 2;
+    UPDATE record SET sources = '{}';
+    """,
 )
 """Step k brings version k to k + 1."""
+
+
+NAMED = 2
+"""The last version whose hashes of programs counted the names of buffers and blocks."""
+
+_COLUMNS_2 = {
+    "workload": TABLES["workload"],
+    "run": tuple(c for c in TABLES["run"] if c != "source"),
+    "record": tuple(c for c in TABLES["record"] if c not in ("source", "schema")),
+}
+"""What the checksums of version 2 covered."""
+
+DAMAGED = "damaged"
+"""The checksum of a row that was damaged when its store was migrated: it matches nothing."""
 
 
 def checksum(table: str, values: Sequence[object]) -> str:
@@ -98,15 +135,50 @@ def refuse_newer(version: int, path: object) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables to the present version, inside a transaction of the caller's."""
+    """Bring the tables to the present version, inside a transaction of the caller's; damaged rows stay damaged."""
     # Another process may have migrated while this one waited for the lock.
     before = schema_version(connection)
+    if before == SCHEMA_VERSION:
+        return
+    damaged = _damaged(connection) if before == NAMED else frozenset()
     for version in range(before, SCHEMA_VERSION):
         for statement in filter(None, map(str.strip, _MIGRATIONS[version].split(";"))):
             connection.execute(statement)
+        if version == NAMED:
+            _forget_names(connection)
         connection.execute(f"PRAGMA user_version = {version + 1}")
-    if before < SCHEMA_VERSION:
-        for table, columns in TABLES.items():
-            rows = connection.execute(f"SELECT rowid, {', '.join(columns)} FROM {table}").fetchall()
-            for row, *values in rows:
-                connection.execute(f"UPDATE {table} SET checksum = ? WHERE rowid = ?", (checksum(table, values), row))
+    connection.execute("UPDATE record SET schema = ?", (before,))
+    for table, columns in TABLES.items():
+        rows = connection.execute(f"SELECT rowid, {', '.join(columns)} FROM {table}").fetchall()
+        for row, *values in rows:
+            sum = DAMAGED if (table, row) in damaged else checksum(table, values)
+            connection.execute(f"UPDATE {table} SET checksum = ? WHERE rowid = ?", (sum, row))
+
+
+def _damaged(connection: sqlite3.Connection) -> frozenset[tuple[str, int]]:
+    """Table and number of each row of a store of version 2 whose checksum does not match."""
+    found: set[tuple[str, int]] = set()
+    for table, columns in _COLUMNS_2.items():
+        rows = connection.execute(f"SELECT rowid, checksum, {', '.join(columns)} FROM {table}").fetchall()
+        found |= {(table, row) for row, sum, *values in rows if sum != checksum(table, values)}
+    return frozenset(found)
+
+
+def _forget_names(connection: sqlite3.Connection) -> None:
+    """Give the workloads of an older store the hashes in which no name counts, and records the name of their text."""
+    from mslang.ir.equal import workload_hash
+    from mslang.sema.program import parse_program
+
+    found = connection.execute("SELECT hash, name, text FROM workload ORDER BY rowid").fetchall()
+    for old, name, text in found:
+        workload = Workload(old, name, text)
+        try:
+            new = workload_hash(parse_program(text))
+        except MsError:
+            # A text that this version does not read: its records stay under the hash that they have.
+            new = old
+        connection.execute("UPDATE workload SET hash = ? WHERE hash = ? AND text = ?", (new, old, text))
+        for table in ("run", "record"):
+            connection.execute(
+                f"UPDATE {table} SET workload = ?, source = ? WHERE workload = ?", (new, workload.source, old)
+            )

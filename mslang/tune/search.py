@@ -84,7 +84,9 @@ class Search:
         """The last record of each candidate of this run."""
         self._recorded: dict[str, Record] = {}
         """The first record of each candidate that this run has not proposed again since it was resumed."""
-        self._known = database.known(task.workload, task.target.name, task.compiler.version(), __version__)
+        self._known = database.known(
+            task.workload, task.target.name, task.compiler.version(), __version__, task.machine.key
+        )
         self._reused: set[str] = set()
         self._best: Record | None = None
         self._ties: tuple[Record, ...] = ()

@@ -9,12 +9,15 @@ import msgspec
 
 from mslang.backend.backend import BackEnd
 from mslang.backend.registry import serving
-from mslang.ir.equal import structural_hash
+from mslang.ir.equal import workload_hash
+from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.schedule.space import Space
 from mslang.target.description import Target
+from mslang.target.machine import Machine, this_machine
 from mslang.tune.budget import Budget
+from mslang.tune.record import Sources, Workload
 
 
 class Task(msgspec.Struct, frozen=True, dict=True):
@@ -24,16 +27,22 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     space: Space
     target: Target
     file: str
-    sources: str = ""
+    sources: Sources = Sources()
     allow_native: bool = False
     """Whether implementations in a back end's text may do more than compute."""
     backend: BackEnd[Any] | None = None
     """What compiles the candidates (default: what serves the target)."""
 
     @cached_property
-    def workload(self) -> str:
-        """The structural hash of the program."""
-        return structural_hash(self.program)
+    def workload(self) -> Workload:
+        """The program as the record store knows it: by a hash in which no name counts."""
+        return Workload(workload_hash(self.program), self.program.name, print_program(self.program))
+
+    @property
+    def machine(self) -> Machine:
+        """What runs the candidates."""
+        device = self.compiler.device
+        return this_machine() if device is None else this_machine().with_device(device())
 
     @property
     def compiler(self) -> BackEnd[Any]:

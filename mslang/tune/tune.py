@@ -15,17 +15,14 @@ import msgspec
 
 from mslang.backend.registry import serving
 from mslang.diagnostics import Diagnostic, MsError, problem
-from mslang.ir.equal import structural_hash
-from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.schedule.space import Candidate
 from mslang.target.limits import raise_peak
-from mslang.target.machine import this_machine
 from mslang.tune.claim import claimed_run
-from mslang.tune.database import Database, Run, Workload
+from mslang.tune.database import Database
 from mslang.tune.job import Prepared, PrepareJob
 from mslang.tune.progress import Event, Finished, Preparing, Warned
-from mslang.tune.record import Record
+from mslang.tune.record import Record, Run
 from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scratch import scratch_folder
 from mslang.tune.search import Search
@@ -139,10 +136,10 @@ def _note_speed(store: Database, run: str) -> None:
 
 def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple[str, Settings]:
     """The run that records will belong to: a new one, or the last one like it."""
-    hash = structural_hash(task.program)
+    workload = task.workload
     if resume:
-        wanted = (hash, task.space.name, task.target.name, this_machine().key)
-        like = [r for r in store.runs() if (r.workload, r.space, r.target, r.machine) == wanted]
+        wanted = (workload.source, task.space.name, task.target.name, task.machine.key)
+        like = [r for r in store.runs() if (r.source, r.space, r.target, r.machine) == wanted]
         if not like:
             raise MsError(
                 problem(
@@ -157,13 +154,15 @@ def _run(store: Database, task: Task, settings: Settings, resume: bool) -> tuple
         secrets.token_hex(4),
         task.file,
         task.space.name,
-        hash,
+        workload.hash,
         task.target.name,
         settings.seed,
         msgspec.json.encode(settings.budget).decode(),
-        machine=this_machine().key,
+        machine=task.machine.key,
+        source=workload.source,
     )
-    store.add_workload(Workload(hash, task.program.name, print_program(task.program)))
+    store.add_workload(workload)
+    store.add_machine(task.machine)
     store.add_run(run)
     return run.id, settings
 

@@ -223,7 +223,7 @@ def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_pat
     done = run("tune", "gemm.ms:tiled", "--trials", "3", "--patience", "3")
     assert done.returncode == 0, done.stderr
     with ms.Database(tmp_path / ".mslang" / "records.db", read_only=True) as database:
-        best = database.top(k=1)[0]
+        best = database.top(n=1)[0]
     done = run("build", "gemm.ms:tiled", "-o", "gemm.ll")
     assert f"tiled for host: record {best.id} (" in done.stderr
     again = run("build", "gemm.ms:tiled", "--record", str(best.id), "-o", "same.ll")

@@ -30,7 +30,7 @@ def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
     # A new process replays the pinned result to the identical program and verifies it.
     again = json_lines(run("run", "gemm.ms:gemm_best", "--json").stdout)[0]
     with Database(gemm.parent / ".mslang" / "records.db") as db:
-        best = db.top(k=1)[0]
+        best = db.top(n=1)[0]
     assert again["program"] == best.candidate
     assert again["outcome"] == "measured"
     assert [v["inputs"] for v in again["verified"]] == ["sparse integers", "dense"]
@@ -186,7 +186,7 @@ def test_two_spaces_of_a_program_write_one_winner(run: Run, gemm: Path) -> None:
     assert "passing over other" in done.stderr and done.stdout.count("measured") >= 2
     assert gemm.read_text().count("schedule gemm_best for gemm") == 1
     with Database(gemm.parent / ".mslang" / "records.db") as db:
-        confirmed = {r.schedule.strip() for r in db.top(k=100) if len(r.result.verified) == 2}
+        confirmed = {r.schedule.strip() for r in db.top(n=100) if len(r.result.verified) == 2}
     assert any(schedule in gemm.read_text() for schedule in confirmed)
 
 

@@ -65,6 +65,13 @@ def version() -> str:
     return "cuda" if found is None else found.version()
 
 
+def device_name() -> str:
+    """The GPU that runs the code; `CUDA` where there is none."""
+    from mslang.backend.cuda.device import device, unavailable
+
+    return "CUDA" if unavailable() is not None else device().name
+
+
 def why_no_card(target: Target) -> str | None:
     """Why this machine cannot run code for a target: pycuda, the driver, the GPU or its architecture is missing."""
     from mslang.backend.cuda.device import device, unavailable
@@ -125,5 +132,6 @@ CUDA = BackEnd(
     ),
     time=timed,
     library=library,
+    device=device_name,
 )
 """The back end of NVIDIA's GPUs."""

@@ -18,14 +18,14 @@ from mslang.interop.tvm.code import as_compiled_there
 from mslang.interop.tvm.records import TvmDatabase, TvmRecord, write_database
 from mslang.interop.tvm.trace_in import Imported, import_trace
 from mslang.interop.tvm.trace_out import export_trace
-from mslang.ir.equal import structural_hash
+from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.runtime.timing import Timing
 from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
-from mslang.tune.database import Database, Run, Workload
-from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.database import Database
+from mslang.tune.record import Outcome, Record, Result, Run, Workload
 
 ORIGIN = "tvm"
 """Device, compiler and run of records imported from TVM."""
@@ -54,11 +54,12 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
     for workload, records in source.tuned():
         named = msgspec.structs.replace(workload.program, name=_name(workload.program, workload.line))
         program = as_compiled_there(named)
-        hash = structural_hash(program)
-        store.add_workload(Workload(hash, program.name, print_program(program)))
+        hash = workload_hash(program)
+        text = Workload(hash, program.name, print_program(program))
+        store.add_workload(text)
         run = f"{ORIGIN}-{hashlib.sha256(f'{name} {hash}'.encode()).hexdigest()[:12]}"
         if run not in known:
-            store.add_run(Run(run, name, ORIGIN, hash, ORIGIN, 0, ""))
+            store.add_run(Run(run, name, ORIGIN, hash, ORIGIN, 0, "", source=text.source))
             known.add(run)
         there = {r.candidate for r in store.records(run=run) if isinstance(r, Record)}
         for trial, record in enumerate(records):
@@ -68,7 +69,7 @@ def import_into(store: Database, source: TvmDatabase, name: str) -> Moved:
                 bad.append(_left_out(f"record {trial + 1} of `{program.name}`", error))
                 left_out += 1
                 continue
-            made = _record(program, hash, record, imported, run, trial)
+            made = _record(program, text, record, imported, run, trial)
             if made.candidate not in there:
                 store.add(made)
                 there.add(made.candidate)
@@ -91,11 +92,14 @@ def _left_out(what: str, error: MsError) -> Diagnostic:
     )
 
 
-def _record(program: Program, hash: str, record: TvmRecord, imported: Imported, run: str, trial: int) -> Record:
+def _record(
+    program: Program, workload: Workload, record: TvmRecord, imported: Imported, run: str, trial: int
+) -> Record:
     good = tuple(t for t in record.times if t < 1e10)
     text = imported.trace.as_ms(f"{program.name}_tvm")
     return Record(
-        workload=hash,
+        workload=workload.hash,
+        source=workload.source,
         program=program.name,
         target=f"{ORIGIN}.{record.kind}",
         device=ORIGIN,
@@ -113,7 +117,6 @@ def _record(program: Program, hash: str, record: TvmRecord, imported: Imported, 
         trial=trial,
         seed=0,
         version=__version__,
-        sources=ORIGIN,
     )
 
 
@@ -148,7 +151,7 @@ def export_from(store: Database, folder: Path, workloads: list[str | None], targ
 def _exported(
     store: Database, hash: str, program: Program, target: object, bad: list[Diagnostic]
 ) -> Iterator[TvmRecord]:
-    for record in store.records(workload=hash):
+    for record in store.records(hash):
         if isinstance(record, Diagnostic):
             bad.append(record)
             continue

@@ -12,8 +12,8 @@ import pytest
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
-from mslang.tune.database import Database, Run, Workload
-from mslang.tune.record import Outcome, Record, Result, Verification
+from mslang.tune.database import Database
+from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
 
 
 def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w") -> Record:
@@ -41,6 +41,7 @@ def make(trial: int, seconds: float | None, run: str = "r1", workload: str = "w"
         7,
         "0.1.0",
         machine=this_machine().key,
+        source=Workload("w", "matmul", "program …").source,
     )
 
 
@@ -57,7 +58,7 @@ def test_top_orders_by_median_and_leaves_out_failures(tmp_path: Path) -> None:
     with Database(tmp_path / "r.db") as db:
         for trial, seconds in enumerate([3.0, None, 1.0, 2.0]):
             db.add(make(trial, seconds))
-        assert [r.trial for r in db.top(k=2)] == [2, 3]
+        assert [r.trial for r in db.top(n=2)] == [2, 3]
         assert db.counts() == {Outcome.MEASURED: 3, Outcome.WRONG_RESULT: 1}
         assert [r.trial for r in db.records(outcome=Outcome.WRONG_RESULT) if isinstance(r, Record)] == [1]
 
@@ -150,8 +151,10 @@ def test_times_of_other_machines_are_not_compared(tmp_path: Path) -> None:
         db.add(msgspec.structs.replace(make(1, 1.0), machine="other", device="zen × 96"))
         assert [r.trial for r in db.top("w")] == [0]
         assert db.best("w", machine="other") is not None
-        assert set(db.known("w", "cpu", "llvm 22", "0.1.0")) == {"c0"}
-        assert db.known("w", "cpu", "llvm 23", "0.1.0") == {}
+        own = Workload("w", "matmul", "program …")
+        assert set(db.known(own, "cpu", "llvm 22", "0.1.0")) == {"c0"}
+        assert db.known(own, "cpu", "llvm 23", "0.1.0") == {}
+        assert db.known(Workload("w", "renamed", "another text"), "cpu", "llvm 22", "0.1.0") == {}
         assert db.machines() == {this_machine().key: "this", "other": "zen × 96"}
 
 
@@ -161,28 +164,6 @@ def test_candidates_are_ordered_by_time_at_the_nominal_speed(tmp_path: Path) -> 
             result = Result(Outcome.MEASURED, timing=Timing((seconds,), 1, yardstick=rate))
             db.add(msgspec.structs.replace(make(trial, None), result=result))
         assert [r.trial for r in db.top("w")] == [1, 2, 0]
-
-
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_store_of_the_first_version_is_migrated(tmp_path: Path, read_only: bool) -> None:
-    from mslang.tune import schema
-
-    old = make(0, 0.5)
-    with sqlite3.connect(tmp_path / "r.db") as raw:
-        raw.executescript(schema._MIGRATIONS[0])
-        raw.execute("PRAGMA user_version = 1")
-        raw.execute("INSERT INTO run VALUES ('r1', 'gemm.ms', 's', 'w', 'cpu', 1, '{}', 'then')")
-        columns = [c for c in schema.TABLES["record"] if c not in ("machine", "cost")]
-        result = msgspec.json.encode(old.result).decode()
-        special = {"outcome": "measured", "seconds": 0.5, "result": result}
-        values = [special[c] if c in special else getattr(old, c) for c in columns]
-        raw.execute(f"INSERT INTO record ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", values)
-    with Database(tmp_path / "r.db", read_only=read_only) as db:
-        assert db.check() is None
-        found = next(db.records())
-        assert found == msgspec.structs.replace(old, id=1, machine="")
-        assert [r.machine for r in db.runs()] == [""]
-        assert db.top("w") == []
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 from mslang.target.machine import Machine
 from mslang.tune import database as database_module
-from mslang.tune import recording
+from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
 from mslang.tune.claim import claimed_run
@@ -86,14 +86,13 @@ def test_records_of_another_machine_are_neither_reused_nor_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(tmp_path)
-    for module in (tune_module, recording):
-        monkeypatch.setattr(module, "this_machine", lambda: Machine("another", "zen × 96"))
+    monkeypatch.setattr(task_module, "this_machine", lambda: Machine("another", "zen × 96"))
     monkeypatch.setattr(database_module, "_this_machine", lambda: "another")
     told: list[Event] = []
     done = go(tmp_path, listen=told.append)
     assert not any(e.known for e in told if isinstance(e, Trial)) and done.known == 0
     assert done.best is not None and done.best.device == "zen × 96"
-    monkeypatch.setattr(tune_module, "this_machine", lambda: Machine("a third", "m1 × 8"))
+    monkeypatch.setattr(task_module, "this_machine", lambda: Machine("a third", "m1 × 8"))
     with pytest.raises(MsError) as error:
         go(tmp_path, resume=True)
     assert error.value.diagnostic.code == "MS503"
@@ -185,8 +184,8 @@ def test_a_store_that_is_removed_during_a_run_loses_nothing(tmp_path: Path) -> N
     assert [e.diagnostic.code for e in told if isinstance(e, Warned)] == ["MS606"]
     shown = {e.record.candidate for e in told if isinstance(e, Trial)}
     with Database(tmp_path / "r.db", read_only=True) as store:
-        assert {r.candidate for r in store.top(k=100)} == shown
-        assert store.best(structural_hash(space().program)) == done.best
+        assert {r.candidate for r in store.top(n=100)} == shown
+        assert store.best(space().program) == done.best
 
 
 DEAD = """
