@@ -1,0 +1,112 @@
+"""The features of a task: one row a candidate, of the same width for all sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mslang.schedule.sketch import Sketch
+from mslang.search.features.extractor import Extractor, PerStore
+from mslang.search.formulas import FloatEvaluator, Formula, Formulas
+from mslang.search.summaries import summary_of
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mslang.schedule.batch.layout import DecisionBatch
+
+
+def features_of(sketches: Sequence[Sketch], target: Target, extractor: Extractor | None = None) -> TaskFeatures:
+    """The features of all sketches of a task.
+
+    Args:
+        sketches: all of them: the columns are those that tell their candidates apart.
+        target: the machine.
+        extractor: what makes the features; the built-in one if None.
+
+    Example:
+        >>> features = features_of(list(space.sketches()), host())
+        >>> features.rows(0, batch)  # float32 of shape (candidates, features.width)
+    """
+    chosen = extractor or PerStore()
+    return TaskFeatures([_SketchFeatures(s, target, chosen) for s in sketches])
+
+
+class _SketchFeatures:
+    """The features of one sketch, a row a store."""
+
+    def __init__(self, sketch: Sketch, target: Target, extractor: Extractor) -> None:
+        self.formulas = Formulas()
+        summary = summary_of(sketch.program, target)
+        self.stores = [dict(row) for row in extractor.rows(self.formulas, sketch, summary, target)]
+
+    def column(self, store: int, name: str) -> Formula:
+        """A feature of a store, 0 of one that the sketch lacks."""
+        return self.stores[store][name] if store < len(self.stores) else self.formulas.number(0.0)
+
+
+Column = tuple[int, str]
+"""A store's number and the name of a feature."""
+
+
+class TaskFeatures:
+    """Features of the candidates of a task; `features_of` makes them.
+
+    A candidate has one row, with the features of all its stores, the heaviest first. Columns that are constant over the
+    task, or equal to another one in all sketches, are left out. `stores` gives a row a store instead, all features in
+    it, which are the same for all tasks.
+    """
+
+    def __init__(self, sketches: Sequence[_SketchFeatures]) -> None:
+        self._sketches = sketches
+        self.store_names: tuple[str, ...] = next((tuple(row) for s in sketches for row in s.stores), ())
+        self._columns = _distinguishing(sketches, self.store_names)
+        self.names: tuple[str, ...] = tuple(f"store{k}.{name}" for k, name in self._columns)
+        self._evaluators: dict[int, FloatEvaluator] = {}
+        self._store_evaluators: dict[int, FloatEvaluator] = {}
+
+    @property
+    def width(self) -> int:
+        """The number of columns of `rows`."""
+        return len(self.names)
+
+    @cached_property
+    def store_width(self) -> int:
+        """The number of columns of `stores`."""
+        return len(self.store_names)
+
+    def rows(self, k: int, batch: DecisionBatch) -> NDArray[np.float32]:
+        """The features of candidates of sketch `k`: float32 of shape (candidates, `width`)."""
+        return self.evaluator(k).rows(batch)
+
+    def evaluator(self, k: int) -> FloatEvaluator:
+        """What computes the rows of sketch `k`; compiled once."""
+        if k not in self._evaluators:
+            s = self._sketches[k]
+            self._evaluators[k] = s.formulas.compiled([s.column(at, name) for at, name in self._columns])
+        return self._evaluators[k]
+
+    def stores(self, k: int, batch: DecisionBatch) -> NDArray[np.float32]:
+        """A row a store: float32 of shape (candidates, stores of sketch `k`, `store_width`)."""
+        s = self._sketches[k]
+        if k not in self._store_evaluators:
+            self._store_evaluators[k] = s.formulas.compiled([x for row in s.stores for x in row.values()])
+        return self._store_evaluators[k].rows(batch).reshape(len(batch), len(s.stores), self.store_width)
+
+
+def _distinguishing(sketches: Sequence[_SketchFeatures], names: Sequence[str]) -> list[Column]:
+    """The columns that are neither the same for all candidates nor equal to a column before in all sketches."""
+    most = max((len(s.stores) for s in sketches), default=0)
+    out: list[Column] = []
+    seen: set[tuple[object, ...]] = set()
+    for column in ((k, name) for k in range(most) for name in names):
+        found = [s.column(*column) for s in sketches]
+        fixed = {x.constant for x in found}
+        key = tuple(map(id, found))
+        if (None in fixed or len(fixed) > 1) and key not in seen:
+            seen.add(key)
+            out.append(column)
+    return out

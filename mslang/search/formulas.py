@@ -1,0 +1,468 @@
+"""Formulas over decisions in single precision: features and estimates of thousands of candidates at once.
+
+Counts of a nest summary are whole numbers, exact to 2**24 and accurate to 7 digits beyond; single precision is twice as
+fast as 64-bit integers, and a rank or a tree needs no more. `ir.arith.arrays` computes exactly what has to be exact:
+constraints and values of decisions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mslang.ir.arith import compile_arrays, evaluate, substitute_symbols
+from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Select, Symbol, Unary, Var
+from mslang.ir.visit import free_vars, substitute, walk_expr
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mslang.schedule.batch.layout import DecisionBatch
+
+    Rows = NDArray[np.float32]
+
+ROWS = 2048
+"""So many candidates are computed at a time: 200 columns of them fit a second-level cache of 2 MiB."""
+
+PADDING = 16
+"""Numbers between two columns in memory, so that the columns of one candidate do not share a cache set."""
+
+
+SIZE = 512
+"""What a size known only at the call is taken to be."""
+
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
+class Formula:
+    """A number, or a condition, of each candidate; `Formulas` makes them, operators combine them.
+
+    Equal formulas are one, so that a value used twice is computed once. `constant` is set if it is the same for all.
+    """
+
+    __slots__ = ("constant", "of", "truth")
+
+    def __init__(self, of: Formulas, constant: float | None, truth: bool) -> None:
+        self.of, self.constant, self.truth = of, constant, truth
+
+    def __add__(self, other: Operand) -> Formula:
+        return self.of.combined("add", self, other)
+
+    def __sub__(self, other: Operand) -> Formula:
+        return self.of.combined("subtract", self, other)
+
+    def __mul__(self, other: Operand) -> Formula:
+        return self.of.combined("multiply", self, other)
+
+    def __truediv__(self, other: Operand) -> Formula:
+        return self.of.combined("divide", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __rsub__(self, other: float) -> Formula:
+        return self.of.number(other) - self
+
+    def __rtruediv__(self, other: float) -> Formula:
+        return self.of.number(other) / self
+
+    def least(self, other: Operand) -> Formula:
+        """The smaller of two."""
+        return self.of.combined("minimum", self, other)
+
+    def most(self, other: Operand) -> Formula:
+        """The larger of two."""
+        return self.of.combined("maximum", self, other)
+
+    def at_most(self, other: Operand) -> Formula:
+        """The condition `self <= other`."""
+        return self.of.combined("less_equal", self, other)
+
+    def above(self, other: Operand) -> Formula:
+        """The condition `self > other`."""
+        return self.of.combined("greater", self, other)
+
+    def choose(self, then: Operand, otherwise: Operand) -> Formula:
+        """`then` where this condition holds, else `otherwise`."""
+        return self.of.chosen(self, then, otherwise)
+
+    def floor(self) -> Formula:
+        """Rounded down."""
+        return self.of.applied("floor", self)
+
+    def ceil(self) -> Formula:
+        """Rounded up."""
+        return self.of.applied("ceil", self)
+
+    def log2(self) -> Formula:
+        """The logarithm to base 2."""
+        return self.of.applied("log2", self)
+
+    def slog(self) -> Formula:
+        """`log2(1 + x)` of an `x` that is not negative: 0 at 0, and equal steps for equal ratios.
+
+        Source: Ansor, OSDI 2020, appendix B
+        """
+        return (self + 1.0).log2()
+
+
+Operand = Formula | float
+
+_FOLDED: dict[str, Callable[..., float]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b if b else 0.0,
+    "minimum": min,
+    "maximum": max,
+    "less_equal": lambda a, b: float(a <= b),
+    "less": lambda a, b: float(a < b),
+    "greater_equal": lambda a, b: float(a >= b),
+    "greater": lambda a, b: float(a > b),
+    "equal": lambda a, b: float(a == b),
+    "not_equal": lambda a, b: float(a != b),
+    "logical_and": lambda a, b: float(bool(a) and bool(b)),
+    "logical_or": lambda a, b: float(bool(a) or bool(b)),
+    "logical_not": lambda a: float(not a),
+    "floor": lambda a: float(math.floor(a)),
+    "ceil": lambda a: float(math.ceil(a)),
+    "log2": lambda a: math.log2(a) if a > 0 else -math.inf,
+    "negative": lambda a: -a,
+}
+
+_NEUTRAL = {"add": 0.0, "multiply": 1.0}
+_RIGHT_NEUTRAL = {"subtract": 0.0, "divide": 1.0}
+_CONDITIONS = frozenset(
+    {"less_equal", "less", "greater_equal", "greater", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
+)
+_OPERATORS = {
+    "+": "add",
+    "-": "subtract",
+    "*": "multiply",
+    "/": "divide",
+    "min": "minimum",
+    "max": "maximum",
+    "<=": "less_equal",
+    "<": "less",
+    ">=": "greater_equal",
+    ">": "greater",
+    "==": "equal",
+    "!=": "not_equal",
+    "and": "logical_and",
+    "or": "logical_or",
+}
+
+
+class _Step(NamedTuple):
+    function: str
+    args: tuple[Formula, ...]
+    made: Formula
+
+
+class Formulas:
+    """Formulas over the decisions of one sketch.
+
+    Args:
+        sizes: the values of sizes that are known only at the call, by name; of those not named `SIZE`.
+
+    Example:
+        >>> f = Formulas()
+        >>> tile = f.expr(summary.statements[0].lanes)
+        >>> lanes = f.compiled([tile, (tile / 16.0).ceil()])
+        >>> lanes.rows(batch)  # float32 of shape (candidates, 2)
+    """
+
+    def __init__(self, sizes: Mapping[str, int] = NO_SIZES) -> None:
+        self.sizes = sizes
+        self.columns: dict[str, Formula] = {}
+        self.exact: dict[Expr, Formula] = {}
+        self.steps: list[_Step] = []
+        self._known: dict[tuple[object, ...], Formula] = {}
+        self._exprs: dict[Expr, Formula] = {}
+
+    # ------------------------------------------------------------------ leaves
+    def number(self, value: float) -> Formula:
+        """A constant."""
+        key = ("number", value)
+        if key not in self._known:
+            self._known[key] = Formula(self, float(value), False)
+        return self._known[key]
+
+    def condition(self, value: bool) -> Formula:
+        """A constant condition."""
+        key = ("condition", value)
+        if key not in self._known:
+            self._known[key] = Formula(self, float(value), True)
+        return self._known[key]
+
+    def expr(self, e: Expr) -> Formula:
+        """An expression over decisions and sizes.
+
+        Raises:
+            MsError: MS391, it cannot be computed of arrays.
+        """
+        found = self._exprs.get(e)
+        if found is None:
+            found = self._exprs[e] = self._read(e)
+        return found
+
+    def _read(self, e: Expr) -> Formula:
+        match e:
+            case Const(value=bool() as v):
+                return self.condition(v)
+            case Const(value=int() | float() as v):
+                return self.number(v)
+            case Var(name=name):
+                return self.number(self.sizes.get(name, SIZE))
+            case Symbol(domain=DynamicRange(), text=text):
+                return self.number(self.sizes.get(text, SIZE))
+            case Symbol(text=text):
+                return self.columns.setdefault(text, Formula(self, None, False))
+            case Binary(op=op, left=a, right=b) if op in _OPERATORS:
+                return self.combined(_OPERATORS[op], self.expr(a), self.expr(b))
+            case Binary(op="//", left=a, right=b):
+                return (self.expr(a) / self.expr(b)).floor()
+            case Binary(op="%", left=a, right=b):
+                x, y = self.expr(a), self.expr(b)
+                return x - (x / y).floor() * y
+            case Unary(op="not", operand=x):
+                return self.applied("logical_not", self.expr(x))
+            case Select(condition=c, then=t, otherwise=o):
+                return self.chosen(self.expr(c), self.expr(t), self.expr(o))
+        return self._exactly(e)
+
+    def _exactly(self, e: Expr) -> Formula:
+        """An expression with operators of whole numbers alone, such as shifts: computed as such."""
+        if not any(isinstance(x, Symbol) for x in walk_expr(e)):
+            return self.number(evaluate(e, {}))
+        dynamic = {x.text for x in walk_expr(e) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
+        e = substitute_symbols(e, {name: self.sizes.get(name, SIZE) for name in dynamic})
+        e = substitute(e, {v: Const(self.sizes.get(v, SIZE)) for v in free_vars(e)})
+        compile_arrays([e])
+        return self.exact.setdefault(e, Formula(self, None, False))
+
+    # ------------------------------------------------------------------ operations
+    def _value(self, x: Operand) -> Formula:
+        return x if isinstance(x, Formula) else self.number(x)
+
+    def applied(self, function: str, x: Formula) -> Formula:
+        """A function of NumPy of one number or condition."""
+        if x.constant is not None:
+            folded = _FOLDED[function](x.constant)
+            return self.condition(bool(folded)) if function in _CONDITIONS else self.number(folded)
+        return self._step(function, (x,))
+
+    def combined(self, function: str, a: Operand, b: Operand) -> Formula:
+        """A function of NumPy of two numbers or conditions; constants and neutral elements are folded."""
+        a, b = self._value(a), self._value(b)
+        if a.constant is not None and b.constant is not None:
+            folded = _FOLDED[function](a.constant, b.constant)
+            return self.condition(bool(folded)) if function in _CONDITIONS else self.number(folded)
+        if _NEUTRAL.get(function) == a.constant and a.constant is not None:
+            return b
+        if b.constant is not None and b.constant in (_NEUTRAL.get(function), _RIGHT_NEUTRAL.get(function)):
+            return a
+        if function == "multiply" and 0.0 in (a.constant, b.constant):
+            return self.number(0.0)
+        if function in ("logical_and", "logical_or"):
+            return self._connected(function, a, b)
+        if a is b and function in ("minimum", "maximum"):
+            return a
+        return self._step(function, (a, b))
+
+    def _connected(self, function: str, a: Formula, b: Formula) -> Formula:
+        known, other = (a, b) if a.constant is not None else (b, a)
+        if known.constant is None:
+            return self._step(function, (a, b))
+        decides = bool(known.constant) == (function == "logical_or")
+        return known if decides else other
+
+    def chosen(self, condition: Formula, then: Operand, otherwise: Operand) -> Formula:
+        """`then` where a condition holds, else `otherwise`."""
+        then, otherwise = self._value(then), self._value(otherwise)
+        if condition.constant is not None:
+            return then if condition.constant else otherwise
+        return then if then is otherwise else self._step("where", (condition, then, otherwise))
+
+    def total(self, xs: Sequence[Operand]) -> Formula:
+        """The sum."""
+        out = self.number(0.0)
+        for x in xs:
+            out = out + x
+        return out
+
+    def product(self, xs: Sequence[Operand]) -> Formula:
+        """The product."""
+        out = self.number(1.0)
+        for x in xs:
+            out = out * x
+        return out
+
+    def _step(self, function: str, args: tuple[Formula, ...]) -> Formula:
+        key = (function, *map(id, args))
+        found = self._known.get(key)
+        if found is None:
+            truth = function in _CONDITIONS or (function == "where" and all(x.truth for x in args))
+            found = self._known[key] = Formula(self, None, truth)
+            self.steps.append(_Step(function, args, found))
+        return found
+
+    def compiled(self, results: Sequence[Formula]) -> FloatEvaluator:
+        """What computes these formulas, each a column; steps that none of them needs are left out."""
+        return FloatEvaluator(self, results)
+
+
+class FloatEvaluator:
+    """Formulas compiled to operations of arrays; `Formulas.compiled` makes it."""
+
+    def __init__(self, formulas: Formulas, results: Sequence[Formula]) -> None:
+        import numpy as np
+
+        self.width = len(results)
+        steps = _needed(formulas.steps, results)
+        used = {id(x) for s in steps for x in s.args} | {id(r) for r in results}
+        self._columns = [(name, id(x)) for name, x in formulas.columns.items() if id(x) in used]
+        exact = {e: x for e, x in formulas.exact.items() if id(x) in used}
+        self._exact = compile_arrays(list(exact))
+        self._exact_values = [id(x) for x in exact.values()]
+        self._fixed = [(k, r.constant) for k, r in enumerate(results) if r.constant is not None]
+        made = {id(s.made) for s in steps}
+        self._results: dict[int, list[int]] = {}
+        for k, r in enumerate(results):
+            if r.constant is None:
+                self._results.setdefault(id(r), []).append(k)
+        self._place = {v: ks[0] for v, ks in self._results.items() if v in made}
+        self._taken, self._registers = _registers(steps, frozenset(self._place))
+        self._constants = {
+            id(x): np.bool_(x.constant) if x.truth else np.float32(x.constant)
+            for s in steps
+            for x in s.args
+            if x.constant is not None
+        }
+        self._steps: list[tuple[Any, tuple[int, ...], int, tuple[int, ...]]] = [
+            (None if s.function == "where" else getattr(np, s.function), tuple(map(id, s.args)), id(s.made), dead)
+            for s, dead in zip(steps, _dead(steps, results), strict=True)
+        ]
+        self._kept = formulas  # the values are named by identity
+
+    @property
+    def operations(self) -> int:
+        """Operations of arrays for a batch of at most `ROWS` rows."""
+        return len(self._steps)
+
+    def rows(self, batch: DecisionBatch) -> Rows:
+        """The values, float32 of shape (candidates, formulas), row by row in memory."""
+        import numpy as np
+
+        out = np.empty((len(batch), self.width), np.float32)
+        for start, part in self._parts(batch):
+            out[start : start + part.shape[1]] = part.T
+        return out
+
+    def column(self, batch: DecisionBatch) -> Rows:
+        """The values of the only formula, float32 of shape (candidates,)."""
+        import numpy as np
+
+        out = np.empty(len(batch), np.float32)
+        for start, part in self._parts(batch):
+            out[start : start + part.shape[1]] = part[0]
+        return out
+
+    def of_columns(self, columns: dict[str, float]) -> list[float]:
+        """The values for one candidate, whose decisions are given by column."""
+        import numpy as np
+
+        given = {name: np.array([v]) for name, v in columns.items()}
+        scratch = np.empty((self.width, 1 + PADDING), np.float32)
+        with np.errstate(all="ignore"):
+            return [float(x) for x in self._run(given, 1, scratch, self._buffers(1))[:, 0]]
+
+    def _parts(self, batch: DecisionBatch) -> Any:
+        import numpy as np
+
+        columns = batch.columns()
+        most = min(len(batch), ROWS)
+        scratch = np.empty((self.width, most + PADDING), np.float32)
+        buffers = self._buffers(most)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(batch), ROWS):
+                n = min(ROWS, len(batch) - start)
+                given = {name: x[start : start + n] for name, x in columns.items()}
+                yield start, self._run(given, n, scratch, buffers)
+
+    def _buffers(self, rows: int) -> list[Any]:
+        import numpy as np
+
+        return [np.empty(rows, np.bool_ if truth else np.float32) for truth, _ in self._registers]
+
+    def _run(self, columns: dict[str, Any], n: int, scratch: Rows, buffers: list[Any]) -> Rows:
+        import numpy as np
+
+        values: dict[int, Any] = dict(self._constants)
+        for name, value in self._columns:
+            values[value] = columns[name].astype(np.float32)
+        if self._exact_values:
+            found = self._exact(dict(columns))
+            values.update(zip(self._exact_values, (x.astype(np.float32) for x in found), strict=True))
+        out = scratch[:, :n]
+        cut = [b[:n] for b in buffers]
+        for function, args, target, dead in self._steps:
+            taken = [values[a] for a in args]
+            if function is None:
+                values[target] = np.where(*taken)
+            else:
+                place = self._place.get(target)
+                into = cut[self._taken[target]] if place is None else out[place]
+                values[target] = function(*taken, out=into)
+            for a in dead:
+                del values[a]
+        for value, places in self._results.items():
+            for k in places:
+                if values[value] is not out[k]:
+                    out[k] = values[value]
+        for k, constant in self._fixed:
+            out[k] = constant
+        return out
+
+
+def _needed(steps: Sequence[_Step], results: Sequence[Formula]) -> list[_Step]:
+    wanted = {id(r) for r in results}
+    out = []
+    for s in reversed(steps):
+        if id(s.made) in wanted:
+            out.append(s)
+            wanted.update(map(id, s.args))
+    return out[::-1]
+
+
+def _dead(steps: Sequence[_Step], results: Sequence[Formula]) -> list[tuple[int, ...]]:
+    """After each step the arrays that `where` has made and nothing uses any more."""
+    kept = {id(r) for r in results}
+    last = {id(a): k for k, s in enumerate(steps) for a in s.args}
+    out: list[list[int]] = [[] for _ in steps]
+    for s in steps:
+        made = id(s.made)
+        if s.function == "where" and made not in kept:
+            out[last[made]].append(made)
+    return [tuple(x) for x in out]
+
+
+def _registers(steps: Sequence[_Step], placed: frozenset[int]) -> tuple[dict[int, int], list[tuple[bool, int]]]:
+    """A buffer for each value that has no place in the results, free again after its last use."""
+    last = {id(a): k for k, s in enumerate(steps) for a in s.args}
+    free: dict[bool, list[int]] = {True: [], False: []}
+    registers: list[tuple[bool, int]] = []
+    taken: dict[int, int] = {}
+    for k, s in enumerate(steps):
+        made = id(s.made)
+        if made not in placed and s.function != "where":
+            if not free[s.made.truth]:
+                free[s.made.truth].append(len(registers))
+                registers.append((s.made.truth, len(registers)))
+            taken[made] = free[s.made.truth].pop()
+        for a in dict.fromkeys(s.args):
+            if id(a) in taken and last[id(a)] == k:
+                free[a.truth].append(taken[id(a)])
+    return taken, registers
