@@ -12,7 +12,7 @@ from mslang.ir.arith.convert import read_size, write
 from mslang.ir.arith.linear import symbolic
 from mslang.ir.arith.size import Poly, number
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Select, children
+from mslang.ir.expr import FALSE, ONE, TRUE, ZERO, Binary, Const, Expr, Load, Select, children
 from mslang.ir.program import Buffer, Range
 from mslang.ir.visit import free_vars, loads_of, substitute
 from mslang.lower.layout import row_major
@@ -52,7 +52,12 @@ class Around(NamedTuple):
     @property
     def names(self) -> frozenset[str]:
         """The loops' variables."""
-        return frozenset(v for v, _ in self.ranges)
+        return frozenset(self.order)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The loops' variables, outermost first."""
+        return tuple(v for v, _ in self.ranges)
 
 
 def accesses(found: Sequence[Reference], buffers: Mapping[str, Buffer], around: Around) -> tuple[Access, ...]:
@@ -61,7 +66,8 @@ def accesses(found: Sequence[Reference], buffers: Mapping[str, Buffer], around: 
     for r in found:
         groups.setdefault((r.buffer, tuple(x if any(loads_of(x)) else varying(x)[0] for x in r.indices)), []).append(r)
     made = [_access(tuple(group), buffers[group[0].buffer], around) for group in groups.values()]
-    return _with_reuse(made, around)
+    still = [[_still(group[0].indices, v) for v in around.order] for group in groups.values()]
+    return _with_reuse(made, still, around)
 
 
 def _access(group: tuple[Reference, ...], buffer: Buffer, around: Around) -> Access:
@@ -177,18 +183,47 @@ def iterations(ranges: Sequence[tuple[str, Range]]) -> tuple[Expr, ...]:
     return tuple(product(read_size(r.extent) for _, r in ranges[k:]) for k in range(len(ranges) + 1))
 
 
-def _with_reuse(made: Sequence[Access], around: Around) -> tuple[Access, ...]:
+def _still(indices: Sequence[Expr], var: str) -> Expr:
+    """The condition under which indices are the same in all iterations of a loop, whatever its trip count.
+
+    A remainder by an open size, which fused loops make, does not vary where that size is 1.
+    """
+    out: Expr = TRUE
+    for e in indices:
+        out = _both(out, _fixed(e, var))
+    return out
+
+
+def _fixed(e: Expr, var: str) -> Expr:
+    if var not in free_vars(e):
+        return TRUE
+    match e:
+        case Binary(op="%", left=a, right=b) if not free_vars(b):
+            inner, unit = _fixed(a, var), arith.simplify(Binary("==", b, ONE))
+            return unit if inner == FALSE else FALSE if unit == FALSE else Binary("or", inner, unit)
+        case Binary(left=a, right=b):
+            return _both(_fixed(a, var), _fixed(b, var))
+    return FALSE
+
+
+def _both(a: Expr, b: Expr) -> Expr:
+    if FALSE in (a, b):
+        return FALSE
+    return b if a == TRUE else a if b in (a, TRUE) else Binary("and", a, b)
+
+
+def _with_reuse(made: Sequence[Access], still: Sequence[Sequence[Expr]], around: Around) -> tuple[Access, ...]:
     levels = len(around.ranges) + 1
     totals, _ = footprints(made, levels)
     inner = iterations(around.ranges)
     out = []
-    for a in made:
+    for a, same in zip(made, still, strict=True):
         trips: Expr = ONE
         distance: Expr = ZERO
         between: Expr = ZERO
         for k, (_, r) in enumerate(around.ranges):
-            if a.invariant[k]:
-                runs = arith.simplify(Binary(">", r.extent, ONE))
+            if same[k] != FALSE:
+                runs = _both(same[k], arith.simplify(Binary(">", r.extent, ONE)))
                 trips = choose(runs, r.extent, trips)
                 distance, between = choose(runs, inner[k + 1], distance), choose(runs, totals[k + 1], between)
         out.append(replace(a, reuse_trips=trips, reuse_iterations=distance, reuse_bytes=between))

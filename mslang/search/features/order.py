@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mslang.ir.dtype import size_of
-from mslang.ir.expr import Choice, Domain, Uniform
+from mslang.ir.expr import Choice, Domain, FreeTile, PartitionedTile, PerfectTile, Uniform
 from mslang.lower.summary import Access, Statement, Summary
 from mslang.schedule.batch.layout import layout_of
 from mslang.schedule.decisions import Decision
-from mslang.search.formulas import SIZE, Formula, Formulas
+from mslang.search.float_arrays import FloatEvaluator
+from mslang.search.formulas import Formula, Formulas
 
 
 def middle(decisions: Sequence[Decision]) -> dict[str, float]:
@@ -36,9 +37,11 @@ def _middle(domain: Domain, before: dict[str, float]) -> float:
             return float(sorted(values)[len(values) // 2])
         case Uniform(lo=lo, hi=hi):
             return (lo + hi - 1) / 2
-    f = Formulas()
-    extent = f.compiled([f.expr(domain.extent)]).of_columns(before)[0] if hasattr(domain, "extent") else float(SIZE)
-    return float(max(extent, 1.0) ** (1.0 / max(getattr(domain, "n", 1), 1)))
+        case PerfectTile(extent=e, n=n) | PartitionedTile(extent=e, n=n) | FreeTile(extent=e, n=n):
+            f = Formulas()
+            (extent,) = FloatEvaluator(f, [f.expr(e)]).of_columns(before)
+            return float(max(extent, 1.0) ** (1 / n))
+    raise TypeError(f"no decision has this domain: {domain!r}")
 
 
 class Ranked(NamedTuple):
@@ -53,7 +56,7 @@ def ranked(summary: Summary, decisions: Sequence[Decision]) -> list[Ranked]:
     f = Formulas()
     work = [_work(f, s) for s in summary.statements]
     moved = [_bytes(f, a) for s in summary.statements for a in s.accesses]
-    found = f.compiled([*work, *moved]).of_columns(middle(decisions))
+    found = FloatEvaluator(f, [*work, *moved]).of_columns(middle(decisions))
     weights, sizes = found[: len(work)], iter(found[len(work) :])
     each = [Ranked(k, _sorted(s.accesses, [next(sizes) for _ in s.accesses])) for k, s in enumerate(summary.statements)]
     return sorted(each, key=lambda x: (-weights[x.statement], x.statement))

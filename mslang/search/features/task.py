@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mslang.schedule.sketch import Sketch
 from mslang.search.features.extractor import Extractor, PerStore
-from mslang.search.formulas import FloatEvaluator, Formula, Formulas
+from mslang.search.float_arrays import FloatEvaluator
+from mslang.search.formulas import Formula, Formulas
 from mslang.search.summaries import summary_of
 from mslang.target.description import Target
 
@@ -86,14 +87,14 @@ class TaskFeatures:
         """What computes the rows of sketch `k`; compiled once."""
         if k not in self._evaluators:
             s = self._sketches[k]
-            self._evaluators[k] = s.formulas.compiled([s.column(at, name) for at, name in self._columns])
+            self._evaluators[k] = FloatEvaluator(s.formulas, [s.column(at, name) for at, name in self._columns])
         return self._evaluators[k]
 
     def stores(self, k: int, batch: DecisionBatch) -> NDArray[np.float32]:
         """A row a store: float32 of shape (candidates, stores of sketch `k`, `store_width`)."""
         s = self._sketches[k]
         if k not in self._store_evaluators:
-            self._store_evaluators[k] = s.formulas.compiled([x for row in s.stores for x in row.values()])
+            self._store_evaluators[k] = FloatEvaluator(s.formulas, [x for row in s.stores for x in row.values()])
         return self._store_evaluators[k].rows(batch).reshape(len(batch), len(s.stores), self.store_width)
 
 
