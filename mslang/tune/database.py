@@ -54,6 +54,7 @@ class Database:
     def __init__(self, path: Path | str, read_only: bool = False) -> None:
         self.path = Path(path)
         self.moved: Diagnostic | None = None
+        self._together = False
         with self._faults():
             if str(path) == MEMORY:
                 pass
@@ -104,7 +105,20 @@ class Database:
                 migrate(self._connection)
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is added meanwhile is added as one: all of it is on disk at the end, or, on an error, none."""
+        with self._faults(), self._transaction():
+            self._together = True
+            try:
+                yield
+            finally:
+                self._together = False
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._together:
+            yield
+            return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -173,7 +187,7 @@ class Database:
     def add_run(self, run: Run) -> None:
         """Keep what a run searches."""
         run = run if run.created else msgspec.structs.replace(run, created=_now())
-        self._insert("run", [getattr(run, c) for c in TABLES["run"]])
+        self._insert("run", [getattr(run, c) for c in TABLES["run"]], "OR IGNORE")
 
     def add(self, record: Record) -> Record:
         """Keep a record; it is on disk when this returns. Gives it back with its id.
@@ -185,24 +199,11 @@ class Database:
         id = self._insert("record", _row(record), wanted=record.id)
         return msgspec.structs.replace(record, id=id)
 
-    def holds(self, row: Workload | Run | Machine | Record) -> bool:
-        """Whether the store has a row with exactly these contents (for records: whatever their number)."""
-        match row:
-            case Record():
-                table, values = "record", _row(row)
-            case Workload():
-                table, values = "workload", [row.hash, row.name, row.text]
-            case Run():
-                table, values = "run", [getattr(row, c) for c in TABLES["run"]]
-            case Machine():
-                with self._faults():
-                    query = "SELECT 1 FROM machine WHERE key = ?"
-                    return self._connection.execute(query, [row.key]).fetchone() is not None
+    def holds(self, record: Record) -> bool:
+        """Whether the store has a record with exactly these contents, whatever its number."""
         with self._faults():
-            found = self._connection.execute(
-                f"SELECT 1 FROM {table} WHERE checksum = ? LIMIT 1", [checksum(table, values)]
-            )
-            return found.fetchone() is not None
+            query = "SELECT 1 FROM record WHERE checksum = ? LIMIT 1"
+            return self._connection.execute(query, [checksum("record", _row(record))]).fetchone() is not None
 
     def remove(self, ids: Sequence[int]) -> None:
         """Delete records; their numbers are not given again."""
@@ -216,7 +217,7 @@ class Database:
         with self._faults():
             with self._transaction():
                 id = self._connection.execute(_insertion(table, conflict, self._number(table, wanted)), row).lastrowid
-            if _identity(self.path) != self._identity:
+            if not self._together and _identity(self.path) != self._identity:
                 self._write_anew()
                 found = self._connection.execute(f"SELECT rowid FROM {table} WHERE checksum = ?", row[-1:]).fetchone()
                 id = found and found[0]
@@ -343,12 +344,11 @@ class Database:
             rows = self._connection.execute("SELECT machine, max(device) FROM record GROUP BY machine").fetchall()
         return dict(rows)
 
-    def machine(self, key: str) -> Machine | None:
-        """What is known of the machine with a key."""
+    def known_machines(self) -> list[Machine]:
+        """What is known of the machines that records are of; nothing of those of older stores."""
         with self._faults():
             rows = undamaged_rows(self._connection, "machine", "rowid")
-        found = (Machine(k, name, cpu, tuple(f.split(",")) if f else (), n, d) for k, name, cpu, f, n, d in rows)
-        return next((m for m in found if m.key == key), None)
+        return [Machine(k, name, cpu, tuple(f.split(",")) if f else (), n, d) for k, name, cpu, f, n, d in rows]
 
     def program(self, record: Record) -> Workload | None:
         """The program that a record is of, in whose names its trace is; None if the store does not hold it."""

@@ -1,0 +1,188 @@
+"""Record stores as a whole: which records may go, how two stores differ, counts and rates."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from mslang.tune.database import Database
+from mslang.tune.record import TRIED, Outcome, Record
+
+KEPT = frozenset({Outcome.MEASURED, Outcome.CUT_OFF, Outcome.ELSEWHERE})
+"""Outcomes of candidates that did not fail."""
+
+
+class Pruning(msgspec.Struct, frozen=True):
+    """Which records may go: those that all the conditions given hold of.
+
+    Args:
+        days: made longer ago than so many days.
+        keep: not among so many fastest candidates of their program, target and machine.
+        machine: of the machine of this key.
+        failed: that did not end with a time or a bound of it.
+    """
+
+    days: float | None = None
+    keep: int | None = None
+    machine: str | None = None
+    failed: bool = False
+
+
+def prunable(records: Iterable[Record], wanted: Pruning, now: datetime | None = None) -> list[int]:
+    """The numbers of the records that may go.
+
+    Args:
+        records: all records of a store, in order.
+        wanted: the conditions.
+        now: the time that ages count from (default: the present).
+    """
+    found = list(records)
+    before = None if wanted.days is None else (now or datetime.now(UTC)) - timedelta(days=wanted.days)
+    fastest = frozenset[tuple[str, ...]]() if wanted.keep is None else _fastest(found, wanted.keep)
+
+    def goes(r: Record) -> bool:
+        return not (
+            (before is not None and not _made_before(r, before))
+            or (wanted.keep is not None and _candidate(r) in fastest)
+            or (wanted.machine is not None and r.machine != wanted.machine)
+            or (wanted.failed and r.result.outcome in KEPT)
+        )
+
+    return [r.id for r in found if r.id is not None and goes(r)]
+
+
+def _made_before(r: Record, time: datetime) -> bool:
+    try:
+        made = datetime.fromisoformat(r.created)
+    except ValueError:
+        return False
+    return (made if made.tzinfo is not None else made.replace(tzinfo=UTC)) < time
+
+
+def _candidate(r: Record) -> tuple[str, ...]:
+    return r.workload, r.target, r.machine, r.candidate
+
+
+def _fastest(records: list[Record], n: int) -> frozenset[tuple[str, ...]]:
+    """The `n` fastest candidates of each program, target and machine, by how they fared last."""
+    last = {_candidate(r): r for r in records}
+    groups: defaultdict[tuple[str, ...], list[tuple[float, tuple[str, ...]]]] = defaultdict(list)
+    for key, r in last.items():
+        if r.cost is not None:
+            groups[key[:3]].append((r.cost, key))
+    return frozenset(key for group in groups.values() for _, key in sorted(group)[:n])
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The best times of one program, target and machine in two stores, in seconds at the nominal speed (None: none)."""
+
+    program: str
+    workload: str
+    target: str
+    machine: str
+    ours: float | None
+    theirs: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as long theirs takes."""
+        return None if self.ours is None or self.theirs is None else self.theirs / self.ours
+
+
+def differences(ours: Database, theirs: Database) -> list[Difference]:
+    """The best times of two stores by workload, target and machine, those of one store alone too."""
+    a, b = _bests(ours), _bests(theirs)
+    found = []
+    for key in sorted({*a, *b}):
+        one, other = a.get(key), b.get(key)
+        name = next(r.program for r in (one, other) if r is not None)
+        costs = [None if r is None else r.cost for r in (one, other)]
+        found.append(Difference(name, *key, *costs))
+    return sorted(found, key=lambda d: (d.program, d.workload, d.target, d.machine))
+
+
+def _bests(store: Database) -> dict[tuple[str, str, str], Record]:
+    last = {_candidate(r): r for r in store.records() if isinstance(r, Record)}
+    found: dict[tuple[str, str, str], Record] = {}
+    for (workload, target, machine, _), r in last.items():
+        best = found.get((workload, target, machine))
+        if r.cost is not None and (best is None or best.cost is None or r.cost < best.cost):
+            found[workload, target, machine] = r
+    return found
+
+
+class ProgramStats(msgspec.Struct, frozen=True):
+    """Counts of one program's records by outcome."""
+
+    program: str
+    workload: str
+    outcomes: dict[str, int]
+
+
+class RunStats(msgspec.Struct, frozen=True):
+    """How fast a run went: trials, the seconds from its first record to its last, seconds by stage (mean of a trial)."""
+
+    run: str
+    program: str
+    trials: int
+    seconds: float
+    stages: dict[str, float]
+
+    @property
+    def rate(self) -> float | None:
+        """Trials a minute; None where there is no time between the records."""
+        return 60.0 * (self.trials - 1) / self.seconds if self.trials > 1 and self.seconds > 0 else None
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts of all records by outcome, of each program's, and how fast runs went."""
+
+    records: int
+    outcomes: dict[str, int]
+    programs: tuple[ProgramStats, ...]
+    runs: tuple[RunStats, ...]
+
+
+def stats(records: Iterable[Record]) -> Stats:
+    """Counts and rates of records, in the order that they were made in."""
+    found = list(records)
+    programs: defaultdict[str, list[Record]] = defaultdict(list)
+    runs: defaultdict[str, list[Record]] = defaultdict(list)
+    for r in found:
+        programs[r.workload].append(r)
+        runs[r.run].append(r)
+    by_program = (ProgramStats(rs[0].program, h, _outcomes(rs)) for h, rs in programs.items())
+    by_run = (_run_stats(run, rs) for run, rs in runs.items())
+    return Stats(
+        len(found),
+        _outcomes(found),
+        tuple(sorted(by_program, key=lambda p: (p.program, p.workload))),
+        tuple(by_run),
+    )
+
+
+def _outcomes(records: list[Record]) -> dict[str, int]:
+    return {o.value: n for o, n in Counter(r.result.outcome for r in records).most_common()}
+
+
+def _run_stats(run: str, records: list[Record]) -> RunStats:
+    # A finalist's second record is no trial.
+    tried = list({r.candidate: r for r in reversed(records) if r.result.outcome in TRIED}.values())
+    times = sorted(t for t in (_time(r) for r in tried) if t is not None)
+    stages: defaultdict[str, list[float]] = defaultdict(list)
+    for r in tried:
+        for name, seconds in r.result.stages.items():
+            stages[name].append(seconds)
+    span = times[-1] - times[0] if times else 0.0
+    means = {name: sum(xs) / len(xs) for name, xs in stages.items()}
+    return RunStats(run, records[0].program, len(tried), span, means)
+
+
+def _time(r: Record) -> float | None:
+    try:
+        return datetime.fromisoformat(r.created).timestamp()
+    except ValueError:
+        return None
