@@ -1,58 +1,49 @@
-"""`mslang db`: list, show, export and import records."""
+"""`mslang db`: the record store: what is in it, moved, merged, pruned, compared, counted."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msgspec
-
-from mslang.cli.common import UsageError, counted, emit, natural, note, positive, seconds_text, table
+from mslang.cli.common import emit, natural, note, positive, seconds_text, table
+from mslang.cli.db_compare import comparison_arguments, count, diff
+from mslang.cli.db_selection import machine_key, warn_of_damage, workload_hashes
+from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, transfer_arguments
 from mslang.cli.main import DONE, FINDINGS
-from mslang.cli.render import print_diagnostics
-from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database
-from mslang.tune.record import TRIED, Outcome, Record
+from mslang.tune.record import Record
+from mslang.tune.transfer import line_of
 
-if TYPE_CHECKING:
-    from mslang.interop.tvm.store import Moved
+VERBS = {
+    "ls": "programs and runs",
+    "show": "one record",
+    "top": "the fastest records of one machine; the last of each candidate",
+    "export": "everything as JSON lines, or as a database of TVM's",
+    "import": "what `export` wrote, or records of TVM's, whose times are marked",
+    "merge": "what other stores hold, without duplicates",
+    "prune": "delete records: those that all the conditions given hold of",
+    "diff": "the best times of two stores",
+    "stats": "counts by outcome and program, rates of runs",
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The verbs of the record store and their options."""
-    verbs = parser.add_subparsers(dest="what", metavar="ls|show|top|export|import", required=True)
-    show = verbs.add_parser("show", help="one record", description="One record.")
-    show.add_argument("id", type=natural, metavar="ID", help="a record's number")
-    top = verbs.add_parser(
-        "top", help="the fastest", description="The fastest records of one machine; the last of each candidate."
-    )
-    top.add_argument("-k", type=positive, default=10, metavar="N", help="how many (default 10)")
-    export = verbs.add_parser("export", help="records as JSON lines", description="Records as JSON lines.")
-    export.add_argument(
-        "--outcome",
-        choices=[o.value for o in Outcome],
-        metavar="OUTCOME",
-        help=f"only records that ended so: {', '.join(sorted(TRIED))}",
-    )
-    export.add_argument(
-        "--format", choices=["jsonl", "tvm"], default="jsonl", help="JSON lines (default), or a database of TVM's"
-    )
-    export.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="where a database of TVM's is written")
-    bring = verbs.add_parser(
-        "import",
-        help="records of TVM's",
-        description="Records of TVM's; their times are marked.",
-    )
-    bring.add_argument("source", type=Path, metavar="DIR", help="the folder of a database of TVM's, or a file in it")
-    for verb in (top, export):
+    verbs = parser.add_subparsers(dest="what", metavar="|".join(VERBS), required=True)
+    made = {
+        name: verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        for name, about in VERBS.items()
+    }
+    made["show"].add_argument("id", type=natural, metavar="ID", help="a record's number")
+    made["top"].add_argument("-n", "-k", dest="n", type=positive, default=10, metavar="N", help="how many (default 10)")
+    made["top"].add_argument("--machine", metavar="NAME|KEY", help="records of another machine (default: this one)")
+    for verb in (made["top"], made["export"]):
         verb.add_argument("--program", metavar="NAME|HASH", help="only records of this program")
-    top.add_argument("--machine", metavar="NAME|KEY", help="records of another machine (default: this one)")
-    ls = verbs.add_parser("ls", help="programs and runs", description="Programs and runs.")
-    for verb in (ls, show, top, export, bring):
+    transfer_arguments(made)
+    comparison_arguments(made)
+    for verb in made.values():
         verb.add_argument(
             "--db",
             type=Path,
@@ -67,12 +58,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the verb of the record store."""
-    if args.what == "import":
-        return _import(args)
+    match args.what:
+        case "import":
+            return import_rows(args)
+        case "merge":
+            return merge_stores(args)
+        case "prune":
+            return prune(args)
     with Database(args.db, read_only=True) as database:
-        damage = database.check()
-        if damage is not None:
-            print_diagnostics((damage,), "json" if args.json else "text", stream=sys.stderr)
+        warn_of_damage(database, args.json)
         match args.what:
             case "ls":
                 return _list(database, args)
@@ -80,16 +74,18 @@ def run(args: argparse.Namespace) -> int:
                 return _show(database, args)
             case "top":
                 return _top(database, args)
-            case _ if args.format == "tvm":
-                return _export_to_tvm(database, args)
+            case "diff":
+                return diff(database, args)
+            case "stats":
+                return count(database, args)
             case _:
-                return _export(database, args)
+                return export(database, args)
 
 
 def _top(database: Database, args: argparse.Namespace) -> int:
     known = database.machines()
-    machine = this_machine().key if args.machine is None else _machine(known, args.machine)
-    records = [r for h in _hashes(database, args.program) for r in database.top(h, args.k, machine=machine)]
+    machine = this_machine().key if args.machine is None else machine_key(known, args.machine)
+    records = [r for h in workload_hashes(database, args.program) for r in database.top(h, args.n, machine=machine)]
     records.sort(key=lambda r: r.cost or 0.0)
     if not records and any(count for _, count, _ in database.workloads()):
         others = ", ".join(sorted({name for key, name in known.items() if key != machine}))
@@ -97,21 +93,7 @@ def _top(database: Database, args: argparse.Namespace) -> int:
             "no record has a time of this machine: `mslang db export` gives all, `mslang run` measures one"
             + (f"; `--machine` takes {others}" if others else "")
         )
-    return _print_records(records[: args.k], args.json)
-
-
-def _machine(known: dict[str, str], wanted: str) -> str:
-    """The key of the machine that a name or a prefix of a key selects."""
-    for key, name in known.items():
-        if name == wanted or (key and key.startswith(wanted)):
-            return key
-    raise MsError(
-        problem(
-            "MS703",
-            f"no records of the machine '{wanted}'",
-            help=f"the machines are: {', '.join(f'{name} ({key[:8]})' for key, name in known.items())}",
-        )
-    )
+    return _print_records(records[: args.n], args.json)
 
 
 def _list(database: Database, args: argparse.Namespace) -> int:
@@ -120,7 +102,7 @@ def _list(database: Database, args: argparse.Namespace) -> int:
         for name, hash, count, best in rows:
             emit({"kind": "workload", "name": name, "hash": hash, "records": count, "best_seconds": best})
         for r in database.runs():
-            emit({"kind": "run", **msgspec.to_builtins(r)})
+            emit(line_of(r))
         return DONE
     print(
         table(
@@ -140,7 +122,7 @@ def _list(database: Database, args: argparse.Namespace) -> int:
 def _show(database: Database, args: argparse.Namespace) -> int:
     r = database.record(args.id)
     if args.json:
-        emit(_plain(r))
+        emit(line_of(r))
         return DONE
     print(f"record {r.id}: {r.program}, trial {r.trial} of run {r.run}, seed {r.seed}, mslang {r.version}, {r.created}")
     print(f"target {r.target}; machine {r.device} ({r.machine[:8] or 'key unknown'}); compiler {r.compiler}")
@@ -161,52 +143,11 @@ def _show(database: Database, args: argparse.Namespace) -> int:
     return DONE
 
 
-def _export(database: Database, args: argparse.Namespace) -> int:
-    wanted = Outcome(args.outcome) if args.outcome else None
-    bad: list[Diagnostic] = []
-    for h in _hashes(database, args.program):
-        for r in database.records(h, outcome=wanted):
-            bad.append(r) if isinstance(r, Diagnostic) else emit(_plain(r))
-    if bad:
-        print_diagnostics(bad, stream=sys.stderr)
-    return DONE
-
-
-def _import(args: argparse.Namespace) -> int:
-    from mslang.interop.tvm.records import read_database
-    from mslang.interop.tvm.store import import_into
-
-    folder = args.source.parent if args.source.is_file() else args.source
-    source = read_database(folder)
-    with Database(args.db) as database:
-        done = import_into(database, source, str(folder))
-    return _moved(done, "brought into", args.db, args.json)
-
-
-def _export_to_tvm(database: Database, args: argparse.Namespace) -> int:
-    from mslang.interop.tvm.store import export_from
-
-    if args.folder is None:
-        raise UsageError("no folder is given", help="mslang db export --format tvm DIR")
-    done = export_from(database, args.folder, _hashes(database, args.program), {"kind": "llvm", "keys": ["cpu"]})
-    return _moved(done, "written to", args.folder, args.json)
-
-
-def _moved(done: Moved, how: str, where: Path, as_json: bool) -> int:
-    print_diagnostics(done.diagnostics, "json" if as_json else "text", stream=sys.stdout if as_json else sys.stderr)
-    if as_json:
-        emit({"kind": "moved", "records": done.count, "left_out": done.left_out, "where": str(where)})
-    else:
-        left_out = f", {done.left_out} left out" if done.left_out else ""
-        note(f"{counted(done.count, 'record')} {how} {where}{left_out}")
-    return FINDINGS if done.diagnostics else DONE
-
-
 def _print_records(records: Iterable[Record], as_json: bool) -> int:
     found = list(records)
     if as_json:
         for r in found:
-            emit(_plain(r))
+            emit(line_of(r))
     else:
         print(
             table(
@@ -215,19 +156,3 @@ def _print_records(records: Iterable[Record], as_json: bool) -> int:
             )
         )
     return DONE if found else FINDINGS
-
-
-def _hashes(database: Database, program: str | None) -> list[str | None]:
-    """The workloads that a name or a prefix of a hash selects; [None] selects all."""
-    if program is None:
-        return [None]
-    known = [w for w, _, _ in database.workloads()]
-    found: list[str | None] = [w.hash for w in known if w.name == program or w.hash.startswith(program)]
-    if not found:
-        names = ", ".join(sorted({w.name for w in known})) or "none at all"
-        raise MsError(problem("MS703", f"no records of '{program}' in {database.path}", help=f"there are: {names}"))
-    return found
-
-
-def _plain(r: Record) -> dict[str, object]:
-    return {"kind": "record", **msgspec.to_builtins(r)}

@@ -199,12 +199,6 @@ class Database:
         id = self._insert("record", _row(record), wanted=record.id)
         return msgspec.structs.replace(record, id=id)
 
-    def holds(self, record: Record) -> bool:
-        """Whether the store has a record with exactly these contents, whatever its number."""
-        with self._faults():
-            query = "SELECT 1 FROM record WHERE checksum = ? LIMIT 1"
-            return self._connection.execute(query, [checksum("record", _row(record))]).fetchone() is not None
-
     def remove(self, ids: Sequence[int]) -> None:
         """Delete records; their numbers are not given again."""
         with self._faults(), self._transaction():

@@ -91,7 +91,7 @@ _MIGRATIONS = (
     ALTER TABLE run ADD COLUMN source TEXT NOT NULL DEFAULT '';
     ALTER TABLE record ADD COLUMN source TEXT NOT NULL DEFAULT '';
     ALTER TABLE record ADD COLUMN schema INTEGER NOT NULL DEFAULT 2;
-    UPDATE record SET sources = '{}';
+    UPDATE record SET sources = '{"space":"","rules":"","library":""}';
     """,
 )
 """Step k brings version k to k + 1."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.diagnostics import Diagnostic, Severity
 from mslang.target.machine import Machine
 from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Run, Workload
@@ -95,15 +96,16 @@ def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
     added = known = 0
     bad: list[Diagnostic] = []
     with store.together():
+        there = {_content(r) for r in store.records() if isinstance(r, Record)}
         for row in rows:
             match row:
                 case Diagnostic():
                     bad.append(row)
+                case Record() if _content(row) in there:
+                    known += 1
                 case Record():
-                    there = store.holds(row)
-                    known, added = known + there, added + (not there)
-                    if not there:
-                        store.add(row)
+                    added += 1
+                    there.add(_content(store.add(row)))
                 case Machine():
                     store.add_machine(row)
                 case Workload():
@@ -113,17 +115,13 @@ def bring(store: Database, rows: Iterable[Row | Diagnostic]) -> Brought:
     return Brought(added, known, tuple(bad))
 
 
+def _content(record: Record) -> bytes:
+    """A record without its number."""
+    return hashlib.blake2b(msgspec.json.encode(msgspec.structs.replace(record, id=None)), digest_size=16).digest()
+
+
 def merge(store: Database, others: Iterable[Database]) -> Brought:
     """Add what other stores have."""
     done = [bring(store, rows_of(other)) for other in others]
     bad = tuple(d for b in done for d in b.diagnostics)
     return Brought(sum(b.added for b in done), sum(b.known for b in done), bad)
-
-
-def damaged(store: Database) -> tuple[Diagnostic, ...]:
-    """A warning about what of a store is damaged."""
-    try:
-        found = store.check()
-    except MsError as error:
-        return error.diagnostics
-    return () if found is None else (found,)

@@ -123,7 +123,7 @@ class ProgramStats(msgspec.Struct, frozen=True):
 
 
 class RunStats(msgspec.Struct, frozen=True):
-    """How fast a run went: trials, the seconds from its first record to its last, seconds by stage (mean of a trial)."""
+    """How fast a run went: trials, seconds from its first record to its last, seconds by stage (mean of a trial)."""
 
     run: str
     program: str

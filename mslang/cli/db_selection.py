@@ -1,0 +1,51 @@
+"""What options of `mslang db` select in a record store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from mslang.cli.render import print_diagnostics
+from mslang.diagnostics import MsError, problem
+from mslang.tune.database import Database
+
+
+def workload_hashes(database: Database, program: str | None) -> list[str | None]:
+    """The workloads that a name or a prefix of a hash selects; [None] selects all.
+
+    Raises:
+        MsError: MS703, there is none.
+    """
+    if program is None:
+        return [None]
+    texts = database.texts()
+    found = dict.fromkeys(w.hash for w in texts if w.name == program or w.hash.startswith(program))
+    if not found:
+        names = ", ".join(sorted({w.name for w in texts})) or "none at all"
+        raise MsError(problem("MS703", f"no records of '{program}' in {database.path}", help=f"there are: {names}"))
+    return list(found)
+
+
+def machine_key(known: Mapping[str, str], wanted: str) -> str:
+    """The key of the machine that a name or a prefix of a key selects.
+
+    Raises:
+        MsError: MS703, there is none.
+    """
+    for key, name in known.items():
+        if name == wanted or (key and key.startswith(wanted)):
+            return key
+    raise MsError(
+        problem(
+            "MS703",
+            f"no records of the machine '{wanted}'",
+            help=f"the machines are: {', '.join(f'{name} ({key[:8]})' for key, name in known.items()) or 'none'}",
+        )
+    )
+
+
+def warn_of_damage(database: Database, as_json: bool) -> None:
+    """Print what of a store is damaged."""
+    damage = database.check()
+    if damage is not None:
+        print_diagnostics((damage,), "json" if as_json else "text", stream=sys.stderr)

@@ -1,0 +1,272 @@
+"""Records out of a store and into another: exact round trips, no duplicates, what is pruned, compared and counted."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mslang.cli.main import main
+from mslang.diagnostics import Diagnostic
+from mslang.runtime.timing import Timing
+from mslang.target.machine import this_machine
+from mslang.tune.database import Database
+from mslang.tune.record import Outcome, Record, Result, Run, Sources, Workload
+from mslang.tune.transfer import bring, line_of, merge, read_lines, rows_of
+from mslang.tune.upkeep import Pruning, differences, prunable, stats
+
+TEXT = Workload("w", "matmul", "program …")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def record(trial: int, seconds: float | None, **changes: object) -> Record:
+    timing = None if seconds is None else Timing((seconds, seconds * 1.25), 3)
+    result = Result(
+        Outcome.WRONG_RESULT if seconds is None else Outcome.MEASURED, timing=timing, stages={"compile": 0.1}
+    )
+    made = Record(
+        "w",
+        "matmul",
+        "cpu",
+        this_machine().name,
+        "llvm",
+        f"c{trial}",
+        "schedule …",
+        "trace …",
+        '{"a":[1,2]}',
+        result,
+        "r1",
+        trial,
+        7,
+        "0.1.0",
+        sources=Sources(library="abc"),
+        created=(NOW - timedelta(days=10 * trial)).isoformat(),
+        machine=this_machine().key,
+        source=TEXT.source,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def filled(path: Path, seconds: list[float | None], **changes: object) -> Path:
+    with Database(path) as db:
+        db.add_workload(TEXT)
+        db.add_machine(this_machine())
+        db.add_run(Run("r1", "gemm.ms", "s", "w", "cpu", 1, "{}", source=TEXT.source))
+        for trial, each in enumerate(seconds):
+            db.add(record(trial, each, **changes))
+    return path
+
+
+def lines(path: Path) -> list[str]:
+    with Database(path, read_only=True) as db:
+        return [json.dumps(line_of(r)) for r in rows_of(db) if not isinstance(r, Diagnostic)]
+
+
+def test_what_is_exported_comes_back_exactly(tmp_path: Path) -> None:
+    out = lines(filled(tmp_path / "a.db", [3.0, None, 1.0]))
+    assert [json.loads(x)["kind"] for x in out] == ["machine", "workload", "run", "record", "record", "record"]
+    with Database(tmp_path / "b.db") as db:
+        done = bring(db, read_lines(out, "a.jsonl"))
+        assert (done.added, done.known, done.diagnostics) == (3, 0, ())
+    assert lines(tmp_path / "b.db") == out
+    with Database(tmp_path / "b.db") as db:
+        done = bring(db, read_lines(out, "a.jsonl"))
+        assert (done.added, done.known) == (0, 3)
+    assert lines(tmp_path / "b.db") == out
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "{",
+        "[1, 2]",
+        '{"kind": "song"}',
+        '{"kind": "record", "workload": 3}',
+        '{"kind": "workload", "hash": "x"}',
+        "\udcff",
+        "[" * 100_000,
+    ],
+)
+def test_a_bad_line_is_one_warning_and_the_rest_comes_in(tmp_path: Path, bad: str) -> None:
+    out = lines(filled(tmp_path / "a.db", [3.0, 1.0]))
+    with Database(tmp_path / "b.db") as db:
+        done = bring(db, read_lines([*out[:-1], bad, "", out[-1]], "a.jsonl"))
+        assert done.added == 2
+        (warning,) = done.diagnostics
+        assert warning.code == "MS608" and f"line {len(out)} of a.jsonl" in warning.message
+
+
+def test_merging_adds_what_is_new(tmp_path: Path) -> None:
+    filled(tmp_path / "a.db", [3.0, 1.0])
+    filled(tmp_path / "b.db", [3.0, 1.0, 0.5])
+    filled(tmp_path / "c.db", [9.0], run="r9")
+    with (
+        Database(tmp_path / "a.db") as a,
+        Database(tmp_path / "b.db", read_only=True) as b,
+        Database(tmp_path / "c.db", read_only=True) as c,
+    ):
+        done = merge(a, [b, c])
+        assert (done.added, done.known) == (2, 2)
+        assert [
+            (r.id, r.run, r.result.timing.min) for r in a.records() if isinstance(r, Record) and r.result.timing
+        ] == [
+            (1, "r1", 3.0),
+            (2, "r1", 1.0),
+            (3, "r1", 0.5),
+            (4, "r9", 9.0),
+        ]
+        assert a.check() is None
+
+
+def test_an_interrupted_import_adds_nothing(tmp_path: Path) -> None:
+    out = lines(filled(tmp_path / "a.db", [3.0, 1.0]))
+
+    def cut_short():
+        yield from read_lines(out[:-1], "a.jsonl")
+        raise KeyboardInterrupt
+
+    with Database(tmp_path / "b.db") as db:
+        with pytest.raises(KeyboardInterrupt):
+            bring(db, cut_short())
+        assert list(db.records()) == [] and db.texts() == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gone"),
+    [
+        (Pruning(days=15), [3, 4, 5]),
+        (Pruning(keep=1), [1, 2, 4, 5]),
+        (Pruning(keep=0), [1, 2, 3, 4, 5]),
+        (Pruning(failed=True), [2, 5]),
+        (Pruning(days=15, failed=True), [5]),
+        (Pruning(days=15, keep=1), [4, 5]),
+        (Pruning(machine="another"), []),
+        (Pruning(machine=this_machine().key), [1, 2, 3, 4, 5]),
+    ],
+)
+def test_what_is_pruned(tmp_path: Path, wanted: Pruning, gone: list[int]) -> None:
+    path = filled(tmp_path / "a.db", [3.0, None, 1.0, 2.0, None])
+    with Database(path) as db:
+        ids = prunable((r for r in db.records() if isinstance(r, Record)), wanted, NOW)
+        assert ids == gone
+        db.remove(ids)
+        left = [r.id for r in db.records() if isinstance(r, Record)]
+        assert left == [i for i in range(1, 6) if i not in gone]
+        # What a user deleted is not missing, and no number is given twice.
+        assert db.check() is None
+        assert db.add(record(9, 1.0)).id == 6
+
+
+def test_times_are_compared_by_workload_target_and_machine(tmp_path: Path) -> None:
+    filled(tmp_path / "a.db", [3.0, 1.0])
+    filled(tmp_path / "b.db", [2.0, None])
+    filled(tmp_path / "b.db", [0.25], machine="another")
+    with Database(tmp_path / "a.db") as a, Database(tmp_path / "b.db") as b:
+        found = {d.machine: d for d in differences(a, b)}
+        mine = found[this_machine().key]
+        # Means of two samples: the medians are 1.125 and 2.25 times the shorter one.
+        assert mine.ours is not None and mine.theirs is not None and mine.ratio == pytest.approx(2.0)
+        assert found["another"].ours is None and found["another"].ratio is None
+
+
+def test_counts_and_rates(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.db", [3.0, None, 1.0])
+    with Database(path) as db:
+        found = stats(r for r in db.records() if isinstance(r, Record))
+    assert found.records == 3 and found.outcomes == {"measured": 2, "wrong result": 1}
+    (program,), (run,) = found.programs, found.runs
+    assert program.outcomes == found.outcomes and program.program == "matmul"
+    assert run.trials == 3 and run.seconds == timedelta(days=20).total_seconds()
+    assert run.rate == pytest.approx(60 * 2 / run.seconds) and run.stages == pytest.approx({"compile": 0.1})
+
+
+KILLED = """
+import sys, itertools
+sys.path.insert(0, sys.argv[2])
+from test_transfer import record
+from mslang.tune.database import Database
+with Database(sys.argv[1]) as db:
+    for trial in itertools.count():
+        kept = db.add(record(trial % 1000, 1.0, run=str(trial)))
+        print(kept.id, flush=True)
+"""
+
+
+def test_what_was_shown_survives_kill_9(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "r.db"), str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        shown = [int(writer.stdout.readline()) for _ in range(20)]
+        writer.kill()
+    with Database(tmp_path / "r.db", read_only=True) as db:
+        assert db.check() is None
+        assert set(shown) <= {r.id for r in db.records() if isinstance(r, Record)}
+
+
+# ---------------------------------------------------------------- the command line
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["db", *words])
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+ALL = {
+    "ls": [],
+    "show": ["1"],
+    "top": [],
+    "export": [],
+    "stats": [],
+    "diff": ["b.db"],
+    "merge": ["b.db"],
+    "import": ["a.jsonl"],
+    "prune": ["--failed", "--dry-run"],
+}
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_every_verb_has_help_text_and_json(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    filled(tmp_path / "a.db", [3.0, None, 1.0])
+    filled(tmp_path / "b.db", [2.0, 5.0])
+    Path("a.jsonl").write_text("\n".join(lines(tmp_path / "b.db")))
+    status, text, errors = run(capsys, verb, *ALL[verb], "--db", "a.db")
+    assert status == 0 and text and not errors
+    status, text, errors = run(capsys, verb, *ALL[verb], "--db", "a.db", "--json")
+    assert status == 0 and not errors
+    assert all(json.loads(line)["kind"] for line in text.splitlines()) and text
+    with pytest.raises(SystemExit) as stop:
+        main(["db", verb, "--help"])
+    assert stop.value.code == 0 and "--db FILE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["show", "99"], "MS604"),
+        (["top", "--program", "nothing"], "MS703"),
+        (["top", "--machine", "nothing"], "MS703"),
+        (["export", "--program", "nothing"], "MS703"),
+        (["export", "folder"], "MS701"),
+        (["import", "absent.jsonl"], "MS702"),
+        (["import", "text.jsonl"], "MS608"),
+        (["merge", "absent.db"], "MS603"),
+        (["merge", "text.jsonl"], "MS601"),
+        (["diff", "absent.db"], "MS603"),
+        (["prune"], "MS701"),
+        (["prune", "--machine", "nothing"], "MS703"),
+    ],
+)
+def test_bad_input_is_one_diagnostic(
+    words: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    filled(tmp_path / "a.db", [3.0, None, 1.0])
+    Path("text.jsonl").write_text("neither a row nor a database, but long enough for a header" * 9)
+    status, _, errors = run(capsys, *words, "--db", "a.db")
+    assert status in (1, 2)
+    assert errors.count("[MS") == 1 and f"[{code}]" in errors
