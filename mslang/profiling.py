@@ -83,6 +83,10 @@ class Profile:
         self.root.seconds = (time.perf_counter() if self._end is None else self._end) - self._start
         return [("total", self.root.seconds, 1, False), *_rows(self.root, 1)]
 
+    def scopes(self) -> dict[str, float]:
+        """Seconds by scope, names joined by `/`; those of worker processes under `workers/`."""
+        return dict(_paths(self.root, ""))
+
     def __str__(self) -> str:
         rows = self.rows()
         total = max(self.root.seconds, 1e-12)
@@ -102,6 +106,13 @@ def _rows(node: Node, depth: int) -> Iterator[tuple[str, float, int, bool]]:
         yield from _rows(child, depth + 1)
     if any(not c.aside for c in inner):
         yield f"{indent}other", max(node.own, 0.0), node.count, False
+
+
+def _paths(node: Node, prefix: str) -> Iterator[tuple[str, float]]:
+    for child in node.children.values():
+        path = f"{prefix}{'workers/' if child.aside else ''}{child.name}"
+        yield path, child.seconds
+        yield from _paths(child, f"{path}/")
 
 
 _PROFILES: ContextVar[tuple[Profile, ...]] = ContextVar("profiles", default=())

@@ -26,7 +26,8 @@ from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
 from mslang.cli.source_files import write_source
-from mslang.cli.tune_view import summary, view_for
+from mslang.cli.views.choose import view_for
+from mslang.cli.views.summary import summary
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate, NoCandidate
@@ -168,7 +169,7 @@ def _tune(
     if args.cache is not None:
         settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
     incumbent = _incumbent(path, named, dict(args.sizes)) if args.write else None
-    with view_for(args.json, scale) as view:
+    with view_for({named.task.program.name: scale}, as_json=args.json) as view:
         done = tune(
             msgspec.structs.replace(named.task, allow_native=args.allow_native),
             settings,

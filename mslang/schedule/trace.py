@@ -128,11 +128,14 @@ class Trace(msgspec.Struct, frozen=True):
         dropped = {i.address for i in self.instructions} - {i.address for i in instructions}
         return replace(self, instructions=instructions, values=tuple(p for p in self.values if p[0] not in dropped))
 
-    def as_ms(self, name: str = "traced", *, pinned: bool = False) -> str:
-        """The trace as a `.ms` schedule: flat, or (`pinned`) as its source with every decision pinned."""
+    def as_ms(self, name: str = "traced", *, pinned: bool = False, unpinned: bool = False) -> str:
+        """The trace as `.ms` text: flat, or `pinned` as a call of its source schedule with all decisions.
+
+        `unpinned` leaves open what has no value, as in the trace of a sketch.
+        """
         from mslang.schedule import trace_ms
 
-        return trace_ms.pinned_call(self, name) if pinned else trace_ms.flat(self, name)
+        return trace_ms.pinned_call(self, name) if pinned else trace_ms.flat(self, name, unpinned=unpinned)
 
     def as_json(self) -> str:
         """The trace as JSON text; `trace_json.from_json` reads it back."""

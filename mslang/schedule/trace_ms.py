@@ -39,15 +39,25 @@ def pinned_call(trace: Trace, name: str) -> str:
     return format_text(f"{start} with {{ {', '.join(pins)} }}\n")
 
 
-def flat(trace: Trace, name: str) -> str:
-    """The trace as a self-contained schedule, which replays to the same program."""
-    writer = _Writer(trace)
+def flat(trace: Trace, name: str, *, unpinned: bool = False) -> str:
+    """The trace as a self-contained schedule, which replays to the same program.
+
+    Args:
+        trace: what was recorded.
+        name: the name of the schedule.
+        unpinned: leave decisions open that have no value, as those of a sketch.
+
+    Raises:
+        ScheduleError: MS262, a decision has no value.
+    """
+    writer = _Writer(trace, unpinned)
     lines = "".join(f"    {writer.statement(i)}\n" for i in trace.instructions)
     return format_text(f"{header(trace, name)} {{\n{lines}}}\n")
 
 
 class _Writer:
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, unpinned: bool) -> None:
+        self._unpinned = unpinned
         self._values = trace.decisions
         self._signature = trace.registry.signature
         self._names = {i.address: i.results[0] for i in trace.instructions if i.address is not None}
@@ -76,6 +86,8 @@ class _Writer:
 
     def _sample(self, instruction: Instruction, address: str, name: str) -> str:
         placed = "" if name == address else f" as {quote(address)}"
+        if self._unpinned and address not in self._values:
+            return f"let {name_text(name)}{placed} ~ {self._call(instruction)}"
         pin = value_text(self._value_of(address), quoted=instruction.op == "choose")
         return f"let {name_text(name)}{placed} ~ {self._call(instruction)} = {pin}"
 

@@ -14,11 +14,15 @@ from mslang.target.description import Target
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A candidate to be measured, the structural hash of its program, and its place in the order of all proposals."""
+    """A candidate to be measured, the structural hash of its program, and its place in the order of all proposals.
+
+    `predicted` is the log2 of its time relative to the task's best that a cost model expects; None without a model.
+    """
 
     candidate: Candidate
     hash: str
     number: int
+    predicted: float | None = None
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -42,6 +46,11 @@ class Rejections(msgspec.Struct):
     constraint: Counter[str] = msgspec.field(default_factory=Counter)
     illegal: Counter[str] = msgspec.field(default_factory=Counter)
     duplicates: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.constraint.total() + self.illegal.total() + self.duplicates
 
     def take(self) -> Rejections:
         """The counts since the last call."""

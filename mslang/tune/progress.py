@@ -16,7 +16,7 @@ from mslang.tune.record import TRIED, Outcome, Record, Result
 class PlannedTask(msgspec.Struct, frozen=True):
     """A task of a session: its name there, what is searched, how much it counts, and what its times are worth.
 
-    `duplicates` are `FILE:PROGRAM` of equal programs that get this task's result.
+    `duplicates` are `FILE:PROGRAM` of equal programs that get this task's result; `text` is the program's long form.
     """
 
     name: str
@@ -26,6 +26,7 @@ class PlannedTask(msgspec.Struct, frozen=True):
     target: str
     weight: float = 1.0
     duplicates: tuple[str, ...] = ()
+    text: str = ""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -59,9 +60,13 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Sketched(msgspec.Struct, frozen=True):
-    """What is searched: the sketches of the space as `.ms` text, decisions left open."""
+    """The first candidate of a sketch is to be tried: its number within the task, counted from 0, and its `.ms` text.
 
-    sketches: tuple[str, ...]
+    Decisions are open in the text (`~` without a value).
+    """
+
+    number: int
+    text: str
     task: str = ""
 
 
@@ -86,6 +91,7 @@ class Generation(msgspec.Struct, frozen=True):
         trials: candidates of it that were measured or failed.
         drafted: candidates that were looked at to choose them.
         rejected: candidates that no constraint allows, by reason.
+        duplicates: programs that an earlier candidate gives, too.
         quality: rank correlation (Spearman, -1 to 1) of predicted and measured times; None where there is no model, or
             fewer than three times.
     """
@@ -94,6 +100,7 @@ class Generation(msgspec.Struct, frozen=True):
     trials: int
     drafted: int = 0
     rejected: dict[str, int] = {}
+    duplicates: int = 0
     quality: float | None = None
     task: str = ""
 
@@ -140,7 +147,7 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The session is over: seconds in all, and the time by scope, names joined by `/`."""
+    """The session is over: seconds in all and by scope (`draw`), those of worker processes as `workers/lower`."""
 
     seconds: float
     interrupted: bool = False

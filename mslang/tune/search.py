@@ -7,20 +7,24 @@ on record for this machine are not measured again.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from mslang import __version__
+import msgspec
+
+from mslang import __version__, profiling
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
 from mslang.search.registry import strategy_named
-from mslang.search.strategy import Factory, Observed, Problem, Proposal
+from mslang.search.strategy import Factory, Observed, Problem, Proposal, Rejections
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
 from mslang.tune.job import Prepared
-from mslang.tune.progress import Confirming, Finished, Listener, Started, Tally, Trial
+from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Tally, Trial
+from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.recording import lower_bound, observed_of, record_of
 from mslang.tune.roofline import Roofline
@@ -35,10 +39,11 @@ GENERATION = 16
 
 
 class Search:
-    """One search over one task.
+    """One search over one task, a generation at a time.
 
-    `run` does it; `stop` (from a signal handler, say) ends it after the trial at hand, a KeyboardInterrupt at once:
-    either way with all that was found. A run that has records already continues as if it had not been interrupted.
+    `run` does all of it. A session of several tasks calls `begin`, then `step` as often as the task is chosen, then
+    `finish`. `stop` (from a signal handler, say) ends it after the trial at hand, with all that was found. A run that
+    has records already continues as if it had not been interrupted.
 
     Args:
         task: what to tune.
@@ -49,7 +54,6 @@ class Search:
         run: the run that records belong to.
         roofline: what times are checked against.
         listen: is called with each event.
-        prepared: how long the unscheduled program took.
         started: when the budget's time began (monotonic; default: now).
         incumbent: a candidate to be measured beside the best at the end, such as the schedule in the file.
         strategy: what makes the strategy (default: the one that the settings name).
@@ -69,25 +73,32 @@ class Search:
         roofline: Roofline,
         listen: Listener,
         *,
-        prepared: Prepared | None = None,
         started: float | None = None,
         incumbent: Candidate | None = None,
         strategy: Factory | None = None,
     ) -> None:
         self._task, self._settings, self._database = task, settings, database
         self._workers, self._run, self._listen = workers, run, listen
-        self._trials = Trials(task, settings.limits, workers, reference, roofline, prepared)
+        self._trials = Trials(task, settings.limits, workers, reference, roofline)
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
-        self._make_strategy = strategy_named(settings.strategy) if strategy is None else strategy
+        make = strategy_named(settings.strategy) if strategy is None else strategy
+        self._strategy = make(
+            Problem(
+                task.space,
+                task.target,
+                settings.seed,
+                settings.budget.trials,
+                stopped=lambda: self._over(counting=False) is not None,
+            )
+        )
         self._tally = Tally()
         self._records: dict[str, Record] = {}
         """The last record of each candidate of this run."""
         self._recorded: dict[str, Record] = {}
         """The first record of each candidate that this run has not proposed again since it was resumed."""
-        self._known = database.known(
-            task.workload, task.target.name, task.compiler.version(), __version__, task.machine.key
-        )
+        self._known: Mapping[str, Record] = {}
         self._reused: set[str] = set()
+        self._sketches: dict[object, int] = {}
         self._best: Record | None = None
         self._ties: tuple[Record, ...] = ()
         self._gaps: tuple[Gap, ...] = ()
@@ -96,29 +107,112 @@ class Search:
         self._since_better = 0
         self._stopped = False
         self._start = time.monotonic() if started is None else started
+        self._limit = settings.budget.trials
+        self.curve: tuple[float, ...] = ()
+        """The least cost after each generation; infinite where nothing was valid."""
+        self._resume()
 
     def stop(self) -> None:
         """End after the trial at hand."""
         self._stopped = True
 
+    @property
+    def trials(self) -> int:
+        """Candidates that used up a trial, of the whole run."""
+        return self._tally.trials
+
+    @property
+    def replaying(self) -> bool:
+        """Whether records of a resumed run were not shown to the strategy yet."""
+        return bool(self._recorded)
+
     def run(self) -> Finished:
-        """Search until the budget is spent, the space is exhausted, or `stop` is called."""
-        self._resume()
-        self._listen(
-            Started(
-                self._task.program.name,
-                self._task.space.name,
-                self._task.target.name,
-                self._run,
-                str(self._database.path),
-                self._settings.budget.trials,
-                self._tally.trials,
-            )
-        )
-        reason, confirmed = "interrupted", False
+        """Search until the budget is spent, the space is exhausted, or `stop` is called, or a KeyboardInterrupt."""
+        self.begin()
+        reason = None
+        trials = self._settings.budget.trials
         try:
-            reason = self._consume()
-            confirmed = self._confirm(reason)
+            while reason is None:
+                reason = self.step(None if trials is None else trials - self.trials)
+        except KeyboardInterrupt:
+            self._stopped = True
+            return self.finish("interrupted", confirm=False)
+        return self.finish(reason)
+
+    def begin(self, prepared: Prepared | None = None) -> None:
+        """Report that the search begins. `prepared` says how long the unscheduled program took."""
+        task, self._trials.prepared = self._task, prepared
+        self._known = self._database.known(
+            task.workload, task.target.name, task.compiler.version(), __version__, task.machine.key
+        )
+        names = task.program.name, task.space.name, task.target.name
+        where = self._run, str(self._database.path)
+        self._listen(Started(*names, *where, self._settings.budget.trials, self.trials))
+
+    def step(self, left: int | None = None) -> str | None:
+        """Try one generation of candidates.
+
+        Args:
+            left: trials that it may use up; what a resumed run has on record costs none.
+
+        Returns why the search of this task is over, or None.
+        """
+        budget, strategy = self._settings.budget, self._strategy
+        self._limit = None if left is None else self.trials + left
+        self._workers.until = None if budget.searching is None else self._start + budget.searching
+        why = self._over(counting=not self._recorded)
+        if why is not None:
+            return why
+        # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
+        with profiling.scope("draw"):
+            proposals = strategy.propose(GENERATION)
+        rejections = strategy.rejections.take()
+        self._tally.reject(rejections)
+        if not proposals:
+            return self._over() or "the space is exhausted: no draw gives a new candidate"
+        before = self.trials
+        try:
+            observed, why = self._try(proposals)
+        except BudgetSpent:
+            return budget.time_is_up
+        self._generation(proposals, observed, rejections, self.trials - before)
+        if why is None:
+            with profiling.scope("model"):
+                strategy.observe(observed)
+        return why
+
+    def _generation(
+        self, proposals: Sequence[Proposal], observed: Sequence[Observed], rejections: Rejections, trials: int
+    ) -> None:
+        """Note the best after a generation, and report it."""
+        costs = [o.cost for o in observed if o.cost is not None]
+        pairs = [
+            (p.predicted, o.cost) for p, o in zip(proposals, observed) if p.predicted is not None and o.cost is not None
+        ]
+        event = Generation(
+            len(self.curve),
+            trials,
+            drafted=len(proposals) + rejections.total,
+            rejected={**rejections.constraint, **rejections.illegal},
+            duplicates=rejections.duplicates,
+            quality=rank_correlation(pairs),
+        )
+        self.curve = (*self.curve, min((*costs, *self.curve[-1:]), default=math.inf))
+        self._listen(event)
+
+    def finish(self, reason: str, end: float | None = None, *, confirm: bool = True) -> Finished:
+        """Measure the best again and sum up; the search is over.
+
+        Args:
+            reason: why.
+            end: when the second measurement must be done (monotonic; default: when the time of the budget is over).
+            confirm: whether there is a second measurement.
+        """
+        confirmed = False
+        try:
+            if confirm:
+                with profiling.scope("confirm"):
+                    confirmed = self._confirm(reason, end)
         except KeyboardInterrupt:
             self._stopped = True
         finished = Finished(
@@ -149,44 +243,15 @@ class Search:
             self._tally.add(record.result.outcome, record.result.reason)
             self._note(record)
 
-    def _consume(self) -> str:
-        """Try one generation after the other; returns why it ended."""
-        budget, settings = self._settings.budget, self._settings
-        self._workers.until = None if budget.searching is None else self._start + budget.searching
-        strategy = self._make_strategy(
-            Problem(
-                self._task.space,
-                self._task.target,
-                settings.seed,
-                budget.trials,
-                stopped=lambda: self._over(counting=False) is not None,
-            )
-        )
-        while True:
-            why = self._over(counting=not self._recorded)
-            if why is not None:
-                return why
-            # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
-            proposals = strategy.propose(GENERATION)
-            self._tally.reject(strategy.rejections.take())
-            if not proposals:
-                return self._over() or "the space is exhausted: no draw gives a new candidate"
-            try:
-                observed = self._try(proposals)
-            except BudgetSpent:
-                return budget.time_is_up
-            if isinstance(observed, str):
-                return observed
-            strategy.observe(observed)
-
     def _over(self, *, counting: bool = True) -> str | None:
         """Why the search is over, if it is; without `counting` only the time counts."""
         if self._stopped:
             return "interrupted"
-        trials, since = (self._tally.trials, self._since_better) if counting else (-1, -1)
-        return self._settings.budget.spent(trials, time.monotonic() - self._start, since)
+        trials, since = (self.trials, self._since_better) if counting else (-1, -1)
+        budget = msgspec.structs.replace(self._settings.budget, trials=self._limit)
+        return budget.spent(trials, time.monotonic() - self._start, since)
 
-    def _try(self, proposals: Sequence[Proposal]) -> list[Observed] | str:
+    def _try(self, proposals: Sequence[Proposal]) -> tuple[list[Observed], str | None]:
         """Build what is new of a generation, then measure it in order; a text says why the search is over."""
         pending: dict[str, Pending] = {}
         try:
@@ -195,42 +260,58 @@ class Search:
             for left in pending.values():
                 left.cancel()
 
-    def _measured(self, proposals: Sequence[Proposal], pending: dict[str, Pending]) -> list[Observed] | str:
+    def _measured(
+        self, proposals: Sequence[Proposal], pending: dict[str, Pending]
+    ) -> tuple[list[Observed], str | None]:
         new = [p for p in proposals if p.hash not in self._recorded and self._reusable(p.hash) is None]
-        left = self._settings.budget.trials
-        for p in new if left is None else new[: max(left - self._tally.trials, 0)]:
+        for p in new if self._limit is None else new[: max(self._limit - self.trials, 0)]:
             pending[p.hash] = self._trials.start(p.candidate)
         # All are compiled before the first one runs: compiling beside it would disturb its time.
-        built = {hash: self._trials.built(p) for hash, p in pending.items() if self._over() is None}
+        with profiling.scope("build"):
+            built = {hash: self._trials.built(p) for hash, p in pending.items() if self._over() is None}
         observed: list[Observed] = []
         for p in proposals:
             record = self._recorded.pop(p.hash, None)
             if record is None:
                 why = self._over()
                 if why is not None:
-                    return why
+                    return observed, why
+                self._introduce(p)
                 record = self._reusable(p.hash)
                 if record is not None:
                     self._reused.add(p.hash)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
-                    record = self._keep(p, self._trials.measure(p.candidate, ready, self._best_cost()))
+                    with profiling.scope("measure"):
+                        result = self._trials.measure(p.candidate, ready, self._best_cost())
+                    record = self._keep(p, result)
                     if record.result.outcome is Outcome.MEASURED:
                         self._trials.keep(p.hash, p.candidate, ready, self._cost_of)
-                self._show(record, known=p.hash in self._reused)
+                self._show(record, p.predicted)
             observed.append(observed_of(record, p.candidate.sketch.structure))
-        return observed
+        return observed, None
+
+    def _introduce(self, proposal: Proposal) -> None:
+        """Report the sketch of a candidate that is the first of it."""
+        sketch = proposal.candidate.sketch
+        if sketch.structure in self._sketches:
+            return
+        number = self._sketches[sketch.structure] = len(self._sketches)
+        self._listen(Sketched(number, sketch.trace.as_ms(f"sketch_{number}", unpinned=True)))
 
     def _keep(self, proposal: Proposal, result: Result) -> Record:
         trial = self._tally.trials
-        return self._database.add(
-            record_of(self._task, self._settings, self._run, proposal.candidate, proposal.hash, result, trial)
-        )
+        for stage, seconds in result.stages.items():
+            profiling.add(stage, seconds)
+        with profiling.scope("commit"):
+            return self._database.add(
+                record_of(self._task, self._settings, self._run, proposal.candidate, proposal.hash, result, trial)
+            )
 
-    def _show(self, record: Record, known: bool) -> None:
+    def _show(self, record: Record, predicted: float | None) -> None:
         self._tally.add(record.result.outcome, record.result.reason)
         self._records[record.candidate] = record
-        self._listen(Trial(record, self._note(record), known))
+        self._listen(Trial(record, self._note(record), record.candidate in self._reused, predicted))
 
     def _note(self, record: Record) -> bool:
         """Whether a record is better than the best so far."""
@@ -270,7 +351,7 @@ class Search:
         return None if self._best is None else self._best.cost
 
     # ------------------------------------------------------------------ the second measurement
-    def _confirm(self, reason: str) -> bool:
+    def _confirm(self, reason: str, end: float | None) -> bool:
         """Measure the fastest candidates again, and take the fastest of these as the best.
 
         Returns whether there is one. Records that another run of this machine confirmed are not measured again.
@@ -283,7 +364,7 @@ class Search:
             finalists = with_incumbent(finalists, self._measured_incumbent(*self._incumbent))
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         seconds = self._settings.budget.seconds
-        end = None if seconds is None else self._start + seconds
+        end = self._start + seconds if end is None and seconds is not None else end
         found = confirm_finalists(finalists, self._trials, self._workers, self._candidate, end, 0.05 * (seconds or 0.0))
         if not (found.failed or found.ordered):
             return False

@@ -37,7 +37,8 @@ class Trials:
         workers: the processes that compile and measure.
         reference: the folder of inputs and expected results.
         roofline: what times are checked against.
-        prepared: how long the unscheduled program took.
+
+    `prepared` says how long the unscheduled program took, once that is known.
     """
 
     def __init__(
@@ -47,10 +48,10 @@ class Trials:
         workers: Workers,
         reference: str,
         roofline: Roofline,
-        prepared: Prepared | None = None,
     ) -> None:
         self._task, self._limits, self._workers = task, limits, workers
-        self._reference, self._roofline, self._prepared = reference, roofline, prepared
+        self._reference, self._roofline = reference, roofline
+        self.prepared: Prepared | None = None
         self._fastest = known_core_rate()
         self._kept: dict[str, tuple[Candidate, Built]] = {}
 
@@ -80,9 +81,9 @@ class Trials:
 
     def _time_limit(self) -> float:
         """Seconds that a candidate may take, from what is known of the unscheduled program."""
-        if self._prepared is None:
+        if self.prepared is None:
             return RUN_SECONDS
-        return GRACE + 2.0 * self._limits.max_total + TIMES_UNSCHEDULED * self._prepared.seconds
+        return GRACE + 2.0 * self._limits.max_total + TIMES_UNSCHEDULED * self.prepared.seconds
 
     def _judged(self, result: Result) -> Result:
         """The result with its core's share of the best speed known, or `IMPLAUSIBLE` if its time is impossible here."""

@@ -101,6 +101,11 @@ class Workers:
         """
         self._abandoned = True
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether `abandon` was called."""
+        return self._abandoned
+
     def _wait(self, task: Task[T]) -> Done[T] | Unsuccessful:
         while not self._abandoned:
             if self.until is not None and time.monotonic() >= self.until and not task.done:

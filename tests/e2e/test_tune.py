@@ -19,6 +19,12 @@ def trials(done: subprocess.CompletedProcess[str]) -> list[dict]:
     return [line for line in json_lines(done.stdout) if line["kind"] == "trial"]
 
 
+def summary_of(text: str) -> dict:
+    """The summary of the one task."""
+    [finished] = [line for line in json_lines(text) if line["kind"] == "finished"]
+    return finished
+
+
 def test_tune_finds_records_and_writes_back(run: Run, gemm: Path) -> None:
     done = run("tune", "gemm.ms", "--trials", "6", "--seed", "3", "--write")
     assert done.returncode == 0, done.stderr
@@ -67,7 +73,7 @@ def test_a_space_with_few_points_ends_by_itself(run: Run, gemm: Path) -> None:
     gemm.write_text(text)
     done = run("tune", "gemm.ms", "--trials", "50", "--json")
     assert done.returncode == 0
-    finished = json_lines(done.stdout)[-1]
+    finished = summary_of(done.stdout)
     assert finished["reason"] == "the space is exhausted: no draw gives a new candidate"
     assert finished["outcomes"]["duplicate"] > 0
 
@@ -105,7 +111,7 @@ def test_ctrl_c_keeps_what_was_found(gemm: Path) -> None:
             break
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    finished = json_lines(rest)[-1]
+    finished = summary_of(rest)
     assert finished["kind"] == "finished" and finished["reason"] == "interrupted"
     assert finished["best"] is not None
 

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from mslang.cli.tune_view import summary, view_for
+from mslang.cli.views.choose import view_for
+from mslang.cli.views.summary import summary
 from mslang.runtime.timing import Timing
 from mslang.tune.progress import Confirming, Event, Finished, Preparing, Started, Tally, Trial
 from mslang.tune.record import Outcome, Record, Result, Verification
@@ -47,18 +48,18 @@ def finished(best: Record | None, confirmed: bool = True) -> Finished:
 
 
 EVENTS: tuple[Event, ...] = (
-    Preparing("gemm"),
-    Started("gemm", "tiled", "host", "run1", "r.db", 12),
-    Trial(record(0, 2e-3), True),
-    Trial(record(1, None, Outcome.CRASH), False),
-    Trial(record(2, 1e-3), True),
-    Confirming("12 trials done", 2),
+    Preparing("gemm", task="gemm"),
+    Started("gemm", "tiled", "host", "run1", "r.db", 12, task="gemm"),
+    Trial(record(0, 2e-3), True, task="gemm"),
+    Trial(record(1, None, Outcome.CRASH), False, task="gemm"),
+    Trial(record(2, 1e-3), True, task="gemm"),
+    Confirming("12 trials done", 2, task="gemm"),
     finished(record(2, 1e-3)),
 )
 
 
 def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with view_for(False, SCALE) as view:
+    with view_for({"gemm": SCALE}) as view:
         for event in EVENTS:
             view(event)
     told = capsys.readouterr()
@@ -71,7 +72,7 @@ def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_tells_every_event(capsys: pytest.CaptureFixture[str]) -> None:
-    with view_for(True, SCALE) as view:
+    with view_for({"gemm": SCALE}, as_json=True) as view:
         for event in EVENTS:
             view(event)
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

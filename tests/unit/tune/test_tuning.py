@@ -25,6 +25,7 @@ from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 from mslang.target.machine import Machine
 from mslang.tune import database as database_module
+from mslang.tune import session as session_module
 from mslang.tune import task as task_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
@@ -32,7 +33,7 @@ from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database
 from mslang.tune.progress import Event, Finished, Preparing, Started, Tally, Trial, Warned
 from mslang.tune.record import Outcome
-from mslang.tune.roofline import rated_dtype
+from mslang.tune.roofline import Roofline, rated_dtype
 from mslang.tune.scale import Scale
 from mslang.tune.task import Settings, Task
 from mslang.tune.tune import tune
@@ -42,7 +43,7 @@ from mslang.tune.workers import Work
 @pytest.fixture(autouse=True)
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up times are no business of this machine's peak."""
-    monkeypatch.setattr(tune_module, "_roofline", lambda task: tune_module.Roofline(task.program, lambda _: 1e15))
+    monkeypatch.setattr(session_module, "roofline_of", lambda task: Roofline(task.program, lambda _: 1e15))
     monkeypatch.setattr(tune_module, "raise_peak", lambda rate: None)
 
 

@@ -1,0 +1,60 @@
+"""The run that the records of a search belong to: a new one, or the last one like it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+
+import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.tune.database import Database
+from mslang.tune.record import Run
+from mslang.tune.task import Settings, Task
+
+
+def run_of(
+    store: Database, task: Task, settings: Settings, resume: bool, taken: Collection[str] = ()
+) -> tuple[str, Settings]:
+    """The identity of the run, and the settings with its seed.
+
+    Args:
+        store: the record store; a new run is put into it.
+        task: what is tuned.
+        settings: the seed and the budget of a new run.
+        resume: take the last run of this program, space, target and machine.
+        taken: runs that other tasks have taken.
+
+    Raises:
+        MsError: MS503, there is no run to resume.
+    """
+    workload = task.workload
+    if resume:
+        wanted = (workload.source, task.space.name, task.target.name, task.machine.key)
+        runs = (r for r in store.runs() if r.id not in taken)
+        like = [r for r in runs if (r.source, r.space, r.target, r.machine) == wanted]
+        if not like:
+            raise MsError(
+                problem(
+                    "MS503",
+                    f"there is no run of {task.program.name} in {task.space.name} to resume",
+                    why=f"{store.path} has none of this program, space, target and machine",
+                    help="leave out --resume to start one",
+                )
+            )
+        return like[-1].id, msgspec.structs.replace(settings, seed=like[-1].seed)
+    run = Run(
+        secrets.token_hex(4),
+        task.file,
+        task.space.name,
+        workload.hash,
+        task.target.name,
+        settings.seed,
+        msgspec.json.encode(settings.budget).decode(),
+        machine=task.machine.key,
+        source=workload.source,
+    )
+    store.add_workload(workload)
+    store.add_machine(task.machine)
+    store.add_run(run)
+    return run.id, settings

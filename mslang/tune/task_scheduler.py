@@ -1,0 +1,89 @@
+"""Which task of a session gets the next generation of trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+GROUP = "mslang.task_schedulers"
+"""The group of entry points that name task schedulers: classes or functions without arguments that make one."""
+
+
+class TaskState(msgspec.Struct, frozen=True):
+    """How far a task is.
+
+    Args:
+        name: its name in the session.
+        weight: how much a second of it counts, such as how often it is called.
+        best: the least cost found so far after each of its generations, in seconds; infinite where nothing is valid.
+        trials: candidates that it measured.
+        over: whether nothing is left to try in it.
+    """
+
+    name: str
+    weight: float = 1.0
+    best: tuple[float, ...] = ()
+    trials: int = 0
+    over: bool = False
+
+
+@runtime_checkable
+class TaskScheduler(Protocol):
+    """Shares the trials of a session among its tasks, a generation at a time.
+
+    Example:
+        class Slowest:
+            def next(self, tasks):
+                alive = [k for k, task in enumerate(tasks) if not task.over]
+                return max(alive, key=lambda k: tasks[k].best[-1] if tasks[k].best else float("inf"), default=None)
+    """
+
+    def next(self, tasks: Sequence[TaskState]) -> int | None:
+        """The task whose generation is next, as an index; None ends the session. It must not be `over`."""
+
+
+class RoundRobin:
+    """One generation of each task in turn, in the order given."""
+
+    def next(self, tasks: Sequence[TaskState]) -> int | None:
+        """The task with the fewest generations that is not over."""
+        alive = [k for k, task in enumerate(tasks) if not task.over]
+        return min(alive, key=lambda k: len(tasks[k].best), default=None)
+
+
+class Gradient(msgspec.Struct, frozen=True):
+    """The task whose next generation promises the largest weighted gain; one of each first.
+
+    The expected gain of a task of `n` generations is `alpha` times the mean gain of its last `window` generations (the
+    mean time by generation where there are fewer) plus `1 - alpha` times `best / n`, times its weight. A task in which
+    nothing is valid yet comes after all others. Equal gains: the task with the fewest generations, then the first.
+
+    Source: Ansor (OSDI 2020, section 6), with the constants of TVM's `GradientBased` task scheduler.
+    """
+
+    alpha: float = 0.2
+    window: int = 3
+
+    def next(self, tasks: Sequence[TaskState]) -> int | None:
+        """The task of the largest expected gain that is not over."""
+        alive = [k for k, task in enumerate(tasks) if not task.over]
+        fresh = [k for k in alive if not tasks[k].best]
+        if fresh:
+            return fresh[0]
+        return max(alive, key=lambda k: (self.gain(tasks[k]), -len(tasks[k].best), -k), default=None)
+
+    def gain(self, task: TaskState) -> float:
+        """The seconds that the next generation is expected to save, weighted; minus infinity where nothing is valid."""
+        best, n, window = task.best, len(task.best), self.window
+        if not math.isfinite(best[-1]):
+            return -math.inf
+        before = best[n - 1 - window] if n > window else math.inf
+        recent = (before - best[-1]) / window if math.isfinite(before) else best[-1] / n
+        return task.weight * (self.alpha * recent + (1 - self.alpha) * best[-1] / n)
+
+
+BUILT_IN = {"gradient": Gradient, "round-robin": RoundRobin}
+"""The task schedulers by name."""
