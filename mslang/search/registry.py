@@ -6,15 +6,50 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mslang.diagnostics import MsError, problem
+from mslang.search.evolutionary import Evolutionary
+from mslang.search.exhaustive import POINTS, Exhaustive
+from mslang.search.leaves import Leaves
+from mslang.search.ranking import NO_MODELS, Models
+from mslang.search.replay_schedule import ReplaySchedule
 from mslang.search.replay_trace import ReplayTrace
-from mslang.search.strategy import Factory
+from mslang.search.strategy import Factory, Problem, Rejections, Strategy
 from mslang.suggestions import did_you_mean
 
-STRATEGIES: Mapping[str, Factory] = MappingProxyType({"replay_trace": ReplayTrace})
-"""The built-in strategies."""
+SMALL = 4
+"""A space of at most so many points for each trial is searched exhaustively."""
+
+AUTO = "auto"
+"""The strategy that is chosen by the size of the space."""
 
 
-def strategy_named(name: str) -> Factory:
+def strategies(models: Models) -> Mapping[str, Factory]:
+    """The built-in strategies, which rank candidates by some models."""
+    return MappingProxyType(
+        {
+            AUTO: lambda problem: automatic(problem, models),
+            "evolutionary": lambda problem: Evolutionary(problem, models),
+            "exhaustive": lambda problem: Exhaustive(problem, models),
+            "replay_trace": ReplayTrace,
+            "replay_schedule": ReplaySchedule,
+        }
+    )
+
+
+def automatic(problem: Problem, models: Models) -> Strategy:
+    """Exhaustive search where the space is small for the number of trials, otherwise evolutionary search."""
+    leaves = Leaves(problem.space, problem.target, problem.seed, Rejections())
+    most = POINTS if problem.trials is None else min(SMALL * problem.trials, POINTS)
+    return (Exhaustive if _is_small(leaves, most) else Evolutionary)(problem, models, leaves)
+
+
+def _is_small(leaves: Leaves, most: int) -> bool:
+    """Whether all valid points are known to be at most so many."""
+    if not leaves.complete or leaves.points is None or leaves.points > POINTS:
+        return False
+    return sum(leaf.valid_count or 0 for leaf in leaves.all()) <= most
+
+
+def strategy_named(name: str, models: Models = NO_MODELS) -> Factory:
     """The strategy of a name.
 
     Raises:
@@ -24,14 +59,15 @@ def strategy_named(name: str) -> Factory:
         >>> strategy_named("replay_trace").name
         'replay_trace'
     """
-    found = STRATEGIES.get(name)
+    known = strategies(models)
+    found = known.get(name)
     if found is None:
         raise MsError(
             problem(
                 "MS515",
                 f"unknown search strategy `{name}`",
-                why=f"the strategies are {', '.join(STRATEGIES)}",
-                help=did_you_mean(name, STRATEGIES),
+                why=f"the strategies are {', '.join(known)}",
+                help=did_you_mean(name, known),
             )
         )
     return found

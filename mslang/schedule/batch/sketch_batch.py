@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 ROWS = 8192
 """So many candidates are computed at a time, so that what is computed stays in the cache."""
 
+UNSET = -(1 << 62)
+"""A number that no decision has."""
+
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 Evaluator = Callable[[DecisionBatch], "list[NDArray[Any]]"]
@@ -81,6 +84,28 @@ class SketchBatch:
     @cached_property
     def _draws(self) -> list[tuple[Decision, Any, Any]]:
         return [(d, s, draw_of(d, s)) for d, s in zip(self.decisions, self.layout.slots, strict=True)]
+
+    def repaired(self, batch: DecisionBatch, seed: int, start: int = 0) -> DecisionBatch:
+        """Candidates whose numbers are all in the domains of their decisions: those that are not are drawn anew.
+
+        Args:
+            batch: numbers in the layout of this sketch; `UNSET` where a number is to be drawn.
+            seed: the seed of what is drawn.
+            start: the number of the first row; row `k` depends on `start + k`.
+        """
+        import numpy as np
+
+        out = DecisionBatch(self.layout, batch.array.copy(order="F"))
+        columns = out.columns()
+        with np.errstate(divide="ignore", over="ignore"):
+            for (decision, slot, draw), (at, member) in zip(self._draws, self._members, strict=True):
+                bad = np.flatnonzero(~member(out.array[:, at], columns))
+                if not len(bad):
+                    continue
+                rows = (bad + start).astype(np.uint64)
+                before = {name: c[bad] for name, c in columns.items()} if depends(decision) else {}
+                out.array[bad, slot.columns] = draw(Stream(seed, decision.address, rows), before)
+        return out
 
     def _named(self, columns: slice) -> list[tuple[int, str]]:
         return [(k, self.layout.names[k]) for k in range(columns.start, columns.stop)]
@@ -155,6 +180,17 @@ class SketchBatch:
         for at in range(0, len(batch), ROWS):
             for holds in self._holding(batch[at : at + ROWS]):
                 out[at : at + ROWS] &= holds
+        return out
+
+    def members(self, batch: DecisionBatch) -> NDArray[np.bool_]:
+        """Whether each candidate's numbers are in the domains of their decisions, apart from guards and constraints."""
+        import numpy as np
+
+        columns = batch.columns()
+        out = np.ones(len(batch), np.bool_)
+        with np.errstate(divide="ignore", over="ignore"):
+            for at, member in self._members:
+                out &= member(batch.array[:, at], columns)
         return out
 
     def violation(self, batch: DecisionBatch) -> NDArray[np.int64]:
@@ -241,3 +277,8 @@ class SketchBatch:
                 if bits:
                     out.append((slot.start + k, low or 0, bits))
         return out
+
+
+def depends(decision: Decision) -> bool:
+    """Whether the values of a decision depend on other decisions."""
+    return bool(distribution.depends_on(decision.domain))

@@ -1,0 +1,221 @@
+"""Evolutionary search: many thousand candidates are bred on arrays for each generation that is measured.
+
+A generation's population are fresh draws, the best of what was measured, and its neighbours. It is bred for a few
+rounds: the draft model ranks all children, the cost model the best of them. Of the last population the best are
+measured, and a few at random. The last trials go to the neighbourhood of the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.schedule.batch.random_words import Stream, below
+from mslang.schedule.seeds import derive
+from mslang.search.around import around
+from mslang.search.crossover import crossed
+from mslang.search.generation import Generations
+from mslang.search.known import place
+from mslang.search.leaves import Leaves
+from mslang.search.mutators import MUTATORS, Mutator, Part, mutate
+from mslang.search.population import Scored, in_order, lowest, merged
+from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
+from mslang.search.strategy import Observed, Problem, Proposal, Rejections
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Breeding(msgspec.Struct, frozen=True):
+    """The sizes of an evolutionary search.
+
+    Args:
+        fresh: points drawn for each generation.
+        children: children of each round.
+        rounds: rounds of each generation.
+        drafted: the share of children, best by the draft, that the cost model is asked of.
+        population: candidates kept from round to round.
+        parents: measured candidates that take part, the fastest ones.
+        crossing: the share of children that have two parents.
+        epsilon: the share of a generation that is drawn at random.
+        first: that share in the first generation, when nothing is measured.
+        local: the share of the trials, at their end, that go to the neighbourhood of the best.
+        growth: further structures looked for in each generation, where not all are known.
+    """
+
+    fresh: int = 8192
+    children: int = 8192
+    rounds: int = 4
+    drafted: float = 0.1
+    population: int = 512
+    parents: int = 64
+    crossing: float = 0.15
+    epsilon: float = 0.1
+    first: float = 0.5
+    local: float = 0.2
+    growth: int = 4
+
+
+BREEDING = Breeding()
+
+
+class Evolutionary:
+    """Evolution of candidates, guided by a draft model and by a model of what was measured.
+
+    Source: `EvolutionarySearch` of TVM's MetaSchedule; breeding on arrays, the draft and the final local search are
+    mslang's.
+
+    Args:
+        problem: the space, the seed, what is known from before.
+        models: draft, features and cost model.
+        leaves: the structures of the space, if they are known already.
+        mutators: how candidates are changed.
+        breeding: the sizes.
+    """
+
+    name = "evolutionary"
+
+    def __init__(
+        self,
+        problem: Problem,
+        models: Models = NO_MODELS,
+        leaves: Leaves | None = None,
+        mutators: Sequence[Mutator] = MUTATORS,
+        breeding: Breeding = BREEDING,
+    ) -> None:
+        self.rejections = Rejections() if leaves is None else leaves.rejections
+        self._problem, self._mutators, self._breeding = problem, mutators, breeding
+        self._leaves = (
+            Leaves(problem.space, problem.target, problem.seed, self.rejections) if leaves is None else leaves
+        )
+        self._ranking = Ranking(models, self._leaves, problem.target, problem.seed)
+        self._generations = Generations(self.rejections)
+        self._known = [m for o in problem.known if (m := place(o, problem.space, self._leaves)) is not None]
+        self._measured: list[Measured] = []
+        self._number = 0
+        """Of the generation."""
+        self._learn(self._known)
+
+    def explanation(self) -> str:
+        """How large the space is."""
+        points = self._leaves.points
+        size = "" if points is None else f", {points:,} points".replace(",", " ")
+        structures = f"{len(self._leaves)} structure{'' if len(self._leaves) == 1 else 's'}"
+        return f"evolutionary search: {structures}{'' if self._leaves.complete else ' to begin with'}{size}"
+
+    # ------------------------------------------------------------------ measurements
+    def observe(self, observed: Sequence[Observed]) -> None:
+        """Learn from what was measured."""
+        self._learn(self._generations.measured(observed))
+
+    def _learn(self, measured: list[Measured]) -> None:
+        self._measured += measured
+        self._ranking.learn(measured)
+
+    def _best(self, n: int) -> list[Measured]:
+        """The fastest candidates that were measured."""
+        return sorted((m for m in self._measured if m.cost is not None), key=lambda m: m.cost or 0.0)[:n]
+
+    # ------------------------------------------------------------------ proposing
+    def propose(self, n: int) -> Sequence[Proposal]:
+        """The next generation; none where all points were proposed."""
+        if self._number:
+            self._leaves.grow(self._breeding.growth)
+        if not len(self._leaves):
+            return ()
+        seed = derive(self._problem.seed, "generation", self._number)
+        self._number += 1
+        found: list[Proposal] = []
+        if self._number == 1:
+            before = sorted((m for m in self._known if m.cost is not None), key=lambda m: m.cost or 0.0)
+            found += self._generations.take(((m.leaf, m.row) for m in before), n // 4)
+        ending = self._ending(n)
+        if ending:
+            found += self._generations.take(self._around_best(seed), n - len(found))
+        if len(found) < n:
+            share = 0.0 if ending else self._breeding.epsilon if self._measured else self._breeding.first
+            random = round(share * n)
+            ranked = in_order(self._bred(seed)) if self._ranking.ranks or self._measured else iter(())
+            found += self._generations.take(ranked, n - random - len(found))
+            found += self._generations.take(self._at_random(), n - len(found))
+        return found
+
+    def _ending(self, n: int) -> bool:
+        """Whether the trials left go to the neighbourhood of the best."""
+        trials, done = self._problem.trials, self._generations.count
+        return trials is not None and bool(self._best(1)) and trials - done <= max(n, self._breeding.local * trials)
+
+    def _at_random(self) -> Iterator[Part]:
+        while drawn := [p for p in self._leaves.draw(256) if len(p[1])]:
+            # One of each structure in turn.
+            for k in range(max(len(batch) for _, batch in drawn)):
+                yield from ((leaf, batch[k : k + 1]) for leaf, batch in drawn if k < len(batch))
+
+    def _around_best(self, seed: int) -> Iterator[Part]:
+        """The neighbours of the fastest candidates in order of score; of more candidates where these are all known."""
+        for few in (3, 8, 24):
+            parts = chain.from_iterable(around(m.leaf, m.row, self._leaves, seed) for m in self._best(few))
+            yield from in_order(merged(self._scored(parts)))
+
+    # ------------------------------------------------------------------ breeding
+    def _scored(self, parts: Iterable[Part]) -> list[Scored]:
+        return [Scored(leaf, batch, self._ranking.score(leaf, batch)) for leaf, batch in parts if len(batch)]
+
+    def _drafted(self, parts: Iterable[Part]) -> list[Scored]:
+        """The best of some candidates by the draft, with their scores."""
+        drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in parts if len(batch)]
+        kept = lowest(drafts, max(round(self._breeding.drafted * sum(map(len, drafts))), 64))
+        return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.trained else kept
+
+    def _bred(self, seed: int) -> list[Scored]:
+        """The population after all rounds."""
+        size = self._breeding
+        parents = self._best(size.parents)
+        near = chain.from_iterable(around(m.leaf, m.row, self._leaves, seed) for m in parents[:4])
+        old = self._scored([*((m.leaf, m.row) for m in parents), *near])
+        population = lowest(merged([*old, *self._drafted(self._leaves.draw(size.fresh))]), size.population)
+        for k in range(size.rounds):
+            if self._problem.stopped():
+                break
+            children = self._drafted(self._children(population, derive(seed, "round", k)))
+            population = lowest(merged([*population, *children]), size.population)
+        return population
+
+    def _children(self, population: Sequence[Scored], seed: int) -> Iterator[Part]:
+        """Valid children of a population, in which better parents have more."""
+        import numpy as np
+
+        if not population:
+            return
+        size = self._breeding
+        scores = np.concatenate([p.scores for p in population])
+        part = np.repeat(np.arange(len(population)), [len(p) for p in population])
+        row = np.concatenate([np.arange(len(p)) for p in population])
+        order = np.argsort(scores, kind="stable")
+        rows = np.arange(size.children, dtype=np.uint64)
+        chosen = order[_favoured(Stream(seed, "parents", rows), len(order))]
+        for k, parents in enumerate(population):
+            of_part = row[chosen[part[chosen] == k]]
+            if not len(of_part):
+                continue
+            stream = Stream(seed, f"children {k}", np.arange(len(of_part), dtype=np.uint64))
+            pairs = round(size.crossing * len(of_part)) if len(parents) > 1 else 0
+            mothers = parents.batch[of_part]
+            if pairs:
+                fathers = parents.batch[_favoured(Stream(seed, f"fathers {k}", stream.rows[:pairs]), len(parents))]
+                children = crossed(parents.leaf, mothers[:pairs], fathers, stream.at(np.arange(pairs)))
+                yield parents.leaf, parents.leaf.checked(children)
+            rest = np.arange(pairs, len(of_part))
+            for leaf, batch in mutate(self._mutators, parents.leaf, self._leaves, mothers[rest], stream.at(rest)):
+                yield leaf, leaf.checked(batch)
+
+
+def _favoured(stream: Stream, n: int) -> NDArray[np.int64]:
+    """Places in an order of `n`, of which the first is the likeliest: the smaller of two random ones."""
+    import numpy as np
+
+    return np.minimum(below(stream.words("one"), n), below(stream.words("other"), n))

@@ -1,0 +1,53 @@
+"""From points to proposals: what was chosen becomes concrete, and nothing is proposed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mslang.schedule.batch.layout import DecisionBatch
+from mslang.search.leaves import Leaf
+from mslang.search.ranking import Measured
+from mslang.search.strategy import Observed, Proposal, Rejections
+
+
+class Generations:
+    """The proposals of a search so far, and the points that they are of.
+
+    Args:
+        rejections: where points whose programs were proposed already are counted.
+    """
+
+    def __init__(self, rejections: Rejections) -> None:
+        self._rejections = rejections
+        self._taken: set[tuple[int, int]] = set()
+        self._hashes: set[str] = set()
+        self._last: list[tuple[Leaf, DecisionBatch]] = []
+
+    @property
+    def count(self) -> int:
+        """How many candidates were proposed."""
+        return len(self._hashes)
+
+    def take(self, points: Iterable[tuple[Leaf, DecisionBatch]], n: int) -> list[Proposal]:
+        """Proposals of the first `n` points (batches of one row) that were not proposed before."""
+        out: list[Proposal] = []
+        for leaf, row in points:
+            if len(out) >= n:
+                break
+            key = leaf.number, int(leaf.sketch.batch().keys(row)[0])
+            if key in self._taken:
+                continue
+            self._taken.add(key)
+            candidate, hash = leaf.candidate(row, 0)
+            if hash in self._hashes:
+                self._rejections.duplicates += 1
+                continue
+            self._hashes.add(hash)
+            self._last.append((leaf, row))
+            out.append(Proposal(candidate, hash, len(self._hashes) - 1))
+        return out
+
+    def measured(self, observed: Sequence[Observed]) -> list[Measured]:
+        """What was observed of the points proposed since the last call, in their order."""
+        last, self._last = self._last, []
+        return [Measured(leaf, row, o.cost, o.bound) for (leaf, row), o in zip(last, observed, strict=True)]

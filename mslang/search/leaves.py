@@ -1,0 +1,285 @@
+"""The structures of a space as leaves of its decision tree, each with what drawing its candidates takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING
+
+from mslang.ir.equal import structural_hash
+from mslang.schedule.batch.layout import DecisionBatch, empty
+from mslang.schedule.batch.sketch_batch import ROWS
+from mslang.schedule.seeds import derive
+from mslang.schedule.sketch import Sketch
+from mslang.schedule.space import Candidate, Illegal, Space
+from mslang.search.constraints import Constraints, constraints_of
+from mslang.search.neighbours import Neighbours, neighbours_of
+from mslang.search.numbering import Numbering, numbering_of
+from mslang.search.permutation import Permutation
+from mslang.search.roles import Role, roles_of
+from mslang.search.strategy import Rejections
+from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEW = 24
+"""So many structures at most are enumerated; of more a sample is taken, which grows while the search goes on."""
+
+TRIES = 64
+"""So many draws for each candidate wanted are made at most, where most draws are invalid."""
+
+EVENLY = 1 << 16
+"""Up to so many points are drawn evenly, even if their distribution is another."""
+
+MANY = 1 << 40
+"""The number of points assumed of a sketch whose points cannot be counted."""
+
+
+class Leaf:
+    """One structure of a space. What is compiled of its sketch is compiled when first needed.
+
+    Args:
+        number: its number among the leaves of the search.
+        sketch: the structure.
+        target: the machine.
+        seed: the order in which its candidates are drawn.
+        rejections: where draws that are rejected are counted.
+    """
+
+    def __init__(self, number: int, sketch: Sketch, target: Target, seed: int, rejections: Rejections) -> None:
+        self.number, self.sketch, self._target = number, sketch, target
+        self._seed = derive(seed, "leaf", *(f"{a}={v}" for a, v in sketch.structure), number)
+        self._rejections = rejections
+        self._drawn = 0
+        self._neighbours: dict[str, Neighbours | None] = {}
+        self._seen: NDArray[np.uint64] | None = None
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """What a candidate must satisfy."""
+        return constraints_of(self.sketch, self._target)
+
+    @cached_property
+    def numbering(self) -> Numbering | None:
+        """The points by number; None if they cannot be counted."""
+        return numbering_of(self.sketch.decisions)
+
+    @property
+    def count(self) -> int | None:
+        """The number of points, those that constraints reject included; None if it is not known."""
+        return None if self.numbering is None else self.numbering.count
+
+    @cached_property
+    def weight(self) -> int:
+        """The number of points, or what is assumed of it."""
+        if self.count is not None:
+            return self.count
+        return max(prod(self.sketch.batch().counts().values()), MANY)
+
+    @cached_property
+    def _permutation(self) -> Permutation | None:
+        numbering = self.numbering
+        if numbering is None or not (numbering.uniform or numbering.count <= EVENLY):
+            return None
+        return Permutation(numbering.count, self._seed)
+
+    @cached_property
+    def roles(self) -> Mapping[Role, tuple[str, ...]]:
+        """The open decisions by what they decide."""
+        return roles_of(self.sketch)
+
+    def neighbours(self, address: str) -> Neighbours | None:
+        """The table of a decision's values and their neighbours, built once; None if it has none."""
+        if address not in self._neighbours:
+            decision = next(d for d in self.sketch.decisions if d.address == address)
+            self._neighbours[address] = neighbours_of(decision)
+        return self._neighbours[address]
+
+    # ------------------------------------------------------------------ drawing
+    def draw(self, n: int) -> DecisionBatch:
+        """The next `n` valid points in the order of the seed, none of them twice; fewer where no more are found."""
+        import numpy as np
+
+        parts: list[DecisionBatch] = []
+        found, end = 0, self._drawn + TRIES * n
+        while found < n and self._drawn < end:
+            batch = self._next(min(max(n - found, 256), ROWS))
+            if not len(batch):
+                break
+            kept = self.checked(batch)
+            parts.append(kept)
+            found += len(kept)
+        if len(parts) == 1:
+            return parts[0][:n]
+        rows = [p.array for p in parts]
+        whole = np.concatenate(rows) if rows else empty(self.sketch.batch().layout, 0).array
+        return DecisionBatch(self.sketch.batch().layout, np.asfortranarray(whole[:n]))
+
+    def checked(self, batch: DecisionBatch) -> DecisionBatch:
+        """The candidates of a batch that satisfy the constraints; why others do not is counted.
+
+        Their numbers are known to be in the domains of their decisions.
+        """
+        holds = self.constraints.satisfied(batch)
+        if holds.all():
+            return batch
+        self._rejections.constraint.update(self.constraints.rejections(batch[~holds]))
+        return batch[holds]
+
+    def _next(self, n: int) -> DecisionBatch:
+        """The next points, valid or not, all different; none when there are no more."""
+        import numpy as np
+
+        many = self.sketch.batch()
+        if self._permutation is not None and self.numbering is not None:
+            end = min(self._drawn + n, self.numbering.count)
+            places = np.arange(self._drawn, end, dtype=np.int64)
+            self._drawn = end
+            return self.numbering.rows(self._permutation(places))
+        drawn = many.draw(n, self._seed, self._drawn)
+        self._drawn += n
+        drawn = drawn[many.members(drawn)]
+        keys = many.keys(drawn)
+        _, first = np.unique(keys, return_index=True)
+        new = np.zeros(len(drawn), np.bool_)
+        new[first] = True
+        if self._seen is not None:
+            new &= ~np.isin(keys, self._seen)
+        self._seen = keys[new] if self._seen is None else np.concatenate([self._seen, keys[new]])
+        self._rejections.duplicates += int((~new).sum())
+        return drawn[new]
+
+    @cached_property
+    def valid_count(self) -> int | None:
+        """The number of points that the constraints allow, all of which are looked at; None if it is not known."""
+        import numpy as np
+
+        if self.numbering is None:
+            return None
+        blocks = (np.arange(at, min(at + ROWS, self.numbering.count)) for at in range(0, self.numbering.count, ROWS))
+        return sum(int(self.constraints.satisfied(self.numbering.rows(numbers)).sum()) for numbers in blocks)
+
+    def all(self) -> DecisionBatch:
+        """Every valid point once, in the order of the seed."""
+        assert self.count is not None
+        self._drawn = 0
+        return self.draw(self.count)
+
+    def candidate(self, batch: DecisionBatch, row: int) -> tuple[Candidate, str]:
+        """The concrete candidate of a point, and the structural hash of its program."""
+        values = batch.row(row)
+        sketch = self.sketch
+        program = sketch.instantiate(values)
+        return Candidate(program, sketch.trace_with(values), sketch.decided(values), sketch), structural_hash(program)
+
+
+class Leaves:
+    """The structures of a space that a search knows.
+
+    They are all structures where they are few. Otherwise they are a sample, by the weights of the structural decisions,
+    which `grow` makes larger. What is refused for all values is counted.
+
+    Args:
+        space: the space.
+        target: the machine.
+        seed: the order of draws, and the sample.
+        rejections: where rejected draws and illegal structures are counted.
+        few: so many structures are enumerated.
+    """
+
+    def __init__(self, space: Space, target: Target, seed: int, rejections: Rejections, few: int = FEW) -> None:
+        self._space, self._target, self._seed, self.rejections = space, target, seed, rejections
+        self._attempt = 0
+        self._leaves: list[Leaf] = []
+        found = list(islice(space.structures(), few + 1))
+        self.complete = len(found) <= few
+        if self.complete:
+            for x in found:
+                if isinstance(x, Illegal):
+                    rejections.illegal[_never_legal(x)] += 1
+                else:
+                    self.add(x)
+        else:
+            self.grow(few)
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._leaves)
+
+    def __getitem__(self, number: int) -> Leaf:
+        """One of them, by its number."""
+        return self._leaves[number]
+
+    def all(self) -> Sequence[Leaf]:
+        """Those known, by number."""
+        return tuple(self._leaves)
+
+    @property
+    def points(self) -> int | None:
+        """The number of points of the structures known, invalid ones included; None if it is not known of all."""
+        counts = [leaf.count for leaf in self._leaves]
+        known = [c for c in counts if c is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def grow(self, n: int) -> None:
+        """Look for `n` more structures by drawing candidates; nothing if all are known."""
+        if self.complete:
+            return
+        wanted, last = len(self._leaves) + n, self._attempt + 4 * n
+        while len(self._leaves) < wanted and self._attempt < last:
+            drawn = self._space.attempt(derive(self._seed, "structures"), self._attempt)
+            self._attempt += 1
+            if isinstance(drawn, Candidate):
+                self.add(drawn.sketch)
+
+    def add(self, sketch: Sketch) -> Leaf:
+        """The leaf of a structure, a new one if it was not known."""
+        for leaf in self._leaves:
+            if leaf.sketch is sketch or (leaf.sketch.structure, leaf.sketch.guards) == (
+                sketch.structure,
+                sketch.guards,
+            ):
+                return leaf
+        self._leaves.append(Leaf(len(self._leaves), sketch, self._target, self._seed, self.rejections))
+        return self._leaves[-1]
+
+    def draw(self, n: int) -> list[tuple[Leaf, DecisionBatch]]:
+        """Valid points that were not drawn before, allocated to the leaves by their number of points."""
+        shares = allocate(n, [leaf.weight for leaf in self._leaves])
+        return [(leaf, leaf.draw(k)) for leaf, k in zip(self._leaves, shares, strict=True) if k]
+
+
+def allocate(n: int, counts: Sequence[int]) -> list[int]:
+    """Shares of `n` draws: in proportion to the numbers of points, but a few for each leaf that has points.
+
+    Half of an even share is what a leaf gets at least (if it has as many points), so that a structure with few points
+    is looked at, too.
+
+    Args:
+        n: how many draws.
+        counts: the number of points of each leaf.
+
+    Example:
+        >>> allocate(100, [3, 1_000_000, 1_000_000])
+        [3, 49, 48]
+    """
+    least = [min(c, n // (2 * len(counts))) for c in counts]
+    left, whole = n - sum(least), sum(counts)
+    if not whole:
+        return least
+    shares = [b + left * c // whole for b, c in zip(least, counts, strict=True)]
+    rest = sorted(range(len(counts)), key=lambda k: (-(left * counts[k] % whole), k))
+    for k in rest[: n - sum(shares)]:
+        shares[k] += 1
+    return [min(s, c) for s, c in zip(shares, counts, strict=True)]
+
+
+def _never_legal(found: Illegal) -> str:
+    """Why no point of a structure is a candidate, with the cases that lead to it."""
+    cases = ", ".join(f"{address} = {label}" for address, label in found.structure)
+    reason = found.diagnostic.message
+    return f"with {cases} no draw is legal: {reason}" if cases else f"no draw is legal: {reason}"

@@ -1,0 +1,261 @@
+"""The decision vectors of a sketch by number: mixed radix over decisions that are independent of each other.
+
+Tiles whose extents depend on other decisions are counted: their vectors are numbered one after the other for each value
+of what they depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from mslang.ir.arith.table import all_values
+from mslang.ir.expr import Choice, Const, Domain, FreeTile, PartitionedTile, PerfectTile, Uniform
+from mslang.schedule import distribution
+from mslang.schedule.batch import tiles
+from mslang.schedule.batch.draw import extents_of
+from mslang.schedule.batch.layout import DecisionBatch, Layout, empty, layout_of
+from mslang.schedule.decisions import Decision
+from mslang.schedule.distribution import Tile
+from mslang.search.permutation import LARGEST
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+
+TABLE = 1 << 18
+"""Domains with more values than this are not numbered."""
+
+
+class _Digit(Protocol):
+    """Some decisions that depend on no others, and how many vectors of values they have."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    def fill(self, number: Integers, out: Integers) -> None:
+        """Write the vectors of these numbers to their columns of an array of shape (rows, columns of the layout)."""
+
+
+class Numbering(msgspec.Struct, frozen=True):
+    """The decision vectors of a sketch, numbered from 0 to `count - 1`; those that guards or constraints reject too.
+
+    `uniform`: the distributions of the decisions give all of them the same probability.
+    """
+
+    layout: Layout
+    digits: tuple[_Digit, ...]
+    uniform: bool
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return prod(d.count for d in self.digits)
+
+    def rows(self, numbers: Integers) -> DecisionBatch:
+        """The vectors of some numbers in `range(count)`."""
+        import numpy as np
+
+        out = empty(self.layout, len(numbers))
+        left = numbers
+        for k, digit in enumerate(self.digits):
+            if k == len(self.digits) - 1:
+                digit.fill(left, out.array)
+                break
+            rest = left // np.int64(digit.count)
+            digit.fill(left - rest * np.int64(digit.count), out.array)
+            left = rest
+        return out
+
+
+def numbering_of(decisions: Sequence[Decision]) -> Numbering | None:
+    """The numbering of the vectors of some decisions; None where their number is not known, or is too large.
+
+    Args:
+        decisions: the numeric decisions of a sketch, in their order.
+    """
+    layout = layout_of(decisions)
+    digits: list[_Digit] = []
+    for group in groups(decisions):
+        digit: _Digit | None = _alone(group[0], layout) if len(group) == 1 else _dependent(group, layout)
+        if digit is None:
+            return None
+        digits.append(digit)
+    found = Numbering(layout, tuple(digits), all(_is_uniform(d) for d in decisions))
+    return found if found.count < LARGEST else None
+
+
+def groups(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:
+    """The decisions, those that depend on each other together."""
+    found: list[list[Decision]] = []
+    for d in decisions:
+        needed = distribution.depends_on(d.domain)
+        joined = [g for g in found if any(x.address in needed for x in g)]
+        found = [g for g in found if all(g is not j for j in joined)]
+        found.append([*(x for g in joined for x in g), d])
+    yield from found
+
+
+def _is_uniform(decision: Decision) -> bool:
+    match decision.domain:
+        case _ if decision.given is not None:
+            return True
+        case Choice(values=values, weights=weights):
+            return weights is None and len(set(values)) == len(values)
+        case FreeTile():
+            return False
+    return not distribution.depends_on(decision.domain)
+
+
+# ------------------------------------------------------------------ decisions that nothing depends on
+class _Alone(msgspec.Struct, frozen=True, eq=False):
+    """A decision with a table of its values, of shape (values, columns)."""
+
+    columns: slice
+    table: Integers
+
+    @property
+    def count(self) -> int:
+        return len(self.table)
+
+    def fill(self, number: Integers, out: Integers) -> None:
+        for k, column in enumerate(range(self.columns.start, self.columns.stop)):
+            self.table[:, k].take(number, out=out[:, column], mode="clip")
+
+
+def _alone(decision: Decision, layout: Layout) -> _Alone | None:
+    if distribution.depends_on(decision.domain):
+        return None
+    table = values_of(decision)
+    return None if table is None else _Alone(layout[decision.address].columns, table)
+
+
+def values_of(decision: Decision, extent: int | None = None) -> Integers | None:
+    """All values of a decision in a fixed order, of shape (values, columns), column by column in memory; None if there
+    are too many, or if they are not known.
+
+    Args:
+        decision: the decision; one that is pinned has one value, or none.
+        extent: the extent of a tile that depends on other decisions.
+    """
+    import numpy as np
+
+    domain = decision.domain
+    if isinstance(domain, Tile):
+        known = distribution.extent_of(domain, {}) if extent is None else extent
+        if known is None:
+            return None
+        domain = replace(domain, extent=Const(known))
+    if decision.given is not None:
+        kept = distribution.kept(domain, decision.given, {})
+        rows = [] if kept is None else [kept[0] if isinstance(kept[0], tuple) else (kept[0],)]
+        width = domain.n if isinstance(domain, Tile) else 1
+        return np.asfortranarray(np.asarray(rows, np.int64).reshape(len(rows), width))
+    found = _values(domain)
+    return None if found is None else np.asfortranarray(found)
+
+
+def _values(domain: Domain) -> Integers | None:
+    import numpy as np
+
+    match domain:
+        case PerfectTile() | PartitionedTile():
+            return tiles.table(domain, distribution.known_extent(domain, {}))
+        case Choice(values=values):
+            return np.asarray(list(dict.fromkeys(values)), np.int64)[:, None]
+        case Uniform(lo=lo, hi=hi):
+            return np.arange(lo, hi)[:, None] if hi - lo <= TABLE else None
+        case FreeTile(n=n):
+            columns = all_values((("t", domain),))
+            return None if columns is None else np.stack([columns[f"t[{k}]"] for k in range(n)], axis=1)
+    raise TypeError(f"no decision has this domain: {domain!r}")
+
+
+# ------------------------------------------------------------------ decisions that depend on each other
+class _Leaf(msgspec.Struct, frozen=True, eq=False):
+    """A decision on which no other depends: the values for each extent, one after the other.
+
+    Of shape (values of all extents, columns); for each vector of what it depends on, where its values begin, and how
+    many they are.
+    """
+
+    columns: slice
+    table: Integers
+    start: Integers
+    count: Integers
+
+
+class _Dependent(msgspec.Struct, frozen=True, eq=False):
+    """Vectors of some decisions (`roots`, of shape (vectors, `columns`)), and decisions that depend on them alone.
+
+    `ends`: the number after the last one of each vector's.
+    """
+
+    columns: tuple[int, ...]
+    roots: Integers
+    leaves: tuple[_Leaf, ...]
+    ends: Integers
+
+    @property
+    def count(self) -> int:
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    def fill(self, number: Integers, out: Integers) -> None:
+        import numpy as np
+
+        root = np.searchsorted(self.ends, number, side="right")
+        for k, column in enumerate(self.columns):
+            out[:, column] = self.roots[root, k]
+        left = number - np.where(root > 0, self.ends[root - 1], 0)
+        for leaf in self.leaves:
+            radix = leaf.count[root]
+            out[:, leaf.columns] = leaf.table[leaf.start[root] + left % radix]
+            left = left // radix
+
+
+def _dependent(group: list[Decision], layout: Layout) -> _Dependent | None:
+    import numpy as np
+
+    needed = {a for d in group for a in distribution.depends_on(d.domain)}
+    inner = [d for d in group if d.address in needed]
+    if any(d.given is not None for d in inner):
+        return None
+    columns = all_values(tuple((d.address, d.domain) for d in inner))
+    if columns is None:
+        return None
+    at = tuple(k for d in inner for k in range(layout[d.address].start, layout[d.address].columns.stop))
+    roots = np.stack([columns[layout.names[k]] for k in at], axis=1)
+    leaves = [_leaf(d, layout, columns, len(roots)) for d in group if d.address not in needed]
+    known = [x for x in leaves if x is not None]
+    if len(known) < len(leaves):
+        return None
+    ways = [prod(int(x.count[k]) for x in known) for k in range(len(roots))]
+    if sum(ways) >= LARGEST:
+        return None
+    return _Dependent(at, roots, tuple(known), np.cumsum(np.asarray(ways, np.int64)))
+
+
+def _leaf(decision: Decision, layout: Layout, columns: Mapping[str, Integers], n: int) -> _Leaf | None:
+    import numpy as np
+
+    domain = decision.domain
+    assert isinstance(domain, Tile)
+    extents = np.broadcast_to(extents_of(domain)(columns), (n,))
+    tables: list[Integers] = []
+    start, count, length = np.zeros(n, np.int64), np.zeros(n, np.int64), 0
+    for extent in np.unique(extents).tolist():
+        table = values_of(decision, extent) if extent >= 1 else np.zeros((0, domain.n), np.int64)
+        if table is None:
+            return None
+        here = extents == extent
+        start[here], count[here] = length, len(table)
+        length += len(table)
+        tables.append(table)
+    return _Leaf(layout[decision.address].columns, np.concatenate(tables), start, count)

@@ -1,0 +1,89 @@
+"""Spaces with guards, requirements, tiles of tiles, free tiles and weights: all that the library's have not."""
+
+from mslang.schedule.interpret import World
+from mslang.schedule.space import Space
+from mslang.schedule.strategies import space_of
+from mslang.sema.modules import load
+from mslang.target.description import GENERIC
+
+PROGRAM = """
+program gemm[M = 64, N = 48, K = 32](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {
+    block mm[i: M, j: N | k: K] { C[i, j] += A[i, k] * B[k, j] }
+}
+"""
+
+GUARDED = """
+schedule guarded for gemm {
+    let ti ~ perfect_tile(mm.i, n = 3, max_inner = 16)
+    let i0, i1, i2 = mm.i.split(ti)
+    let tj ~ tile(mm.j, n = 2, max_inner = 9)
+    let j0, j1 = mm.j.split(tj)
+    let inner ~ perfect_tile(i1, n = 2)
+    let a, b = i1.split(inner)
+    let w ~ choose([0, 1, 2, 5], weights = [1, 2, 3, 1])
+    if ti[2] * tj[1] > 16 and w != 0 { b.unroll() }
+    if w == 0 or ti[0] // w > 3 { a.unroll() }
+    require ti[2] + tj[1] <= 20, "too wide"
+    require w == 0 or 64 % w == 0 or tj[0] % w != 1, "uneven"
+    j1.annotate("w", w * ti[1] - tj[1])
+}
+"""
+
+SMALL = """
+schedule small for gemm {
+    let tk ~ perfect_tile(mm.k, n = 2)
+    let k0, k1 = mm.k.split(tk)
+    let inner ~ perfect_tile(k1, n = 2)
+    let a, b = k1.split(inner)
+    let w ~ choose([1, 4, 8])
+    if inner[1] > w { b.unroll() }
+    require inner[0] + w <= 16, "too wide"
+    a.annotate("w", w)
+}
+"""
+
+LARGE = """
+schedule large for gemm {
+    let ti ~ perfect_tile(mm.i, n = 4, max_inner = 16)
+    let tj ~ perfect_tile(mm.j, n = 4)
+    let tk ~ perfect_tile(mm.k, n = 2)
+    let i0, i1, i2, i3 = mm.i.split(ti)
+    let j0, j1, j2, j3 = mm.j.split(tj)
+    let k0, k1 = mm.k.split(tk)
+    reorder(i0, j0, i1, j1, k0, i2, j2, k1, i3, j3)
+    fork order {
+        case straight {}
+        case swapped { reorder(j2, i2) }
+        case apart { reorder(j1, i1) }
+    }
+    let steps ~ choose([0, 16, 64])
+    k1.unroll(max_steps = steps)
+    require ti[3] * tj[3] <= 128, "accumulators spill"
+}
+"""
+
+MANY = """
+schedule many for gemm {
+    let tk ~ perfect_tile(mm.k, n = 2)
+    let k0, k1 = mm.k.split(tk)
+    fork a { case a0 {} case a1 { mm.i.parallel() } case a2 { mm.i.unroll() } }
+    fork b { case b0 {} case b1 { mm.j.vectorize() } case b2 { mm.j.unroll() } }
+    fork c { case c0 {} case c1 { k0.unroll() } case c2 { k0.annotate("x", 1) } }
+    fork d { case d0 {} case d1 { k1.unroll() } case d2 { k1.annotate("x", 1) } }
+}
+"""
+
+ILLEGAL = """
+schedule illegal for gemm {
+    fork how {
+        case never { mm.k.parallel()  mm.k.vectorize() }
+        case fine { mm.i.parallel() }
+    }
+}
+"""
+
+
+def space(name: str) -> Space:
+    """A space of this module."""
+    text = PROGRAM + GUARDED + SMALL + LARGE + MANY + ILLEGAL
+    return space_of(load("guarded.ms", text), name, world=World(machine=GENERIC))

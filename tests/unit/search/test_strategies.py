@@ -1,0 +1,264 @@
+"""Strategies: what they propose, in which order, from which measurements."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from guarded import space
+from numpy.typing import NDArray
+
+from mslang.diagnostics import MsError
+from mslang.ir.equal import structural_hash
+from mslang.schedule.batch.layout import DecisionBatch
+from mslang.schedule.sketch import Sketch
+from mslang.search.evolutionary import Breeding, Evolutionary
+from mslang.search.exhaustive import Exhaustive
+from mslang.search.ranking import Models
+from mslang.search.registry import automatic, strategy_named
+from mslang.search.replay_schedule import ReplaySchedule
+from mslang.search.replay_trace import ReplayTrace
+from mslang.search.strategy import Observed, Problem, Proposal, Strategy
+from mslang.target.description import GENERIC, Target
+
+SMALL = Breeding(fresh=256, children=256, rounds=2, population=64)
+
+
+# ------------------------------------------------------------------ a made-up machine
+def logarithm(batch: DecisionBatch) -> NDArray[np.float64]:
+    """What a draft may know of the time: how far sizes are from good ones."""
+    c = {n: np.log2(np.maximum(x, 1)) for n, x in batch.columns().items()}
+    return sum((abs(x - (k * 7 % 4)) * 0.3 for k, (n, x) in enumerate(c.items())), np.zeros(len(batch)))
+
+
+def hidden(sketch: Sketch, batch: DecisionBatch) -> NDArray[np.float64]:
+    """What it does not know: two sizes that must fit together, the structure, and roughness."""
+    c = {n: np.log2(np.maximum(x, 1)) for n, x in batch.columns().items()}
+    first = next(iter(c.values()))
+    apart = sum((abs(x + first - 3) * 0.2 for x in c.values()), np.zeros(len(batch)))
+    rough = (sketch.batch().keys(batch) % np.uint64(97)).astype(np.float64) / 970
+    return apart + rough + 0.3 * len(sketch.structure and str(sketch.structure[0][1]))
+
+
+class Draft:
+    def __init__(self, sketch: Sketch, target: Target) -> None:
+        self.asked = 0
+
+    def seconds(self, batch: DecisionBatch) -> NDArray[np.float64]:
+        return 1e-3 * 2 ** logarithm(batch)
+
+
+class Columns:
+    """The decisions' logarithms as features."""
+
+    def __init__(self, sketches: Sequence[Sketch], target: Target) -> None:
+        self.names = sorted({n for s in sketches for n in s.batch().layout.names})
+
+    def rows(self, number: int, batch: DecisionBatch) -> NDArray[np.float32]:
+        c = batch.columns()
+        zeros = np.zeros(len(batch), np.int64)
+        return np.log2(np.maximum(np.stack([c.get(n, zeros) for n in self.names], 1), 1)).astype(np.float32)
+
+
+class Linear:
+    """A model of second degree by least squares."""
+
+    def __init__(self, seed: int) -> None:
+        self.weights = np.zeros(0)
+
+    def update(self, features: NDArray[np.float32], cost: Any, censored: Any) -> None:
+        x = self._terms(features)
+        y = np.log2(cost / cost.min())
+        self.weights = np.linalg.solve(x.T @ x + 0.1 * np.eye(x.shape[1]), x.T @ y)
+
+    def predict(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._terms(features) @ self.weights
+        return found
+
+    def _terms(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
+        return np.concatenate([np.ones((len(x), 1)), x, x**2], axis=1).astype(np.float64)
+
+
+MODELS = Models(Draft, Columns, Linear)
+
+
+def cost_of(p: Proposal) -> float:
+    sketch = p.candidate.sketch
+    batch = sketch.batch().of([{d.address: p.candidate.decisions[d.address] for d in sketch.decisions}])  # type: ignore[misc]
+    return float(1e-3 * 2 ** (logarithm(batch) + hidden(sketch, batch))[0])
+
+
+def observed(p: Proposal) -> Observed:
+    """Every 17th fails, every 13th is cut off."""
+    kind = int(p.hash[:6], 16)
+    cost = None if kind % 17 == 0 or kind % 13 == 0 else cost_of(p)
+    bound = cost_of(p) / 2 if kind % 13 == 0 else None
+    return Observed(p.hash, p.candidate.decisions, p.candidate.sketch.structure, cost, bound)
+
+
+def searched(strategy: Strategy, trials: int, n: int = 8) -> list[Proposal]:
+    found: list[Proposal] = []
+    while len(found) < trials:
+        proposals = strategy.propose(n)
+        if not proposals:
+            break
+        found += proposals
+        strategy.observe([observed(p) for p in proposals])
+    return found[:trials]
+
+
+def best(proposals: Sequence[Proposal]) -> float:
+    return min(o.cost for p in proposals if (o := observed(p)).cost is not None)
+
+
+# ------------------------------------------------------------------ what holds of all
+FACTORIES: dict[str, Callable[[Problem], Strategy]] = {
+    "evolutionary": lambda p: Evolutionary(p, MODELS, breeding=SMALL),
+    "evolutionary, nothing known": lambda p: Evolutionary(p, breeding=SMALL),
+    "replay_trace": ReplayTrace,
+}
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+@pytest.mark.parametrize("name", ["guarded", "large", "many"])
+def test_proposals_are_valid_distinct_and_concrete(make: Callable[[Problem], Strategy], name: str) -> None:
+    made = space(name)
+    found = searched(make(Problem(made, GENERIC, seed=2, trials=40)), 40)
+    assert len(found) == 40 and [p.number for p in found] == list(range(40))
+    assert len({p.hash for p in found}) == 40
+    for p in found[::5]:
+        again = made.replay(p.candidate.decisions)
+        assert structural_hash(again.program) == p.hash == structural_hash(p.candidate.program)
+        assert again.trace.as_ms("x") == p.candidate.trace.as_ms("x")
+        assert again.sketch.structure == p.candidate.sketch.structure
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_the_same_seed_and_measurements_give_the_same_proposals(make: Callable[[Problem], Strategy]) -> None:
+    orders = [[p.hash for p in searched(make(Problem(space("large"), GENERIC, s, 32)), 32)] for s in (4, 4, 5)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_structure_with_guards_is_proposed_as_often_as_the_others() -> None:
+    found = searched(FACTORIES["evolutionary"](Problem(space("guarded"), GENERIC, 1, 64)), 64)
+    guards = Counter(tuple(g.answer for g in p.candidate.sketch.guards) for p in found)
+    assert len(guards) == 4
+    for p in found:
+        values = {d.address: p.candidate.decisions[d.address] for d in p.candidate.sketch.decisions}
+        assert p.candidate.sketch.violation(values) is None  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ exhaustive
+@pytest.mark.parametrize("models", [Models(), MODELS], ids=["in the order of the seed", "ranked"])
+def test_an_exhaustive_search_proposes_each_point_once(models: Models) -> None:
+    made = space("small")
+    strategy = Exhaustive(Problem(made, GENERIC, seed=1), models)
+    found = searched(strategy, 10**6, n=64)
+    points = [v for s in made.sketches() for v in s.points()]
+    programs = {structural_hash(s.instantiate(v)) for s in made.sketches() for v in s.points()}
+    assert {p.hash for p in found} == programs and len(found) == len(programs)
+    assert len(found) + strategy.rejections.duplicates == len(points)
+    assert strategy.explanation() == f"exhaustive search: {len(points)} points"
+    assert not strategy.propose(8)
+
+
+def test_an_exhaustive_search_takes_the_most_promising_first() -> None:
+    random = searched(Exhaustive(Problem(space("small"), GENERIC, 1)), 16)
+    ranked = searched(Exhaustive(Problem(space("small"), GENERIC, 1), MODELS), 16)
+    assert best(ranked) <= best(random)
+    assert median(map(cost_of, ranked)) < 0.8 * median(map(cost_of, random))
+
+
+def test_a_large_space_is_not_enumerated() -> None:
+    for name, why in (("large", "points; at most 300000"), ("many", "24 structures or more")):
+        with pytest.raises(MsError) as error:
+            Exhaustive(Problem(space(name), GENERIC))
+        assert error.value.diagnostic.code == "MS516" and why in (error.value.diagnostic.why or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "trials", "strategy"),
+    [
+        ("small", 20, "exhaustive"),
+        ("small", 3, "evolutionary"),
+        ("guarded", 10, "evolutionary"),
+        ("large", 1000, "evolutionary"),
+        ("illegal", 1, "exhaustive"),
+    ],
+)
+def test_the_size_of_the_space_chooses_the_strategy(name: str, trials: int, strategy: str) -> None:
+    found = automatic(Problem(space(name), GENERIC, trials=trials), Models())
+    assert found.name == strategy and f"{strategy} search: " in found.explanation()
+
+
+# ------------------------------------------------------------------ evolutionary
+@pytest.mark.parametrize("name", ["large", "guarded"])
+def test_evolution_finds_better_than_chance(name: str) -> None:
+    evolved, random = (
+        median(best(searched(make(Problem(space(name), GENERIC, seed, 64)), 64)) for seed in range(3))
+        for make in (FACTORIES["evolutionary"], ReplayTrace)
+    )
+    assert evolved < random
+
+
+def from_database(found: Observed) -> Observed:
+    """With decisions as JSON has them."""
+    decisions = msgspec.json.decode(msgspec.json.encode(found.decisions))
+    return msgspec.structs.replace(found, decisions=decisions)
+
+
+def test_what_is_known_is_where_it_begins() -> None:
+    first = searched(FACTORIES["evolutionary"](Problem(space("large"), GENERIC, 1, 64)), 64)
+    known = tuple(from_database(observed(p)) for p in first)
+    stale = Observed("0", {"gone": 1}, (), 1e-9)
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 2, 64, known=(*known, stale)), MODELS, breeding=SMALL)
+    proposals = strategy.propose(16)
+    assert best(proposals[:1]) == best(first) and {p.hash for p in proposals[:4]} < {p.hash for p in first}
+    assert best(proposals) <= best(first)
+
+
+def test_the_last_trials_go_to_the_neighbourhood_of_the_best() -> None:
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 3, 40), MODELS, breeding=SMALL)
+    found = searched(strategy, 32)
+    fastest = sorted(found, key=lambda p: observed(p).cost or 1.0)[:24]
+    for p in strategy.propose(8):
+        near = []
+        for q in fastest:
+            a, b = p.candidate.decisions, q.candidate.decisions
+            near.append(sum(a[x] != b[x] for x in a))
+        assert min(near) == 1
+
+
+def test_failures_are_learned_from() -> None:
+    strategy = Evolutionary(Problem(space("large"), GENERIC, 1, 64), MODELS, breeding=SMALL)
+    for _ in range(2):
+        proposals = strategy.propose(8)
+        strategy.observe([Observed(p.hash, {}, ()) for p in proposals])
+    assert len(strategy.propose(8)) == 8
+
+
+# ------------------------------------------------------------------ the others
+def test_a_schedule_replayed_is_one_candidate() -> None:
+    made = space("large")
+    strategy = ReplaySchedule(Problem(made, GENERIC, seed=3))
+    (proposal,) = strategy.propose(16)
+    assert proposal.hash == structural_hash(made.sample(3).program) and not strategy.propose(16)
+    strategy.observe([observed(proposal)])
+
+
+def test_strategies_have_names() -> None:
+    for name in ("evolutionary", "exhaustive", "replay_trace", "replay_schedule"):
+        assert strategy_named(name)(Problem(space("illegal"), GENERIC)).name == name
+    with pytest.raises(MsError) as error:
+        strategy_named("evolutionery")
+    assert error.value.diagnostic.code == "MS515" and error.value.diagnostic.help == "did you mean `evolutionary`?"
+
+
+def test_illegal_structures_are_told_apart_from_candidates() -> None:
+    for name in ("evolutionary", "exhaustive", "auto"):
+        strategy = strategy_named(name)(Problem(space("illegal"), GENERIC))
+        assert len(strategy.propose(4)) == 1 and sum(strategy.rejections.take().illegal.values()) == 1
+        assert not strategy.propose(4)
