@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from guarded import space
 
 from mslang.ir.expr import PerfectTile
 from mslang.schedule import distribution
@@ -15,6 +14,7 @@ from mslang.search.mutators import MUTATORS, MutateDecision, MutateStructure, ca
 from mslang.search.roles import Role
 from mslang.search.strategy import Rejections
 from mslang.target.description import GENERIC
+from tests.unit.search.guarded import space
 
 
 def leaves_of(name: str) -> Leaves:

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from guarded import space
 from msgspec.structs import replace
 
 from mslang.schedule import distribution
@@ -18,6 +17,7 @@ from mslang.search.permutation import Permutation
 from mslang.search.roles import Role
 from mslang.search.strategy import Rejections
 from mslang.target.description import GENERIC
+from tests.unit.search.guarded import space
 
 
 def sketches(name: str) -> list[Sketch]:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from guarded import space
 from numpy.typing import NDArray
 
 from mslang.diagnostics import MsError
@@ -23,6 +22,7 @@ from mslang.search.replay_schedule import ReplaySchedule
 from mslang.search.replay_trace import ReplayTrace
 from mslang.search.strategy import Observed, Problem, Proposal, Strategy
 from mslang.target.description import GENERIC, Target
+from tests.unit.search.guarded import space
 
 SMALL = Breeding(fresh=256, children=256, rounds=2, population=64)
 
