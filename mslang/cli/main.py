@@ -28,6 +28,7 @@ VERBS = {
     "expand": "a program in its long form",
     "show": "the program or trace after a schedule, or after each step",
     "run": "compile, verify against the reference, time",
+    "compare": "time several schedules, records or libraries in turns",
     "build": "a library for C: header, object, shared library, assembly",
     "test": "the tests of files, and generated equivalence tests",
     "tune": "search for the fastest schedule",

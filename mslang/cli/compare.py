@@ -1,0 +1,245 @@
+"""`mslang compare`: times several schedules of a program, or other code that computes the same, in turns."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mslang.backend.registry import compiling, require_runnable
+from mslang.cli.candidates import Chosen, choose
+from mslang.cli.common import (
+    UsageError,
+    add_back_end,
+    add_native,
+    add_sizes,
+    emit,
+    natural,
+    note,
+    positive,
+    seconds_text,
+)
+from mslang.cli.main import DONE, FINDINGS
+from mslang.diagnostics import MsError, problem
+
+if TYPE_CHECKING:
+    from mslang.ir.program import Program
+    from mslang.target.description import Target
+    from mslang.tune.comparison import Compared, Gap
+    from mslang.tune.job import Built
+    from mslang.tune.scale import Scale
+    from mslang.tune.workers import Workers
+
+SECONDS = 5.0
+"""How long kernels are timed in turns at most, for each of them."""
+
+SPREAD = 0.002
+"""Rounds end where all ratios are known to so much."""
+
+MOST_ROUNDS = 400
+"""Or after so many rounds."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mslang compare`."""
+    parser.add_argument(
+        "items",
+        nargs="+",
+        metavar="FILE:NAME",
+        help="schedules, spaces (a candidate is drawn), or a program as it is; the others are compared with the first",
+    )
+    parser.add_argument(
+        "--record", type=natural, action="append", default=[], metavar="ID", help="records of the first item's program"
+    )
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
+    parser.add_argument(
+        "--with",
+        dest="functions",
+        action="append",
+        default=[],
+        metavar="FILE.py:FUNCTION",
+        help="a Python function that computes the same, given the arrays by name: a call of NumPy or torch, say",
+    )
+    parser.add_argument("--seed", type=natural, metavar="N", help="open decisions are drawn from it (default 0)")
+    parser.add_argument("--seconds", type=positive, default=SECONDS, metavar="N", help="how long to time each at most")
+    parser.add_argument("--cache", choices=("warm", "cold"), default="warm", help="whether inputs are in the caches")
+    add_sizes(parser)
+    add_native(parser)
+    add_back_end(parser)
+
+
+class Entrant(NamedTuple):
+    """What is compared: a name, and what a worker loads."""
+
+    name: str
+    program: Program
+    built: Built
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build and verify each alone, then time all in turns in one process; verdicts are on the ratios round by round."""
+    from mslang.target.detect import host
+    from mslang.tune.job import PrepareJob
+    from mslang.tune.scale import scale_of
+    from mslang.tune.scratch import scratch_folder
+    from mslang.tune.workers import Workers
+
+    chosen = _chosen(args, host())
+    first = next(iter(chosen.values()))
+    _require_one_program(chosen)
+    functions = [_function(text) for text in args.functions]
+    if len(chosen) + len(functions) < 2:
+        raise UsageError("one item cannot be compared", "name another schedule, a --record, or a function --with")
+    back_end, target = compiling(first.target, host(), args.backend)
+    require_runnable(back_end, target)
+    plain = first.space.program
+    scale = scale_of(plain, target)
+    with scratch_folder() as folder, Workers(1) as workers:
+        workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=args.allow_native))
+        entrants = [*_built(chosen, args, target, workers), *_peers(functions, plain)]
+        found = _timed(entrants, folder, args, workers)
+    return _tell(found, scale, args.json)
+
+
+def _chosen(args: argparse.Namespace, target: Target) -> dict[str, Chosen]:
+    """The candidates by the names under which they are shown."""
+    given = {"pins": [], "strict": True, "program_target": None}
+    found: dict[str, Chosen] = {}
+    for item in args.items:
+        found[_fresh(item, found)] = choose(
+            argparse.Namespace(**{**vars(args), **given, "item": item, "record": None}), target
+        )
+    for number in args.record:
+        one = {**vars(args), **given, "item": args.items[0], "record": number}
+        found[_fresh(f"record {number}", found)] = choose(argparse.Namespace(**one), target)
+    return found
+
+
+def _fresh(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else f"{name} #{len(taken) + 1}"
+
+
+def _require_one_program(chosen: dict[str, Chosen]) -> None:
+    from mslang.ir.equal import workload_hash
+
+    hashes = {name: workload_hash(c.space.program) for name, c in chosen.items()}
+    (first, wanted), *others = hashes.items()
+    for name, hash in others:
+        if hash != wanted:
+            raise MsError(
+                problem(
+                    "MS708",
+                    f"`{name}` computes something else than `{first}`",
+                    why="what is compared gets the same inputs, and must give the same results",
+                    help="name schedules of one program, with the same sizes (`--set`)",
+                )
+            )
+
+
+def _function(text: str) -> tuple[Path, str]:
+    path, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise UsageError(f"--with: `{text}` names no function", "`--with peers.py:matmul`")
+    if not Path(path).is_file():
+        raise UsageError(f"--with: there is no file {path}", "`--with peers.py:matmul`")
+    return Path(path).resolve(), name
+
+
+def _built(chosen: dict[str, Chosen], args: argparse.Namespace, target: Target, workers: Workers) -> list[Entrant]:
+    from mslang.tune.job import BuildJob
+
+    pending = []
+    for name, c in chosen.items():
+        back_end, machine = compiling(c.target, target, args.backend)
+        program = c.candidate.program
+        pending.append((name, program, workers.build(BuildJob(program, machine, args.allow_native, back_end))))
+    return [Entrant(name, program, workers.built(p)) for name, program, p in pending]
+
+
+def _peers(functions: Sequence[tuple[Path, str]], program: Program) -> list[Entrant]:
+    from mslang.tune.python_function import built_function
+
+    return [Entrant(f"{file.name}:{name}", program, built_function(file, name, program)) for file, name in functions]
+
+
+def _timed(entrants: Sequence[Entrant], folder: str, args: argparse.Namespace, workers: Workers) -> dict[str, Compared]:
+    """Each alone first, as one that is wrong or crashes must not take the others with it."""
+    from mslang.runtime.timing import Limits
+    from mslang.tune.comparison import Compared
+    from mslang.tune.job import CompareJob, MeasureJob
+    from mslang.tune.record import Outcome, Result
+
+    once = Limits(repeats=3, max_repeats=3, min_repeat=0.001, max_total=1.0, cache=args.cache)
+    found: dict[str, Compared] = {}
+    sound: list[tuple[str, Program, Built]] = []
+    for name, program, built in entrants:
+        result = built.result or workers.measure(MeasureJob(program, built, folder, once, dense=True))
+        found[name] = Compared(result)
+        if result.outcome is Outcome.MEASURED:
+            sound.append((name, program, built))
+    if not sound:
+        return found
+    seconds = args.seconds * len(sound)
+    limits = Limits(
+        repeats=15, max_repeats=MOST_ROUNDS, min_repeat=0.004, max_total=seconds, spread=SPREAD, cache=args.cache
+    )
+    job = CompareJob(tuple((p, b) for _, p, b in sound), folder, limits, seconds)
+    together = workers.compare(job, 30.0 + 3.0 * seconds)
+    if together is None:
+        lost = Compared(Result(Outcome.CRASH, "timing it beside the others ended the process"))
+        together = (lost,) * len(sound)
+    return found | {name: c for (name, _, _), c in zip(sound, together, strict=True)}
+
+
+# ------------------------------------------------------------------ telling
+def _tell(found: dict[str, Compared], scale: Scale, as_json: bool) -> int:
+    from mslang.cli.common import table
+    from mslang.tune.comparison import gap
+    from mslang.tune.record import Outcome
+
+    base = next((name for name, c in found.items() if c.samples), None)
+    rows = []
+    for name, c in found.items():
+        timing = c.result.timing if c.samples else None
+        between = None if base is None or timing is None else gap(found[base].samples, c.samples)
+        if as_json:
+            emit(
+                {
+                    "kind": "compared",
+                    "name": name,
+                    "outcome": c.result.outcome.value,
+                    "reason": c.result.reason,
+                    "seconds": timing.median if timing else None,
+                    "rounds": len(c.samples),
+                    "against": base,
+                    "faster": between.ratio if between else None,
+                    "noise": between.noise if between else None,
+                    "verdict": verdict(between) if between else None,
+                }
+            )
+        elif timing is None or between is None:
+            note(f"{name}: {c.result.outcome.value}: {c.result.reason}")
+        else:
+            rows.append(
+                (name, seconds_text(timing.median), scale.rate(timing), "" if name == base else verdict(between))
+            )
+    if rows:
+        print(table(("", "time", "rate", f"against {base}"), rows))
+    return DONE if all(c.result.outcome is Outcome.MEASURED for c in found.values()) else FINDINGS
+
+
+def verdict(between: Gap) -> str:
+    """How another compares with the base, of which `between` says how many times as long it takes.
+
+    >>> verdict(Gap(1.13, 0.02))
+    'faster by 1.11 to 1.15'
+    """
+    low, high = between.ratio - between.noise, between.ratio + between.noise
+    if between.within_noise:
+        return f"within noise ({low:.3g} to {high:.3g})"
+    if between.ratio > 1.0:
+        return f"faster by {low:.3g} to {high:.3g}"
+    return f"slower by {1 / high:.3g} to {1 / low:.3g}" if low > 0 else f"slower by at least {1 / high:.3g}"

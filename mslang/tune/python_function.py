@@ -1,0 +1,109 @@
+"""A Python function in the place of a kernel, such as a call of NumPy or torch: verified and timed like one."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mslang.backend.backend import BackEnd, Options
+from mslang.diagnostics import MsError, problem
+from mslang.ir.program import Program
+from mslang.runtime.timing import Limits, Timing, measure
+from mslang.target.description import Target
+from mslang.tune.job import Built
+
+
+class PythonFunction(msgspec.Struct, frozen=True):
+    """A function of a file: `name` of `file`, and the program's parameters that it writes."""
+
+    file: str
+    name: str
+    written: tuple[str, ...] = ()
+
+
+def built_function(file: Path, name: str, program: Program) -> Built:
+    """A function as what a worker takes for a compiled candidate.
+
+    It is called with the program's arrays by name. It writes the outputs or returns them; or it returns a function
+    without parameters, which is then what runs, so that what is done once need not be timed.
+
+    Args:
+        file: a Python file, which is run where the function is loaded.
+        name: the function's name.
+        program: what it computes.
+
+    >>> built = built_function(Path("peers.py"), "matmul", program)
+    """
+    written = tuple(p.buffer.name for p in program.params if p.direction != "in")
+    return Built(PythonFunction(str(file), name, written), PYTHON)
+
+
+def _load(made: PythonFunction) -> Any:
+    spec = importlib.util.spec_from_file_location("mslang_peer", made.file)
+    function = None
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        function = getattr(module, made.name, None)
+    if not callable(function):
+        raise MsError(problem("MS709", f"{made.file} has no function {made.name}", help="name one of its functions"))
+    return _Loaded(made, function)
+
+
+class _Loaded:
+    """The function, to be given its arrays."""
+
+    def __init__(self, made: PythonFunction, function: Callable[..., Any]) -> None:
+        self._made, self._function = made, function
+
+    def bind(self, **arrays: Any) -> _Bound:
+        return _Bound(self._made, self._function, arrays)
+
+
+class _Bound:
+    """The function with its arrays."""
+
+    def __init__(self, made: PythonFunction, function: Callable[..., Any], arrays: dict[str, Any]) -> None:
+        self._call: Callable[[], Any] = lambda: function(**arrays)
+        self._outputs = [arrays[name] for name in made.written]
+
+    def run(self, times: int = 1) -> None:
+        for _ in range(times):
+            returned = self._call()
+            if callable(returned):
+                self._call = returned
+                returned = returned()
+            self._keep(returned)
+
+    def _keep(self, returned: Any) -> None:
+        if returned is None:
+            return
+        results = returned if isinstance(returned, tuple) else (returned,)
+        for output, result in zip(self._outputs, results, strict=True):
+            if result is not output:
+                output[...] = result
+
+    @contextmanager
+    def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+        yield self.run, lambda: None
+
+    def time(self, limits: Limits | None = None) -> Timing:
+        return measure(self.run, limits or Limits())
+
+
+def _compile(program: Any, target: Target, options: Options) -> PythonFunction:
+    raise TypeError("a Python function is not compiled: `built_function` makes one")
+
+
+def _version() -> str:
+    return f"Python {platform.python_version()}"
+
+
+PYTHON: BackEnd[PythonFunction] = BackEnd("python", (), _compile, load=_load, version=_version, passes=None)
+"""What loads Python functions; no target is served by it."""
