@@ -8,6 +8,8 @@ distribution only, never from a value drawn for it (`ARCHITECTURE.md`, "One repl
 
 from __future__ import annotations
 
+from operator import is_
+
 import msgspec
 
 from mslang.ir.dtype import INDEX
@@ -208,22 +210,29 @@ def dtype_of(e: Expr) -> str:
     raise TypeError(f"not an expression: {e!r}")
 
 
+LEAVES = frozenset({Const, Var, Symbol})
+"""The kinds of expressions without operands."""
+
+
 def children(e: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression (a symbol's domain is not one).
 
     Raises:
         TypeError: it is no expression that stands here.
     """
+    # Every traversal comes here: tests of the exact type, the most frequent first, are faster than a `match`.
+    if type(e) is Binary:
+        return (e.left, e.right)
+    if type(e) in LEAVES:
+        return ()
+    if type(e) is Load:
+        return e.indices
     match e:
-        case Const() | Var() | Symbol():
-            return ()
-        case Binary(left=a, right=b):
-            return (a, b)
         case Unary(operand=x) | Cast(operand=x):
             return (x,)
         case Select(condition=c, then=t, otherwise=o):
             return (c, t, o)
-        case Call(args=xs) | Load(indices=xs) | Shuffle(operands=xs):
+        case Call(args=xs) | Shuffle(operands=xs) | Load(indices=xs):
             return xs
         case Ramp(base=x) | Broadcast(value=x):
             return (x,)
@@ -234,7 +243,10 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 def with_children(e: Expr, xs: tuple[Expr, ...]) -> Expr:
     """The same node over other operands; the node itself if they are the same objects."""
-    if all(a is b for a, b in zip(children(e), xs, strict=True)):
+    old = children(e)
+    if len(old) != len(xs):
+        raise ValueError(f"{len(xs)} operands for {e!r}")
+    if all(map(is_, old, xs)):
         return e
     match e:
         case Binary(op=op):

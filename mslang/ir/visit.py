@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from mslang.ir.expr import TRUE, Binary, Expr, Load, Var, children, with_children
+from mslang.ir.expr import LEAVES, TRUE, Binary, Expr, Load, Var, children, with_children
 from mslang.ir.program import (
     Annotations,
     AttrValue,
@@ -44,7 +44,7 @@ def map_expr(e: Expr, f: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up: `f` gets each node (operands already rebuilt) and returns another or None to keep it."""
     xs = children(e)
     if xs:
-        e = with_children(e, tuple(map_expr(x, f) for x in xs))
+        e = with_children(e, tuple([map_expr(x, f) for x in xs]))
     changed = f(e)
     return e if changed is None else changed
 
@@ -55,7 +55,8 @@ def walk_expr(e: Expr) -> Iterator[Expr]:
     while waiting:
         x = waiting.pop()
         yield x
-        waiting.extend(reversed(children(x)))
+        if type(x) not in LEAVES:
+            waiting += children(x)[::-1]
 
 
 @lru_cache(maxsize=CACHED)

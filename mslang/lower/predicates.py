@@ -7,7 +7,8 @@ becomes the bound of an inner loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,9 +17,9 @@ from msgspec.structs import replace
 from mslang.ir import arith
 from mslang.ir.arith import Verdict, linear
 from mslang.ir.arith.linear import Condition, Interval
-from mslang.ir.expr import COMPARISONS, FALSE, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
+from mslang.ir.expr import COMPARISONS, FALSE, LEAVES, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import conjuncts, map_expr, substitute, walk_expr
+from mslang.ir.visit import CACHED, conjuncts, map_expr, substitute, walk_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import trips, weight, work
@@ -36,11 +37,15 @@ _MINOR = 8
 
 
 class _Known(NamedTuple):
-    """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine."""
+    """Facts about variables: constant bounds for quick answers, ranges for the arithmetic engine.
+
+    `plain`: there is no condition here that a loop could be cut for.
+    """
 
     bounds: Mapping[str, Interval]
     ranges: Mapping[str, Range]
     budget: int
+    plain: bool = False
 
 
 def resolve(body: Body) -> Body:
@@ -74,7 +79,7 @@ def _statement(s: Stmt, known: _Known) -> Body:
 # ------------------------------------------------------------------ conditions
 def _expression(e: Expr, known: _Known) -> Expr:
     """An expression with constants folded and the conditions in it decided where they can be."""
-    if not any(isinstance(x, Select) or (isinstance(x, Binary) and x.op in _CONDITIONS) for x in walk_expr(e)):
+    if not _has_condition(e):
         return e
 
     def change(x: Expr) -> Expr | None:
@@ -85,6 +90,11 @@ def _expression(e: Expr, known: _Known) -> Expr:
         return None if verdict is None else TRUE if verdict else FALSE
 
     return map_expr(e, change)
+
+
+@lru_cache(maxsize=CACHED)
+def _has_condition(e: Expr) -> bool:
+    return any(isinstance(x, Select) or (isinstance(x, Binary) and x.op in _CONDITIONS) for x in walk_expr(e))
 
 
 def _decide(e: Binary, known: _Known) -> bool | None:
@@ -114,10 +124,13 @@ def _loop(s: For, known: _Known) -> Body:
         return ()
     if extent == 1:
         return _body(_substituted(s.body, s.var, start), known)
-    settled = _settled_outside(s, known)
+    conditions = () if known.plain else tuple(_conditions(s.body))
+    if not conditions:
+        return _plain(s, start, extent, known._replace(plain=True))
+    settled = _settled_outside(s, conditions, known)
     if settled is not None:
         return _statement(*settled)
-    cuts = _cuts(s, start, start + extent)
+    cuts = _cuts(s, conditions, start, start + extent)
     if not cuts:
         return _plain(s, start, extent, known)
     edges = [start, *cuts, start + extent]
@@ -168,7 +181,7 @@ def _substituted(body: Body, name: str, value: int) -> Body:
     return map_deep(body, lambda e: fold(substitute(e, values)))
 
 
-def _settled_outside(s: For, known: _Known) -> tuple[If, _Known] | None:
+def _settled_outside(s: For, conditions: Sequence[_Found], known: _Known) -> tuple[If, _Known] | None:
     """A branch around the loop on a condition in it that the loop does not change, where copying it is affordable."""
     cost = weight((s,))
     if s.kind == "parallel" or cost > known.budget:
@@ -178,7 +191,7 @@ def _settled_outside(s: For, known: _Known) -> tuple[If, _Known] | None:
         match x:
             case For(var=name) | Let(name=name):
                 inside.add(name)
-    for guard in _conditions(s.body):
+    for guard in conditions:
         if inside.isdisjoint(guard.form.form.terms) and _decide(guard.text, known) is None:
             left = known._replace(budget=(known.budget - cost) // 2)
             then, otherwise = (map_deep((s,), _assuming(guard.text, value)) for value in (TRUE, FALSE))
@@ -194,7 +207,7 @@ def _assuming(condition: Expr, value: Expr) -> Callable[[Expr], Expr]:
 
 
 # ------------------------------------------------------------------ where to cut
-def _cuts(s: For, start: int, end: int) -> list[int]:
+def _cuts(s: For, conditions: Sequence[_Found], start: int, end: int) -> list[int]:
     """Where to cut the loop so that in one of its parts the guards that depend on it hold throughout.
 
     Guards in a small part of the loop's work do not count: for them the whole body would be copied.
@@ -204,7 +217,7 @@ def _cuts(s: For, start: int, end: int) -> list[int]:
         if isinstance(x, For) and isinstance(x.start, Const) and isinstance(x.extent, Const):
             inner[x.var] = (int(x.start.value), int(x.start.value) + int(x.extent.value) - 1)
     share: dict[_Edge, int] = {}
-    for found in _conditions(s.body):
+    for found in conditions:
         for edge in _edges(found.form, s.var, inner):
             share[edge] = share.get(edge, 0) + found.amount
     total = work(s.body)
@@ -255,9 +268,10 @@ def _conditions(body: Body, times: int = 1) -> Iterator[_Found]:
         if isinstance(s, If):
             yield from _comparisons(s.condition, times * (work(s.then) + work(s.otherwise)))
         for e in expressions(s):
-            for x in walk_expr(e):
-                if isinstance(x, Select):
-                    yield from _comparisons(x.condition, times)
+            if type(e) not in LEAVES:
+                for x in walk_expr(e):
+                    if isinstance(x, Select):
+                        yield from _comparisons(x.condition, times)
         inner = times * trips(s) if isinstance(s, For) else times
         for b in bodies(s):
             yield from _conditions(b, inner)

@@ -9,13 +9,14 @@ number is one more of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mslang.ir.arith.convert import read_size, write
 from mslang.ir.arith.size import NOTHING, Poly, number
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Unary, Var
-from mslang.ir.visit import free_vars
+from mslang.ir.visit import CACHED, free_vars
 
 C = TypeVar("C", int, Poly)
 
@@ -42,6 +43,7 @@ class Condition(NamedTuple):
 
 
 # ------------------------------------------------------------------ reading and writing
+@lru_cache(maxsize=CACHED)
 def linear(e: Expr) -> Linear | None:
     """The linear form of an index in all of its variables; None if it has none with integer coefficients."""
     return _read(e, _numeric)
@@ -125,6 +127,7 @@ def tidy(e: Expr) -> Expr:
     return e if form is None else expression(form)
 
 
+@lru_cache(maxsize=CACHED)
 def condition(e: Expr) -> Condition | None:
     """A comparison of indices in normal form; None if it is none, or not linear."""
     if not isinstance(e, Binary):
