@@ -34,12 +34,15 @@ REDUCERS = "mslang.reducers"
 RULES = "mslang.rules"
 """The group of entry points that name rules of spaces."""
 
+POSTPROCESSORS = "mslang.postprocessors"
+"""The group of entry points that name postprocessors of spaces."""
+
 ON_REQUEST = (
     REDUCERS,
     RULES,
     "mslang.spaces",
     "mslang.mutators",
-    "mslang.postprocessors",
+    POSTPROCESSORS,
     "mslang.strategies",
     "mslang.cost_models",
     "mslang.features",

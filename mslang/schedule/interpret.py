@@ -86,6 +86,10 @@ class Interpreter:
         self._meter = Meter()
         self._depth = 0
 
+    def on(self, session: Session) -> Interpreter:
+        """An interpreter of another session in the same world."""
+        return Interpreter(session, self.world)
+
     @property
     def machine(self) -> Target:
         """The value of `machine`."""

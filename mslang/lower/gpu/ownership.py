@@ -7,7 +7,7 @@ in an element from different threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,6 +17,10 @@ from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Var, dtype_of
 from mslang.ir.program import Range
 from mslang.ir.visit import conjuncts, free_vars, loads_of, substitute, walk_expr
+from mslang.lower.gpu.digits import as_digits, one_number
+
+Pairs = list[tuple[Expr, Expr]]
+"""Indices and their values."""
 
 
 class Place(NamedTuple):
@@ -80,13 +84,20 @@ def _owner(a: Place, axis: str, ranges: Mapping[str, Range]) -> Expr | None:
     together = {v: a.ranges[v] for e, _ in pairs for v in _fused_with(axis, e) if v in a.ranges}
     # what all indices together cannot be inverted for, some may give alone. Loops that are fused with the axis are
     # digits of one number: it is known if they are all asked for, even if some are the same for both
-    for some in (pairs, *([x] for x in pairs if len(pairs) > 1), whole):
+    for some in (pairs, *([x] for x in pairs if len(pairs) > 1), whole, *_rewritten(whole, a.ranges, ranges)):
         for varying in (ranges, {**ranges, **together}):
             names = frozenset[str]().union(*(free_vars(e) for e, _ in some)) & varying.keys()
             known_ranges = tuple((v, varying[v]) for v in sorted(names))
             if axis in names and (owner := _inverse(tuple(some), known_ranges, axis)) is not None:
                 return owner
     return None
+
+
+def _rewritten(pairs: Pairs, ranges: Mapping[str, Range], varying: Mapping[str, Range]) -> Iterator[Pairs]:
+    """The same indices as digits: of what is left where common factors are divided out, or of one number."""
+    yield [(as_digits(e, ranges), v) for e, v in pairs]
+    if (one := one_number(pairs, ranges, frozenset(ranges.keys() - varying.keys()))) is not None:
+        yield [one]
 
 
 def _fused_with(axis: str, e: Expr) -> frozenset[str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from mslang.ir.program import Program
 from mslang.schedule.interpret import Interpreter, World
+from mslang.schedule.rules.postprocess import Postprocessor, postprocess
 from mslang.schedule.rules.rule import Rule, apply_rules
-from mslang.schedule.rules.sets import rules_for
+from mslang.schedule.rules.sets import postprocessors_for, rules_for
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.target.description import Target
@@ -21,6 +22,7 @@ def automatic_space(
     program: Program,
     machine: Target,
     rules: Iterable[Rule] | None = None,
+    postprocessors: Iterable[Postprocessor] | None = None,
     *,
     name: str = NAME,
     registry: Registry = REGISTRY,
@@ -31,6 +33,8 @@ def automatic_space(
         program: what to schedule.
         machine: the value of `machine`.
         rules: applied in this order (default: the set for the machine, `rules_for`).
+        postprocessors: applied after them in this order (default: `postprocessors_for` the machine, none if rules are
+            given).
         name: the space's name in records and messages.
         registry: the primitives that the rules may use.
 
@@ -38,9 +42,14 @@ def automatic_space(
         MsError: MS273, no rules are given and there are none for targets of this kind.
     """
     world = World(machine=machine, registry=registry)
+    if postprocessors is None:
+        postprocessors = postprocessors_for(machine) if rules is None else ()
     used = rules_for(machine) if rules is None else tuple(rules)
+    last = tuple(postprocessors)
 
     def recipe(session: Session) -> None:
-        apply_rules(Interpreter(session, world), used)
+        it = Interpreter(session, world)
+        apply_rules(it, used)
+        postprocess(it, last)
 
     return Space(program, recipe, name=name, item=False, registry=registry)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from mslang.diagnostics import MsError
 from mslang.ir.program import Block
 from mslang.ir.visit import blocks_of
-from mslang.schedule.decisions import Alternatives
+from mslang.schedule.decisions import Alternatives, Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import block_handle, block_of
 from mslang.schedule.session import Session
@@ -85,6 +86,23 @@ def apply_rule(it: Interpreter, rule: Rule, block: Block) -> None:
         draws.claim(address)
         label = str(draws.choose(address, Alternatives(labels)))
     rule.apply(it, block, label)
+
+
+def legal(it: Interpreter, rule: Rule, block: Block, labels: Iterable[str]) -> tuple[str, ...]:
+    """Those of some alternatives that no primitive refuses, found by taking each on a session of its own.
+
+    What the trial computes is kept (`schedule.memo`): taking the alternative afterwards costs little.
+    """
+    return tuple(label for label in labels if _goes_through(it, rule, block, label))
+
+
+def _goes_through(it: Interpreter, rule: Rule, block: Block, label: str) -> bool:
+    trial = it.on(Session(it.session.program, Drawing(0), it.session.registry))
+    try:
+        rule.apply(trial, block, label)
+    except MsError:
+        return False
+    return True
 
 
 def reserved_for(block: Block) -> str | None:

@@ -7,14 +7,20 @@ from types import MappingProxyType
 
 from mslang.diagnostics import MsError, problem
 from mslang.schedule.rules.auto_parallel import AutoParallel
-from mslang.schedule.rules.gpu.auto import ByNest
+from mslang.schedule.rules.gpu.auto_bind import AutoBind
+from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
+from mslang.schedule.rules.gpu.finish import UnboundBlocks
+from mslang.schedule.rules.gpu.tiling import GpuTiling
+from mslang.schedule.rules.gpu.unroll import GpuUnroll
 from mslang.schedule.rules.multi_level import MultiLevelTiling
+from mslang.schedule.rules.postprocess import AfterRules, Postprocessor, ReductionBlocks, own_postprocessors
 from mslang.schedule.rules.rule import Rule
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 
 _CPU: tuple[Rule, ...] = (MultiLevelTiling("SSRSRS"), AutoParallel())
-_CUDA: tuple[Rule, ...] = (ByNest(),)
+_CUDA: tuple[Rule, ...] = (GpuTiling(), CrossThreadReduction(), AutoBind())
+_ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
 SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     {
@@ -28,6 +34,11 @@ SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     }
 )
 """The rules of each set, in the order in which they are applied."""
+
+POSTPROCESSORS: Mapping[str, tuple[Postprocessor, ...]] = MappingProxyType(
+    {"cuda": _ON_GPUS, "cuda_tensor_core": _ON_GPUS}
+)
+"""The postprocessors of each set, in the order in which they are applied; a set that is not here has none."""
 
 SERVING: Mapping[str, tuple[tuple[str, frozenset[str]], ...]] = MappingProxyType(
     {
@@ -96,3 +107,16 @@ def rules_for(target: Target) -> tuple[Rule, ...]:
     ['multi_level', 'auto_parallel']
     """
     return rules_named(set_for(target))
+
+
+def postprocessors_for(target: Target) -> tuple[Postprocessor, ...]:
+    """The postprocessors of the set for a target, then those of packages that were allowed (`mslang.extensions`).
+
+    Raises:
+        MsError: MS273, there are no rules for targets of this kind; MS212 or MS213, a package's cannot be loaded.
+
+    >>> from mslang.target.description import SM_80
+    >>> [p.name for p in postprocessors_for(SM_80)]
+    ['unbound_blocks', 'reduction_blocks', 'after_rules']
+    """
+    return (*POSTPROCESSORS.get(set_for(target), ()), *own_postprocessors())

@@ -1,0 +1,59 @@
+"""Cooperative fetch: all threads of a block share the copy of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mslang.ir import arith
+from mslang.ir.expr import ZERO, Binary, Const, Expr
+from mslang.ir.visit import all_buffers
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.gpu.steps import BYTES, fused
+from mslang.schedule.rules.nests import block_of, do, draw, handle, loops_around
+from mslang.schedule.session import Session
+
+WIDEST = 16
+"""Bytes of the widest access of one thread."""
+
+Threads = Sequence[tuple[str, Expr]]
+"""Thread axes with their extents, the slowest varying first: `("threadIdx.y", 8), ("threadIdx.x", 32)`."""
+
+
+def lanes_of(dtype: str) -> tuple[int, ...]:
+    """How many elements of a type one thread may access at once."""
+    size = BYTES.get(dtype, 4)
+    return tuple(n for n in (1, 2, 4, 8, 16) if n * size <= WIDEST)
+
+
+def cooperative_fetch(session: Session, copy: Handle, place: Handle, threads: Threads, address: str) -> None:
+    """Fuse the loops of a copy, and share them among threads that each access a drawn number of neighbours.
+
+    The loops of the threads have the extents of the block's own; an iteration that they do not need is predicated. The
+    number of neighbours must divide the copy's contiguous dimension, which is stated as a condition on decisions.
+
+    Args:
+        session: the running schedule.
+        copy: the block that copies.
+        place: the loop under which it copies; the loops between are its own.
+        threads: the thread axes of the kernel and their extents, which may be decisions.
+        address: the address of the number of neighbours.
+
+    Source: MetaSchedule, `RewriteCooperativeFetch`; there the extents of threads are read off a replayed trace.
+    """
+    around = loops_around(session.program, block_of(session, copy))
+    names = [s.var for s in around]
+    own = around[names.index(session.handles.resolve(place).name) + 1 :]
+    if not own:
+        return
+    written = all_buffers(session.program)[block_of(session, copy).writes[0].buffer]
+    lanes = draw(session, "choose", lanes_of(written.dtype), address=address)
+    assert isinstance(lanes, Expr | int)
+    width = lanes if isinstance(lanes, Expr) else Const(lanes)
+    contiguous = arith.simplify(arith.mod(own[-1].extent, width))
+    if contiguous != ZERO:
+        session.require(Binary("==", contiguous, ZERO), "a vector of a cooperative fetch crosses rows")
+    flat = fused(session, [handle(session, s.var) for s in own])
+    _, *parts, lane = do(session, "split", flat, (None, *(n for _, n in threads), width))
+    for (axis, _), loop in zip(threads, parts, strict=True):
+        do(session, "bind", loop, axis)
+    do(session, "vectorize", lane)

@@ -1,0 +1,123 @@
+"""Multi-level tiling for GPUs: blocks, virtual threads and threads share the tiles of a result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.ir import arith
+from mslang.ir.expr import ONE, Binary, Const, Expr
+from mslang.ir.program import Block
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.gpu.fetch import cooperative_fetch
+from mslang.schedule.rules.gpu.machine import CP_ASYNC, capability, most_threads, warp
+from mslang.schedule.rules.gpu.steps import fused, handle_of
+from mslang.schedule.rules.multi_level import needs_tiling
+from mslang.schedule.rules.nests import block_handle, block_of, do, draw
+from mslang.schedule.rules.rule import legal
+from mslang.schedule.session import Session
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+PLAIN = "plain"
+ASYNC = "async_"
+
+
+class GpuTiling(msgspec.Struct, frozen=True):
+    """Multi-level tiling of a block with reuse: each axis is split into a loop for each letter of its kind.
+
+    The first groups of spatial loops are fused and bound to `binds`. Operands are staged in shared memory under the
+    loop of level `read_level`, results in registers under that of `write_level`. Where the target copies
+    asynchronously, there is an alternative for each number of `stages`, in which the copies of later tiles run ahead.
+
+    Decisions: `gpu_tiling:block/axis` (tiles), `gpu_tiling:block/buffer` (elements that a thread fetches at once).
+
+    Source: MetaSchedule, `MultiLevelTiling`.
+    """
+
+    name: str = "gpu_tiling"
+    structure: str = "SSSRRSRS"
+    binds: tuple[str, ...] = ("blockIdx.x", "vthread.x", "threadIdx.x")
+    innermost: int = 64
+    window: int = 8
+    read_level: int = 4
+    read_scope: str = "shared"
+    write_level: int = 3
+    write_scope: str = "local"
+    stages: tuple[int, ...] = (3, 4)
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether the block reuses what it reads, and no loop of it is bound yet."""
+        return needs_tiling(it.session.program, block)
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """Plain copies, and asynchronous ones by their number of stages where the target has them."""
+        stages = self.stages if capability(it.machine) >= CP_ASYNC else ()
+        return legal(it, self, block, (PLAIN, *(f"{ASYNC}{n}" for n in stages)))
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Tile, bind, and stage results and operands."""
+        session = it.session
+        prefix = f"{self.name}:{block.name}"
+        b = block_handle(session, block.name)
+        # Copies are made while every axis is one loop: then what they hold is the whole buffer, which needs no proof.
+        (results,) = do(session, "cache_write", b, handle_of(session, block.writes[0].buffer), self.write_scope)
+        staged = [
+            (buffer, do(session, "cache_read", b, handle_of(session, buffer), self.read_scope, consumers=(b,))[0])
+            for buffer in operands(block_of(session, b))
+        ]
+        levels = self._tiled(session, b, block_of(session, b), prefix)
+        bound, threads = self._bound(session, levels)
+        fetchers = [(axis, n) for axis, n in threads if axis.startswith("threadIdx")]
+        total: Expr = ONE
+        for _, n in fetchers:
+            total = arith.mul(total, n)
+        session.require(Binary("<=", total, Const(most_threads(it.machine))), "more threads than a block may have")
+        session.require(Binary("<=", Const(warp(it.machine)), total), "fewer threads than a warp has")
+        do(session, "reverse_compute_at", results, bound[self.write_level - 1])
+        place = (levels[self.read_level - 1] or bound)[-1]
+        for buffer, copy in staged:
+            do(session, "compute_at", copy, place)
+            cooperative_fetch(session, copy, place, fetchers, f"{prefix}/{buffer}")
+        if alternative.startswith(ASYNC):
+            do(session, "pipeline", place, stages=int(alternative.removeprefix(ASYNC)), copy="cp_async")
+
+    def _tiled(self, session: Session, b: Handle, block: Block, prefix: str) -> list[list[Handle]]:
+        """The loops of each letter of the structure, in its order."""
+        levels: list[list[Handle]] = [[] for _ in self.structure]
+        for axis in block.axes:
+            letter = "S" if axis.kind == "spatial" else "R"
+            places = [k for k, x in enumerate(self.structure) if x == letter]
+            loop = session.axis(b, axis.name)
+            size = axis.extent.value if isinstance(axis.extent, Const) else None
+            if size == 1:  # One iteration has no tiles to draw.
+                levels[places[0]].append(loop)
+                continue
+            if letter == "R" and size is not None and size <= self.window:
+                levels[places[min(1, len(places) - 1)]].append(loop)
+                continue
+            tile = draw(session, "perfect_tile", loop, len(places), self.innermost, address=f"{prefix}/{axis.name}")
+            parts = do(session, "split", loop, tile, names=[f"{axis.name}{k}" for k in range(len(places))])
+            for place, part in zip(places, parts, strict=True):
+                levels[place].append(part)
+        do(session, "reorder", *(h for level in levels for h in level))
+        return levels
+
+    def _bound(self, session: Session, levels: list[list[Handle]]) -> tuple[list[Handle], list[tuple[str, Expr]]]:
+        """The fused loops bound to each axis of `binds`, and their extents."""
+        bound, extents = [], []
+        for axis, level in zip(self.binds, levels, strict=False):
+            loop = fused(session, level)
+            do(session, "bind", loop, axis)
+            extent = session.get("extent", {"target": loop, "loop": loop})
+            bound.append(loop)
+            extents.append((axis, extent if isinstance(extent, Expr) else Const(int(str(extent)))))
+        return bound, extents
+
+
+def operands(block: Block) -> tuple[str, ...]:
+    """The buffers that a block reads and does not write, in the order of its reads."""
+    written = {r.buffer for r in block.writes}
+    return tuple(dict.fromkeys(r.buffer for r in block.reads if r.buffer not in written))

@@ -1,0 +1,138 @@
+"""Automatic spaces for GPUs: what the rules make is legal, can be run, and computes what the program says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+from mslang.backend.reference import interpret
+from mslang.ir.program import Program
+from mslang.ir.visit import all_buffers
+from mslang.schedule.replay import replay
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.gpu.auto_bind import unbound_blocks
+from mslang.schedule.sketch import Sketch
+from mslang.schedule.space import Illegal
+from mslang.sema.program import parse_program
+from mslang.target.description import SM_80, Target
+from mslang.tune.verification import SPARSE, make_inputs
+from tests.cuda.emulator import Emulated, why_not
+from tests.cuda.modules import made, run
+from tests.cuda.spaces import lowered, programs
+from tests.cuda.test_defaults import workload
+
+PLAIN = Target("sm_70", "cuda", vector_bits=128, registers=255, extra=(*SM_80.extra, ("arch", "sm_70")))
+"""A GPU without asynchronous copies."""
+PROGRAMS: Mapping[str, str] = {
+    "gemm": "program gemm(A: f32[64, 32], B: f32[32, 64], out C: f32[64, 64]) {"
+    " block mm[i: 64, j: 64 | k: 32] { C[i, j] += A[i, k] * B[k, j] } }",
+    "batch": "program batch(A: f32[2, 16, 32], B: f32[2, 32, 48], out C: f32[2, 16, 48]) {"
+    " block mm[b: 2, i: 16, j: 48 | k: 32] { C[b, i, j] += A[b, i, k] * B[b, k, j] } }",
+    "conv": """program conv(X: f32[1, 12, 14, 8], F: f32[3, 3, 8, 16], out Y: f32[1, 10, 12, 16]) {
+        block conv[n: 1, h: 10, w: 12, o: 16 | r: 3, s: 3, c: 8] {
+            Y[n, h, w, o] += X[n, h + r, w + s, c] * F[r, s, c, o]
+        }
+    }""",
+    "relu": """program relu(A: f32[32, 32], B: f32[32, 32], out D: f32[32, 32]) {
+        alloc C: f32[32, 32]
+        block mm[i: 32, j: 32 | k: 32] { C[i, j] += A[i, k] * B[k, j] }
+        block relu[i: 32, j: 32] { D[i, j] = max(C[i, j], 0.0) }
+    }""",
+    "scaled": "program scaled(A: f32[70, 33], out B: f32[70, 33]) {"
+    " block b[i: 70, j: 33] { B[i, j] = A[i, j] * 2.0 } }",
+    "point": "program point(A: f32[3], out B: f32[]) { block b[] { B[] = A[1] } }",
+    "sum": "program sum(A: f32[300], out B: f32[]) { block b[| i: 300] { B[] += A[i] } }",
+}
+OF_LIBRARY = ("softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax", "transpose.transpose")
+
+
+@cache
+def program(name: str) -> Program:
+    return parse_program(PROGRAMS[name]) if name in PROGRAMS else workload(name)
+
+
+@cache
+def structures(name: str) -> tuple[Sketch | Illegal, ...]:
+    return tuple(automatic_space(program(name), SM_80).structures())
+
+
+def sketches(name: str) -> list[Sketch]:
+    return [s for s in structures(name) if isinstance(s, Sketch)]
+
+
+NAMES = (*PROGRAMS, *OF_LIBRARY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_structure_is_legal_and_threads_share_every_nest(name: str) -> None:
+    assert [s for s in structures(name) if isinstance(s, Illegal)] == []
+    assert all(unbound_blocks(s.program) == () for s in sketches(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_passes_the_constraints_on_arrays_can_be_lowered(name: str) -> None:
+    counts: Counter[str] = Counter()
+    for sketch in sketches(name):
+        found = lowered(sketch, SM_80, 6)
+        assert found, "no candidate is valid"
+        counts += found
+    assert counts[""] >= 0.95 * counts.total(), counts
+
+
+def test_sketches_of_a_product() -> None:
+    labels = [dict(s.structure) for s in sketches("gemm")]
+    assert labels == [{"gpu_tiling:mm": "plain"}, {"gpu_tiling:mm": "async_3"}, {"gpu_tiling:mm": "async_4"}]
+    names = {d.address for d in sketches("gemm")[0].decisions}
+    assert names >= {f"gpu_tiling:mm/{x}" for x in ("i", "j", "k", "A", "B")}
+    buffers = all_buffers(sketches("gemm")[0].program).values()
+    assert [b.scope for b in buffers] == ["global"] * 3 + ["local", "shared", "shared"]
+
+
+def test_asynchronous_copies_need_a_machine_that_has_them() -> None:
+    (only,) = automatic_space(program("gemm"), PLAIN).sketches()
+    assert only.structure == ()
+
+
+def test_reductions_are_shared_by_threads_or_not() -> None:
+    labels = [dict(s.structure) for s in sketches("softmax.softmax")]
+    assert {tuple(x.values()) for x in labels} == {(a, b) for a in ("across", "apart") for b in ("across", "apart")}
+    shared = next(s for s in sketches("softmax.softmax") if set(dict(s.structure).values()) == {"across"})
+    assert {b.scope for b in all_buffers(shared.program).values()} >= {"shared"}
+
+
+@pytest.mark.parametrize("name", ["relu", "softmax.softmax", "conv"])
+def test_traces_replay_to_the_same_program(name: str) -> None:
+    space = automatic_space(program(name), SM_80)
+    for seed in range(40):
+        drawn = space.attempt(seed)
+        if hasattr(drawn, "trace"):
+            assert replay(program(name), drawn.trace, strict=True).program == drawn.program
+            return
+    pytest.fail("no draw is valid")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_candidates_compute_what_the_program_says(name: str) -> None:
+    arrays = dict(make_inputs(program(name), SPARSE, seed=5))
+    wanted = interpret.run(program(name), arrays, check=False)
+    scheduled = next(programs(iter(sketches(name)[-1:]), SM_80, 1))
+    found = interpret.run(scheduled, arrays, check=False)
+    for k, array in wanted.items():
+        np.testing.assert_allclose(found[k], array, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_the_emitted_source_computes_what_the_program_says() -> None:
+    chosen = [(n, p) for n in NAMES for p in programs(iter(sketches(n)), SM_80, 1)]
+    kernels = [made(p, SM_80) for _, p in chosen]
+    with Emulated(*(k.source.text for k in kernels)) as file:
+        for number, ((name, _), kernel) in enumerate(zip(chosen, kernels, strict=True)):
+            arrays = dict(make_inputs(program(name), SPARSE, seed=5))
+            found = run(kernel, arrays, file, number)
+            assert found.faults == (), name
+            for k, array in interpret.run(program(name), arrays, check=False).items():
+                np.testing.assert_allclose(found.results[k], array, rtol=1e-5, atol=1e-6, err_msg=name)
