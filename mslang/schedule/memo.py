@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.expr import Const
@@ -17,16 +18,18 @@ from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of, contents
 from mslang.transform.outcome import Outcome
 
+Answer = TypeVar("Answer")
+
 KEPT = 1 << 11
 """The number of outcomes kept; programs share unchanged parts."""
 
 
 class _Call:
-    """A primitive applied to a program."""
+    """A primitive applied to a program, or a query about it."""
 
     __slots__ = ("arguments", "hash", "key", "primitive", "program")
 
-    def __init__(self, primitive: Callable[..., Outcome], program: Program, arguments: Mapping[str, object]) -> None:
+    def __init__(self, primitive: Callable[..., Any], program: Program, arguments: Mapping[str, object]) -> None:
         self.primitive, self.program, self.arguments = primitive, program, arguments
         self.key = tuple((name, _exact(value)) for name, value in arguments.items())
         self.hash = hash((primitive, id(program), self.key))
@@ -61,16 +64,32 @@ def outcome(primitive: Callable[..., Outcome], program: Program, arguments: Mapp
         ScheduleError: the primitive refuses, or MS398, an enclosing block would not declare an access inside it;
             refusals are not kept.
     """
-    return _outcome(_Call(primitive, program, arguments))
+    made: Outcome = _outcome(_Call(primitive, program, arguments))
+    return made
 
 
 @lru_cache(maxsize=KEPT)
 def _outcome(call: _Call) -> Outcome:
-    made = call.primitive(call.program, **call.arguments)
+    made: Outcome = call.primitive(call.program, **call.arguments)
     _require_elements(call.program, made.program)
     if made.program is not call.program and any(_holds_blocks(b) for b in blocks_of(made.program.body)):
         _require_well_formed(made.program)
     return made
+
+
+def answer(query: Callable[..., Answer], program: Program, arguments: Mapping[str, object]) -> Answer:
+    """What a pure query says of a program, from the memo if present.
+
+    Raises:
+        MsError: as the query does; that is not kept.
+    """
+    found: Answer = _answer(_Call(query, program, arguments))
+    return found
+
+
+@lru_cache(maxsize=KEPT)
+def _answer(call: _Call) -> Any:
+    return call.primitive(call.program, **call.arguments)
 
 
 def _require_elements(before: Program, after: Program) -> None:
@@ -112,3 +131,4 @@ def _require_well_formed(program: Program) -> None:
 def forget() -> None:
     """Empty the memo, for measurements."""
     _outcome.cache_clear()
+    _answer.cache_clear()

@@ -25,6 +25,7 @@ from mslang.ir.expr import (
 )
 from mslang.ir.program import Program
 from mslang.ir.visit import free_vars
+from mslang.schedule import memo
 from mslang.transform import getters
 from mslang.transform.compute_locations import Place, legal_locations
 from mslang.transform.outcome import BlockRef, LoopRef
@@ -65,7 +66,8 @@ def domain_of(op: str, args: Mapping[str, object], program: Program) -> Domain |
 
 def locations(program: Program, block: BlockRef) -> tuple[str, ...]:
     """The legal locations of a block: "inline", "root", "at(loop)" (see `transform.analysis.compute_locations`)."""
-    return tuple(x.value if isinstance(x, Place) else f"at({x.name})" for x in legal_locations(program, block))
+    found = memo.answer(legal_locations, program, {"block": block})
+    return tuple(x.value if isinstance(x, Place) else f"at({x.name})" for x in found)
 
 
 def symbols(address: str, domain: Domain) -> object:

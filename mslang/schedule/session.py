@@ -23,7 +23,7 @@ from mslang.ir.visit import (
     used_names,
     walk,
 )
-from mslang.ops.signature import Group
+from mslang.ops.signature import Group, Signature
 from mslang.schedule import memo, sampling
 from mslang.schedule.arguments import Bound, bind, lowered, resolved, written
 from mslang.schedule.decisions import Alternatives, Decider
@@ -209,11 +209,7 @@ class Session:
         signature = self.registry.signature(op)
         self._admit(op, bound)
         bound = resolved(signature, bound)
-        args = {
-            p.name: lowered(op, p, bound[p.name], self.handles.resolve)
-            for p in signature.params
-            if not (p.kind.value == "location" and isinstance(bound[p.name], Location))
-        }
+        args = self._lowered(signature, bound)
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
         if nesting(outcome.program.body) > LOOPS:
@@ -228,6 +224,31 @@ class Session:
             self._bind(handle, ref.name)
         self.instructions.append(Instruction(op, recorded, tuple(r.name for r in outcome.handles)))
         return results
+
+    def allows(self, op: str, bound: Bound) -> bool:
+        """Whether a primitive would accept these arguments now; nothing changes, and `apply` then repeats no work.
+
+        Args:
+            op: the primitive's name.
+            bound: arguments by parameter (`arguments.bind`).
+        """
+        signature = self.registry.signature(op)
+        try:
+            self._admit(op, bound)
+            args = self._lowered(signature, resolved(signature, bound))
+            made = memo.outcome(self.registry.implementation(op), self.program, args)
+            require_one_index(made.program, op)
+        except MsError:
+            return False
+        return nesting(made.program.body) <= LOOPS
+
+    def _lowered(self, signature: Signature, bound: Bound) -> dict[str, object]:
+        """Arguments as a primitive takes them, without locations that were drawn."""
+        return {
+            p.name: lowered(signature.name, p, bound[p.name], self.handles.resolve)
+            for p in signature.params
+            if not (p.kind.value == "location" and isinstance(bound[p.name], Location))
+        }
 
     def _admit(self, op: str, bound: Bound) -> None:
         """Reject arguments over the limits, which hold for text and Python alike."""

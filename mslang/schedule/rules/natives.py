@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mslang.schedule.rules.auto_parallel import auto_parallel
 from mslang.schedule.rules.gpu.auto import auto
 from mslang.schedule.rules.mapping import tensorize_mapping
 from mslang.schedule.rules.multi_level import multi_level
+from mslang.schedule.rules.parallelize_vectorize_unroll import auto_parallel
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter

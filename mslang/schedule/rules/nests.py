@@ -78,13 +78,30 @@ def do(
     **named: object,
 ) -> tuple[Handle, ...]:
     """Apply a primitive."""
-    return session.apply(op, bind(OPERATIONS[op], args, named), names=names)
+    return session.apply(op, bind(session.registry.signature(op), args, named), names=names)
+
+
+def allows(session: Session, op: str, *args: object, **named: object) -> bool:
+    """Whether a primitive accepts these arguments now; nothing changes."""
+    return session.allows(op, bind(session.registry.signature(op), args, named))
+
+
+def do_if_legal(session: Session, op: str, *args: object, **named: object) -> tuple[Handle, ...] | None:
+    """Apply a primitive if it accepts these arguments; None, with nothing changed, if it refuses."""
+    bound = bind(session.registry.signature(op), args, named)
+    return session.apply(op, bound) if session.allows(op, bound) else None
 
 
 def draw(session: Session, op: str, *args: object, address: str, **named: object) -> object:
     """Draw a decision at an address, named by its last part."""
     name = address.rpartition("/")[2]
     return session.sample(op, bind(OPERATIONS[op], args, named), address=address, name=name)
+
+
+def untiled(program: Program, block: Block) -> bool:
+    """Whether each loop around a block is of one axis, and each axis of one loop of constant extent."""
+    own = [own_loop(program, block, a.name) for a in block.axes]
+    return None not in own and {s.var for s in own if s} == {s.var for s in loops_around(program, block)}
 
 
 def block_of(session: Session, block: Handle) -> Block:

@@ -6,19 +6,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mslang.diagnostics import MsError, problem
-from mslang.schedule.rules.auto_parallel import AutoParallel
+from mslang.schedule.rules.add_rfactor import AddRFactor
+from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
 from mslang.schedule.rules.gpu.tiling import GpuTiling
 from mslang.schedule.rules.gpu.unroll import GpuUnroll
+from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
+from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import AfterRules, Postprocessor, ReductionBlocks, own_postprocessors
 from mslang.schedule.rules.rule import Rule
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 
-_CPU: tuple[Rule, ...] = (MultiLevelTiling("SSRSRS"), AutoParallel())
+_CPU: tuple[Rule, ...] = (
+    InlineConstantScalars(),
+    AutoInline(),
+    AddRFactor(),
+    MultiLevelTiling("SSRSRS"),
+    RandomComputeLocation(),
+    ParallelizeVectorizeUnroll(),
+)
 _CUDA: tuple[Rule, ...] = (GpuTiling(), CrossThreadReduction(), AutoBind())
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
@@ -103,8 +113,8 @@ def rules_for(target: Target) -> tuple[Rule, ...]:
         MsError: MS273, there are none for targets of this kind.
 
     >>> from mslang.target.description import GENERIC
-    >>> [rule.name for rule in rules_for(GENERIC)]
-    ['multi_level', 'auto_parallel']
+    >>> [rule.name for rule in rules_for(GENERIC)][-2:]
+    ['compute_location', 'parallelize_vectorize_unroll']
     """
     return rules_named(set_for(target))
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from mslang.ir.program import Block, Program
 from mslang.schedule.rules.gpu.nests import (
     Accepts,
     Step,
     inlined_by_default,
-    is_bound,
     possible,
     take,
     tiled_axes,
@@ -33,24 +30,6 @@ if TYPE_CHECKING:
 
 TILES = ((16, 4, 16), (16, 2, 16), (8, 4, 8), (8, 2, 8), (8, 1, 8))
 """Tiles of a product, the largest first: threads along each side, results of each, and the depth of a fetch."""
-
-
-class ByNest(msgspec.Struct, frozen=True):
-    """The rule that schedules every nest as `std.cuda.auto` does."""
-
-    name: str = "by_nest"
-
-    def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether no loop of the block is bound yet."""
-        return not is_bound(it.session.program, block)
-
-    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
-        """One."""
-        return ("bound",)
-
-    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
-        """Schedule the program's nests."""
-        schedule_threads(it.session)
 
 
 def auto(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
