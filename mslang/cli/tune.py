@@ -88,7 +88,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_back_end(parser)
 
 
-STRATEGY = "replay_trace"
+STRATEGY = "auto"
 """The default strategy."""
 
 TRIALS = 64

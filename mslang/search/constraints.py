@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+ELSEWHERE = "another structure"
+"""The reason for points that a guard rejects: they are points of another sketch."""
+
+
 class Condition(msgspec.Struct, frozen=True):
     """An expression over decisions that must have this value, and why a candidate is rejected where it has not."""
 
@@ -91,7 +95,7 @@ def constraints_of(sketch: Sketch, target: Target) -> Constraints:
     Conditions that provably hold for all candidates are left out; so are limits on what is known only at the call.
     """
     own = [
-        *(Condition(g.question.condition, "another structure", g.answer) for g in sketch.guards),
+        *(Condition(g.question.condition, ELSEWHERE, g.answer) for g in sketch.guards),
         *(Condition(c.condition, c.why) for c in sketch.constraints),
     ]
     summary = _summary(sketch, target)

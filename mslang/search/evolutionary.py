@@ -21,7 +21,7 @@ from mslang.search.generation import Generations
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
 from mslang.search.mutators import MUTATORS, Mutator, Part, mutate
-from mslang.search.population import Scored, in_order, lowest, merged
+from mslang.search.population import Point, Scored, in_order, lowest, merged
 from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
 from mslang.search.strategy import Observed, Problem, Proposal, Rejections
 
@@ -132,30 +132,32 @@ class Evolutionary:
         found: list[Proposal] = []
         if self._number == 1:
             before = sorted((m for m in self._known if m.cost is not None), key=lambda m: m.cost or 0.0)
-            found += self._generations.take(((m.leaf, m.row) for m in before), n // 4)
-        ending = self._ending(n)
+            found += self._generations.take((Point(m.leaf, m.row) for m in before), n // 4)
+        ending, trained = self._ending(n), self._ranking.trained
         if ending:
-            found += self._generations.take(self._around_best(seed), n - len(found))
+            found += self._generations.take(self._around_best(seed), n - len(found), predicted=trained)
         if len(found) < n:
             share = 0.0 if ending else self._breeding.epsilon if self._measured else self._breeding.first
             random = round(share * n)
             ranked = in_order(self._bred(seed)) if self._ranking.ranks or self._measured else iter(())
-            found += self._generations.take(ranked, n - random - len(found))
+            found += self._generations.take(ranked, n - random - len(found), predicted=trained)
             found += self._generations.take(self._at_random(), n - len(found))
         return found
 
     def _ending(self, n: int) -> bool:
         """Whether the trials left go to the neighbourhood of the best."""
         trials, done = self._problem.trials, self._generations.count
-        return trials is not None and bool(self._best(1)) and trials - done <= max(n, self._breeding.local * trials)
+        if trials is None or not self._best(1):
+            return False
+        return 0 <= trials - done <= max(n, self._breeding.local * trials)
 
-    def _at_random(self) -> Iterator[Part]:
+    def _at_random(self) -> Iterator[Point]:
         while drawn := [p for p in self._leaves.draw(256) if len(p[1])]:
             # One of each structure in turn.
             for k in range(max(len(batch) for _, batch in drawn)):
-                yield from ((leaf, batch[k : k + 1]) for leaf, batch in drawn if k < len(batch))
+                yield from (Point(leaf, batch[k : k + 1]) for leaf, batch in drawn if k < len(batch))
 
-    def _around_best(self, seed: int) -> Iterator[Part]:
+    def _around_best(self, seed: int) -> Iterator[Point]:
         """The neighbours of the fastest candidates in order of score; of more candidates where these are all known."""
         for few in (3, 8, 24):
             parts = chain.from_iterable(around(m.leaf, m.row, self._leaves, seed) for m in self._best(few))
@@ -168,6 +170,7 @@ class Evolutionary:
     def _drafted(self, parts: Iterable[Part]) -> list[Scored]:
         """The best of some candidates by the draft, with their scores."""
         drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in parts if len(batch)]
+        self.rejections.drafted += sum(map(len, drafts))
         kept = lowest(drafts, max(round(self._breeding.drafted * sum(map(len, drafts))), 64))
         return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.trained else kept
 

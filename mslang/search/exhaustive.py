@@ -48,11 +48,13 @@ class Exhaustive:
 
     def propose(self, n: int) -> Sequence[Proposal]:
         """The `n` most promising points that are left."""
-        return self._generations.take(in_order([self._ranked(p) for p in self._parts]), n)
+        ranked = in_order([self._ranked(p) for p in self._parts])
+        return self._generations.take(ranked, n, predicted=self._ranking.trained)
 
     def _ranked(self, part: Scored) -> Scored:
         if not self._ranking.ranks or not len(part):
             return part
+        self.rejections.drafted += len(part)
         return Scored(part.leaf, part.batch, self._ranking.score(part.leaf, part.batch))
 
     def observe(self, observed: Sequence[Observed]) -> None:

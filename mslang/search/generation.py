@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.search.leaves import Leaf
+from mslang.search.population import Point
 from mslang.search.ranking import Measured
 from mslang.search.strategy import Observed, Proposal, Rejections
 
@@ -28,10 +29,16 @@ class Generations:
         """How many candidates were proposed."""
         return len(self._hashes)
 
-    def take(self, points: Iterable[tuple[Leaf, DecisionBatch]], n: int) -> list[Proposal]:
-        """Proposals of the first `n` points (batches of one row) that were not proposed before."""
+    def take(self, points: Iterable[Point], n: int, *, predicted: bool = False) -> list[Proposal]:
+        """Proposals of the first `n` points that were not proposed before.
+
+        Args:
+            points: in the order in which they are taken.
+            n: how many at most.
+            predicted: whether scores are what a model predicts.
+        """
         out: list[Proposal] = []
-        for leaf, row in points:
+        for leaf, row, score in points:
             if len(out) >= n:
                 break
             key = leaf.number, int(leaf.sketch.batch().keys(row)[0])
@@ -44,7 +51,7 @@ class Generations:
                 continue
             self._hashes.add(hash)
             self._last.append((leaf, row))
-            out.append(Proposal(candidate, hash, len(self._hashes) - 1))
+            out.append(Proposal(candidate, hash, len(self._hashes) - 1, score if predicted else None))
         return out
 
     def measured(self, observed: Sequence[Observed]) -> list[Measured]:

@@ -14,7 +14,7 @@ from mslang.schedule.batch.sketch_batch import ROWS
 from mslang.schedule.seeds import derive
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Illegal, Space
-from mslang.search.constraints import Constraints, constraints_of
+from mslang.search.constraints import ELSEWHERE, Constraints, constraints_of
 from mslang.search.neighbours import Neighbours, neighbours_of
 from mslang.search.numbering import Numbering, numbering_of
 from mslang.search.permutation import Permutation
@@ -120,14 +120,16 @@ class Leaf:
         return DecisionBatch(self.sketch.batch().layout, np.asfortranarray(whole[:n]))
 
     def checked(self, batch: DecisionBatch) -> DecisionBatch:
-        """The candidates of a batch that satisfy the constraints; why others do not is counted.
+        """The candidates of a batch that satisfy the constraints; why others do not is counted, unless they are
+        points of another structure.
 
         Their numbers are known to be in the domains of their decisions.
         """
         holds = self.constraints.satisfied(batch)
         if holds.all():
             return batch
-        self._rejections.constraint.update(self.constraints.rejections(batch[~holds]))
+        reasons = self.constraints.rejections(batch[~holds])
+        self._rejections.constraint.update({why: n for why, n in reasons.items() if why != ELSEWHERE})
         return batch[holds]
 
     def _next(self, n: int) -> DecisionBatch:

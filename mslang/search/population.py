@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -63,8 +63,16 @@ def lowest(parts: Sequence[Scored], n: int) -> list[Scored]:
     return [p[rows] for p, rows in chosen if len(rows)]
 
 
-def in_order(parts: Sequence[Scored]) -> Iterator[tuple[Leaf, DecisionBatch]]:
-    """The candidates one by one, as batches of one row, the lowest scores first."""
+class Point(NamedTuple):
+    """A candidate: its structure, its numbers as a batch of one row, and its score if it has one."""
+
+    leaf: Leaf
+    row: DecisionBatch
+    score: float | None = None
+
+
+def in_order(parts: Sequence[Scored]) -> Iterator[Point]:
+    """The candidates one by one, the lowest scores first."""
     import numpy as np
 
     if not parts:
@@ -74,4 +82,4 @@ def in_order(parts: Sequence[Scored]) -> Iterator[tuple[Leaf, DecisionBatch]]:
     row = np.concatenate([np.arange(len(p)) for p in parts])
     for k in np.argsort(scores, kind="stable").tolist():
         p = parts[part[k]]
-        yield p.leaf, p.batch[row[k] : row[k] + 1]
+        yield Point(p.leaf, p.batch[row[k] : row[k] + 1], float(scores[k]))

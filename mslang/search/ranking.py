@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FAILED = 2.0
-"""A candidate that failed counts as slower than the slowest by this factor at least."""
-
 
 class Draft(Protocol):
     """An estimate of the time of a sketch's candidates that needs no measurements."""
@@ -33,6 +30,10 @@ class Draft(Protocol):
 class Features(Protocol):
     """The features of the candidates of some sketches."""
 
+    @property
+    def names(self) -> Sequence[str]:
+        """What each column is."""
+
     def rows(self, number: int, batch: DecisionBatch) -> NDArray[np.float32]:
         """The features of candidates of one of the sketches, of shape (candidates, features)."""
 
@@ -41,7 +42,7 @@ class CostModel(Protocol):
     """A model of the time of candidates, learned from what was measured."""
 
     def update(self, features: NDArray[np.float32], cost: Floats, censored: NDArray[np.bool_]) -> None:
-        """Learn from all that was measured: the costs in seconds, lower bounds of them where censored."""
+        """Learn from all that was measured: costs in seconds, infinite of what failed, lower bounds where censored."""
 
     def predict(self, features: NDArray[np.float32]) -> Floats:
         """The predicted binary logarithm of each candidate's time over that of the best."""
@@ -52,7 +53,8 @@ class Models(msgspec.Struct, frozen=True):
 
     draft: Callable[[Sketch, Target], Draft] | None = None
     features: Callable[[Sequence[Sketch], Target], Features] | None = None
-    model: Callable[[int], CostModel] | None = None
+    model: Callable[[Sequence[str], int], CostModel] | None = None
+    """For the names of the features and a seed."""
 
 
 NO_MODELS = Models()
@@ -79,14 +81,19 @@ class Ranking:
     """
 
     def __init__(self, models: Models, leaves: Leaves, target: Target, seed: int) -> None:
-        self._models, self._leaves, self._target = models, leaves, target
+        self._models, self._leaves, self._target, self._seed = models, leaves, target, seed
         self._drafts: dict[int, Draft | None] = {}
         self._features: Features | None = None
         self._of = 0
-        self._model = None if models.model is None or models.features is None else models.model(seed)
+        """The number of structures that the features are of."""
+        self._model: CostModel | None = None
         self._rows: list[NDArray[np.float32]] = []
         self._measured: list[Measured] = []
-        self.trained = False
+
+    @property
+    def trained(self) -> bool:
+        """Whether a model has learned something."""
+        return self._model is not None
 
     @property
     def ranks(self) -> bool:
@@ -98,24 +105,23 @@ class Ranking:
         import numpy as np
 
         if leaf.number not in self._drafts:
-            self._drafts[leaf.number] = self._draft_of(leaf)
+            self._drafts[leaf.number] = (
+                None if self._models.draft is None else self._models.draft(leaf.sketch, self._target)
+            )
         draft = self._drafts[leaf.number]
         if draft is None:
             return np.zeros(len(batch))
-        with np.errstate(divide="ignore"):
-            return np.log2(draft.seconds(batch))
-
-    def _draft_of(self, leaf: Leaf) -> Draft | None:
-        if self._models.draft is None:
-            return None
         try:
-            return self._models.draft(leaf.sketch, self._target)
+            with np.errstate(divide="ignore"):
+                return np.log2(draft.seconds(batch))
         except MsError:
-            return None
+            # What cannot be lowered before its decisions have values has no draft.
+            self._drafts[leaf.number] = None
+            return np.zeros(len(batch))
 
     def score(self, leaf: Leaf, batch: DecisionBatch) -> Floats:
         """What the model predicts if it has learned something; otherwise the draft."""
-        if self._model is None or not self.trained:
+        if self._model is None:
             return self.draft(leaf, batch)
         return self._model.predict(self._rows_of(leaf, batch))
 
@@ -124,23 +130,29 @@ class Ranking:
         import numpy as np
 
         self._measured += measured
-        if self._model is None or not measured:
+        models = self._models
+        if models.model is None or models.features is None or not measured:
             return
-        if self._features is not None and self._of == len(self._leaves):
-            self._rows += [self._rows_of(m.leaf, m.row) for m in measured]
-        else:
-            self._rows = [self._rows_of(m.leaf, m.row) for m in self._measured]
-        costs = [m.cost for m in self._measured if m.cost is not None]
-        if not costs:
+        try:
+            if self._features is not None and self._of == len(self._leaves):
+                self._rows += [self._rows_of(m.leaf, m.row) for m in measured]
+            else:
+                self._rows = [self._rows_of(m.leaf, m.row) for m in self._measured]
+        except MsError:
+            # What cannot be lowered before its decisions have values has no features.
+            self._models = msgspec.structs.replace(models, model=None)
+            self._model = None
             return
-        slow = FAILED * max(max(costs), *(m.bound or 0.0 for m in self._measured))
-        known = [m.cost or m.bound or slow for m in self._measured]
+        if all(m.cost is None for m in self._measured):
+            return
+        if self._model is None:
+            assert self._features is not None
+            self._model = models.model(self._features.names, self._seed)
         self._model.update(
             np.concatenate(self._rows),
-            np.asarray(known, np.float64),
-            np.asarray([m.cost is None for m in self._measured], np.bool_),
+            np.asarray([m.cost or m.bound or np.inf for m in self._measured], np.float64),
+            np.asarray([m.cost is None and m.bound is not None for m in self._measured], np.bool_),
         )
-        self.trained = True
 
     def _rows_of(self, leaf: Leaf, batch: DecisionBatch) -> NDArray[np.float32]:
         """Features, for all the structures known; with more of these the features may be others."""

@@ -41,11 +41,12 @@ class Observed(msgspec.Struct, frozen=True):
 
 class Rejections(msgspec.Struct):
     """What was drawn and is no proposal, counted: by the constraint it breaks, by why its structure is illegal, and
-    programs that another candidate gives too."""
+    programs that another candidate gives too. `drafted`: how many points were looked at."""
 
     constraint: Counter[str] = msgspec.field(default_factory=Counter)
     illegal: Counter[str] = msgspec.field(default_factory=Counter)
     duplicates: int = 0
+    drafted: int = 0
 
     @property
     def total(self) -> int:
@@ -54,8 +55,8 @@ class Rejections(msgspec.Struct):
 
     def take(self) -> Rejections:
         """The counts since the last call."""
-        taken = Rejections(self.constraint, self.illegal, self.duplicates)
-        self.constraint, self.illegal, self.duplicates = Counter(), Counter(), 0
+        taken = Rejections(self.constraint, self.illegal, self.duplicates, self.drafted)
+        self.constraint, self.illegal, self.duplicates, self.drafted = Counter(), Counter(), 0, 0
         return taken
 
 

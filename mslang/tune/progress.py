@@ -47,7 +47,10 @@ class Preparing(msgspec.Struct, frozen=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A search begins: what is searched, where records go, and how many trials it may take (None: no limit)."""
+    """A search begins: what is searched, where records go, and how many trials it may take (None: no limit).
+
+    `strategy` says in a line how it is searched.
+    """
 
     program: str
     space: str
@@ -56,6 +59,7 @@ class Started(msgspec.Struct, frozen=True):
     database: str
     trials: int | None
     resumed: int = 0
+    strategy: str = ""
     task: str = ""
 
 

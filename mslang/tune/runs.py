@@ -8,9 +8,24 @@ from collections.abc import Collection
 import msgspec
 
 from mslang.diagnostics import MsError, problem
+from mslang.tune.budget import Budget
 from mslang.tune.database import Database
 from mslang.tune.record import Run
 from mslang.tune.task import Settings, Task
+
+
+class _Arguments(msgspec.Struct, frozen=True):
+    """What a run is resumed with."""
+
+    budget: Budget = Budget(None)
+    strategy: str = "replay_trace"
+    """Runs that say nothing are from before there was another one."""
+
+
+def _as_begun(settings: Settings, run: Run) -> Settings:
+    """The settings with what decides a run's candidates: seed, strategy, and the trials that this plans with."""
+    begun = msgspec.json.decode(run.arguments or "{}", type=_Arguments)
+    return msgspec.structs.replace(settings, seed=run.seed, strategy=begun.strategy, planned=begun.budget.trials)
 
 
 def run_of(
@@ -42,7 +57,7 @@ def run_of(
                     help="leave out --resume to start one",
                 )
             )
-        return like[-1].id, msgspec.structs.replace(settings, seed=like[-1].seed)
+        return like[-1].id, _as_begun(settings, like[-1])
     run = Run(
         secrets.token_hex(4),
         task.file,
@@ -50,7 +65,7 @@ def run_of(
         workload.hash,
         task.target.name,
         settings.seed,
-        msgspec.json.encode(settings.budget).decode(),
+        msgspec.json.encode(_Arguments(settings.budget, settings.strategy)).decode(),
         machine=task.machine.key,
         source=workload.source,
     )

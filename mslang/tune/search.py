@@ -17,12 +17,13 @@ from mslang import __version__, profiling
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
 from mslang.search.registry import strategy_named
-from mslang.search.strategy import Factory, Observed, Problem, Proposal, Rejections
+from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Strategy
 from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
 from mslang.tune.job import Prepared
+from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Tally, Trial
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
@@ -81,16 +82,8 @@ class Search:
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
-        make = strategy_named(settings.strategy) if strategy is None else strategy
-        self._strategy = make(
-            Problem(
-                task.space,
-                task.target,
-                settings.seed,
-                settings.budget.trials,
-                stopped=lambda: self._over(counting=False) is not None,
-            )
-        )
+        self._make_strategy = strategy_named(settings.strategy) if strategy is None else strategy
+        self._strategy: Strategy | None = None
         self._tally = Tally()
         self._records: dict[str, Record] = {}
         """The last record of each candidate of this run."""
@@ -146,8 +139,16 @@ class Search:
             task.workload, task.target.name, task.compiler.version(), __version__, task.machine.key
         )
         names = task.program.name, task.space.name, task.target.name
-        where = self._run, str(self._database.path)
-        self._listen(Started(*names, *where, self._settings.budget.trials, self.trials))
+        about = self._settings.budget.trials, self.trials, self._begun().explanation()
+        self._listen(Started(*names, self._run, str(self._database.path), *about))
+
+    def _begun(self) -> Strategy:
+        """The strategy, made when first needed, as it may look at the whole space."""
+        if self._strategy is None:
+            problem = problem_of(self._task, self._settings, self._known, self._run, self._given_up)
+            with profiling.scope("draw"):
+                self._strategy = self._make_strategy(problem)
+        return self._strategy
 
     def step(self, left: int | None = None) -> str | None:
         """Try one generation of candidates.
@@ -157,7 +158,7 @@ class Search:
 
         Returns why the search of this task is over, or None.
         """
-        budget, strategy = self._settings.budget, self._strategy
+        budget, strategy = self._settings.budget, self._begun()
         self._limit = None if left is None else self.trials + left
         self._workers.until = None if budget.searching is None else self._start + budget.searching
         why = self._over(counting=not self._recorded)
@@ -186,13 +187,11 @@ class Search:
     ) -> None:
         """Note the best after a generation, and report it."""
         costs = [o.cost for o in observed if o.cost is not None]
-        pairs = [
-            (p.predicted, o.cost) for p, o in zip(proposals, observed) if p.predicted is not None and o.cost is not None
-        ]
+        pairs = [(p.predicted, o.cost) for p, o in zip(proposals, observed) if p.predicted is not None and o.cost]
         event = Generation(
             len(self.curve),
             trials,
-            drafted=len(proposals) + rejections.total,
+            drafted=max(rejections.drafted, len(proposals) + rejections.total),
             rejected={**rejections.constraint, **rejections.illegal},
             duplicates=rejections.duplicates,
             quality=rank_correlation(pairs),
@@ -242,6 +241,9 @@ class Search:
         for record in self._records.values():
             self._tally.add(record.result.outcome, record.result.reason)
             self._note(record)
+
+    def _given_up(self) -> bool:
+        return self._over(counting=False) is not None
 
     def _over(self, *, counting: bool = True) -> str | None:
         """Why the search is over, if it is; without `counting` only the time counts."""
@@ -303,10 +305,9 @@ class Search:
         trial = self._tally.trials
         for stage, seconds in result.stages.items():
             profiling.add(stage, seconds)
+        made = record_of(self._task, self._settings, self._run, proposal.candidate, proposal.hash, result, trial)
         with profiling.scope("commit"):
-            return self._database.add(
-                record_of(self._task, self._settings, self._run, proposal.candidate, proposal.hash, result, trial)
-            )
+            return self._database.add(made)
 
     def _show(self, record: Record, predicted: float | None) -> None:
         self._tally.add(record.result.outcome, record.result.reason)

@@ -14,6 +14,7 @@ from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.schedule.space import Space
+from mslang.search.registry import AUTO
 from mslang.target.description import Target
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.budget import Budget
@@ -53,11 +54,12 @@ class Task(msgspec.Struct, frozen=True, dict=True):
 class Settings(msgspec.Struct, frozen=True):
     """How: the seed, when to stop, and how to time. `name` is what the best schedule will be called.
 
-    `strategy` names what chooses the candidates.
+    `strategy` names what chooses the candidates; it plans with `planned` trials (default: those of the budget).
     """
 
     seed: int = 0
     budget: Budget = Budget()
     limits: Limits = Limits(min_repeat=0.0005, enough=0.05)
     name: str = "best"
-    strategy: str = "replay_trace"
+    strategy: str = AUTO
+    planned: int | None = None

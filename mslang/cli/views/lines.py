@@ -65,7 +65,9 @@ def show_diagnostic(event: Warned | Failed) -> None:
 def title(event: Started) -> str:
     """What is tuned."""
     after = f", going on after {event.resumed} trials" if event.resumed else ""
-    return f"tuning {event.program} in {event.space} for {event.target} (run {event.run}{after})"
+    return f"tuning {event.program} in {event.space} for {event.target} (run {event.run}{after})" + (
+        f"\n{event.strategy}" if event.strategy else ""
+    )
 
 
 def preparing(event: Preparing) -> str:

@@ -63,8 +63,11 @@ class LiveTable:
         match event:
             case Warned() | Failed():
                 show_diagnostic(event)
-            case Started() if event.resumed:
-                self._say(f"{event.task or event.program}: going on after {event.resumed} trials")
+            case Started():
+                if event.resumed:
+                    self._say(f"{event.task or event.program}: going on after {event.resumed} trials")
+                if event.strategy:
+                    self._say(f"{event.task or event.program}: {event.strategy}")
             case Confirming():
                 self._say(f"{event.task}: {again(event)}" if event.task else again(event))
 

@@ -66,12 +66,13 @@ class Columns:
 class Linear:
     """A model of second degree by least squares."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, names: Sequence[str], seed: int) -> None:
         self.weights = np.zeros(0)
 
     def update(self, features: NDArray[np.float32], cost: Any, censored: Any) -> None:
         x = self._terms(features)
-        y = np.log2(cost / cost.min())
+        known = np.isfinite(cost)
+        y = np.log2(np.where(known, cost, 2 * cost[known].max()) / cost.min())
         self.weights = np.linalg.solve(x.T @ x + 0.1 * np.eye(x.shape[1]), x.T @ y)
 
     def predict(self, features: NDArray[np.float32]) -> NDArray[np.float64]:

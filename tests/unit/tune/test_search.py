@@ -78,7 +78,7 @@ def search(
 
         searching = Search(
             task,
-            Settings(SEED, Budget(trials)),
+            Settings(SEED, Budget(trials), strategy="replay_trace"),
             database,
             workers,
             str(folder),

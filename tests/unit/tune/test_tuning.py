@@ -60,7 +60,7 @@ def go(
     found = space()
     return tune(
         Task(found.program, found, GENERIC, "gemm.ms"),
-        Settings(seed, budget or Budget(8)),
+        Settings(seed, budget or Budget(8), strategy="replay_trace"),
         database=folder / "r.db",
         workers=1,
         resume=resume,
