@@ -15,12 +15,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from mslang import interop as interop
     from mslang.api import Source as Source
+    from mslang.api import apply as apply
     from mslang.api import build as build
     from mslang.api import load as load
     from mslang.api import parse as parse
     from mslang.api import program as program
     from mslang.api import schedule as schedule
     from mslang.api import tune as tune
+    from mslang.apply.passes import Applied as Applied
+    from mslang.apply.passes import Missed as Missed
+    from mslang.apply.passes import Served as Served
     from mslang.backend.backend import BackEnd as BackEnd
     from mslang.backend.backend import Options as Options
     from mslang.backend.backend import Stage as Stage
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from mslang.tune.database import Database as Database
 
 _WHERE = {
-    **dict.fromkeys(("Source", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
+    **dict.fromkeys(("Source", "apply", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),
@@ -57,6 +61,7 @@ _WHERE = {
     "Schedule": "mslang.schedule.schedule",
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",
+    **dict.fromkeys(("Applied", "Missed", "Served"), "mslang.apply.passes"),
     "host": "mslang.target.detect",
     "profile": "mslang.profiling",
     "parse_program": "mslang.sema.program",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,10 @@ from mslang.target.named import named_target
 from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
+    from mslang.apply.passes import Applied, Pass
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
+    from mslang.tune.stores import Store
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 NO_PINS: Mapping[str, Value] = MappingProxyType({})
@@ -135,7 +137,7 @@ def _docstring(source: Callable[[], object]) -> str:
 
 
 def build(
-    program: Program | Schedule | Candidate | Tuned | Space | Source,
+    program: Program | Schedule | Candidate | Tuned | Applied | Space | Source,
     target: Target | str | None = None,
     *,
     seed: int = 0,
@@ -150,8 +152,8 @@ def build(
     packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once.
 
     Args:
-        program: a program, a `Schedule`, a candidate or a tuning result; a space, of which one candidate is drawn; or a
-            source that holds one program and nothing else.
+        program: a program, a `Schedule`, a candidate, a tuning result or what `apply` gave; a space, of which one
+            candidate is drawn; or a source that holds one program and nothing else.
         target: the machine or its name (`"avx2"`; default: this one).
         seed: a space's open decisions are drawn from it.
         pins: decisions of a space that are given, by address.
@@ -187,12 +189,13 @@ def _back_end(given: BackEnd[Any] | str | None, target: Target | str | None) -> 
 
 def _program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
     """The program to compile."""
+    from mslang.apply.passes import Applied
     from mslang.tune.result import Tuned
 
     match what:
         case Program():
             return what
-        case Schedule() | Candidate() | Tuned():
+        case Schedule() | Candidate() | Tuned() | Applied():
             return what.program
         case Space():
             return what.sample(seed, pins).program
@@ -254,6 +257,73 @@ def tune(
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)
+
+
+def apply(
+    programs: Source | Program | Iterable[Program],
+    passes: Sequence[str | Pass] = ("db", "dispatch", "default"),
+    *,
+    target: Target | str | None = None,
+    database: Store | str | os.PathLike[str] | None = ".mslang/records.db",
+    machine: str | None = None,
+    patterns: Sequence[Source] = (),
+) -> tuple[Applied, ...]:
+    """The best schedule known for each program, by passes in order; nothing is tuned or measured.
+
+    Args:
+        programs: a source, of which all programs are meant; a program, or several.
+        passes: what is asked for a schedule, in order: `"db"` (records of this machine), `"dispatch"` (schedules of
+            programs that match a pattern), `"default"` (a fixed choice), or objects with a `name` and a method
+            `serve(program, target)` that gives `Served` or `Missed`.
+        target: the machine or its name (default: this one).
+        database: the records: a `Database` or another store, or the name of one; a file that is not there has none.
+        machine: the key of the machine whose records count (default: this one).
+        patterns: sources whose programs with schedules are patterns, before the library's.
+
+    Returns what came of each program: `.program` is the scheduled one, `.by` the pass that served it, `.explanation()`
+    says why others missed. `ms.build` takes it.
+
+    Raises:
+        MsError: MS611, there is no pass of a name; MS601 to MS603, the store cannot be used.
+
+    >>> p = parse_program("program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }")
+    >>> (done,) = apply(p, ["default"], target="avx2")
+    >>> print(done.explanation())
+    p: default: fixed choices for avx2, 1 steps
+    """
+    from mslang.apply.apply import apply as run
+    from mslang.apply.standard import Sources, standard_passes
+    from mslang.tune.stores import open_store
+
+    world = named_target(target) if isinstance(target, str) else target or host()
+    module = programs.module if isinstance(programs, Source) else None
+    wanted = _programs_in(programs)
+    opened = open_store(database) if isinstance(database, str | os.PathLike) and _is_there(database) else None
+    store = opened if opened is not None or isinstance(database, str | os.PathLike) else database
+    try:
+        sources = Sources(world, store, module, tuple(p.module for p in patterns), machine)
+        return run(wanted, standard_passes(passes, sources), world)
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def _is_there(database: str | os.PathLike[str]) -> bool:
+    """Whether a name is that of a kind of store, or of a file that there is."""
+    return ":" in os.fspath(database) or Path(database).exists()
+
+
+def _programs_in(what: Source | Program | Iterable[Program]) -> list[Program]:
+    match what:
+        case Source():
+            return [what.program(n) for n in what.programs]
+        case Program():
+            return [what]
+    found = list(what)
+    wrong = next((p for p in found if not isinstance(p, Program)), None)
+    if wrong is not None:
+        raise _misused("apply", wrong, "a source or programs")
+    return found
 
 
 def _space_in(what: object, machine: Target) -> Space:

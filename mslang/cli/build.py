@@ -13,7 +13,7 @@ import msgspec
 
 from mslang.backend.backend import BackEnd, Library, LibraryPart
 from mslang.backend.registry import compiling
-from mslang.cli.candidates import Chosen, candidate_arguments, choose
+from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose
 from mslang.cli.common import UsageError, check_writable, emit, note, seconds_text, split_item
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError, TargetError, problem
@@ -30,6 +30,7 @@ CONSIDERED = 50
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mslang build`."""
     candidate_arguments(parser)
+    apply_argument(parser)
     parser.add_argument(
         "-o",
         "--output",

@@ -56,6 +56,15 @@ def candidate_arguments(parser: argparse.ArgumentParser) -> None:
     add_back_end(parser)
 
 
+def apply_argument(parser: argparse.ArgumentParser) -> None:
+    """`--apply`, for a program without a schedule."""
+    parser.add_argument(
+        "--apply",
+        metavar="PASSES",
+        help="a program takes the best schedule known for it: db, dispatch, default, in the order given (`db,default`)",
+    )
+
+
 def program_target_argument(parser: argparse.ArgumentParser) -> None:
     """`--target`, for a program without a schedule."""
     parser.add_argument(
@@ -81,7 +90,11 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         space = space_of(module, name, world=world, sizes=sizes)
     else:
         space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
-    if getattr(args, "record", None) is None:
+    if getattr(args, "apply", None) is not None:
+        if name in items:
+            raise UsageError("--apply goes with a program", f"`{name}` is a schedule or space")
+        candidate = _applied(args, module, path, space, getattr(args, "program_target", None), target)
+    elif getattr(args, "record", None) is None:
         candidate = _sampled(space, args.seed or 0, pins_of(args.pins), args.strict)
     else:
         record = _record(args, path, space.program)
@@ -98,6 +111,24 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     given = target if wanted is None else named_target(wanted)
     machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
     return Chosen(candidate, space, name, machine)
+
+
+def _applied(
+    args: argparse.Namespace, module: Module, path: Path, space: Space, wanted: str | None, target: Target
+) -> Candidate:
+    """The program with the schedule that passes give it."""
+    from mslang.cli.applying import applied
+    from mslang.cli.common import note
+
+    if args.pins or args.seed is not None or getattr(args, "record", None) is not None:
+        raise UsageError("--apply says every decision: leave out --pin, --seed and --record")
+    machine = target if wanted is None else named_target(wanted)
+    (found,) = applied(args, args.apply, module, path, [space.program], machine)
+    note(found.explanation())
+    plain = space.sample(0)
+    if found.served is None:
+        return plain
+    return msgspec.structs.replace(plain, program=found.program, trace=found.served.trace or plain.trace)
 
 
 def _sampled(space: Space, seed: int, pins: Mapping[str, Value], strict: bool) -> Candidate:

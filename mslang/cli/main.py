@@ -30,6 +30,7 @@ VERBS = {
     "run": "compile, verify against the reference, time",
     "compare": "time several schedules, records or libraries in turns",
     "build": "a library for C: header, object, shared library, assembly",
+    "apply": "a file with the best schedules known for its programs",
     "test": "the tests of files, and generated equivalence tests",
     "tune": "search for the fastest schedule",
     "explain": "the long explanation of a code or a primitive",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mslang.backend.registry import compiling, require_runnable
-from mslang.cli.candidates import candidate_arguments, choose, program_target_argument
+from mslang.cli.candidates import apply_argument, candidate_arguments, choose, program_target_argument
 from mslang.cli.common import emit, note, seconds_text
 from mslang.cli.main import DONE, FINDINGS
 
@@ -14,6 +14,7 @@ from mslang.cli.main import DONE, FINDINGS
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `mslang run`."""
     candidate_arguments(parser)
+    apply_argument(parser)
     program_target_argument(parser)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(

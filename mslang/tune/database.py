@@ -344,11 +344,6 @@ class Database:
             rows = undamaged_rows(self._connection, "machine", "rowid")
         return [Machine(k, name, cpu, tuple(f.split(",")) if f else (), n, d) for k, name, cpu, f, n, d in rows]
 
-    def program(self, record: Record) -> Workload | None:
-        """The program that a record is of, in whose names its trace is; None if the store does not hold it."""
-        texts = self.texts(record.workload)
-        return next((w for w in texts if w.source == record.source), None)
-
     def texts(self, workload: str | None = None) -> list[Workload]:
         """The programs of a workload hash, which differ in names alone (None: all programs)."""
         with self._faults():

@@ -111,7 +111,7 @@ class Record(msgspec.Struct, frozen=True):
     """A candidate and its result as the database keeps it.
 
     `workload` is the hash of the unscheduled program without any name, `source` names the text of the very program that
-    the trace is in the names of (`Database.program`), `candidate` is the structural hash of the scheduled one;
+    the trace is in the names of, `candidate` is the structural hash of the scheduled one;
     `schedule` is the pinned schedule as `.ms` text and `trace` the flat one. `device` names the machine for people,
     `machine` is its key: times of different machines are never compared. `schema` is the version of the tables that it
     was written to first.

@@ -13,6 +13,7 @@ LAYERS = (
     "cli",
     "ide",
     "interop",
+    "apply",
     "tune",
     "search",
     "backend",

@@ -1,0 +1,65 @@
+"""The default schedule for CPUs beside programs without a schedule and beside schedules by hand: ratios of times.
+
+    python benchmarks/default.py
+
+The kernels of a program are timed in turns, `ROUNDS` times; the medians of ratios of one round are printed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+import mslang as ms
+from mslang.resources import stdlib_folder
+from mslang.runtime.timing import Limits
+from mslang.schedule.rules.default_cpu import default_schedule
+from mslang.target.detect import host
+
+ROUNDS = 5
+
+PROGRAMS: tuple[tuple[str, str, str, dict[str, int]], ...] = (
+    ("gemm", "gemm", "packed", {"M": 512, "N": 512, "K": 512}),
+    ("dense", "dense_bias_relu", "fused", {}),
+    ("conv2d", "conv2d_nhwc", "direct", {}),
+    ("depthwise", "depthwise_nhwc", "direct", {}),
+    ("softmax", "softmax", "by_row", {}),
+    ("layer_norm", "layer_norm", "by_row", {}),
+)
+"""File, program, schedule by hand, sizes."""
+
+
+def main() -> None:
+    """Print a row for each program."""
+    print(f"{'program':18} {'none / default':>15} {'default / by hand':>18}")
+    for file, name, schedule, sizes in PROGRAMS:
+        source = ms.load(str(stdlib_folder() / "workloads" / f"{file}.ms"))
+        program = source.program(name, **sizes)
+        kernels = {
+            "none": ms.build(program),
+            "default": ms.build(default_schedule(program, host()).program),
+            "hand": ms.build(source.space(schedule, sizes=sizes)),
+        }
+        arrays = [_array(p) for p in program.params]
+        times: dict[str, list[float]] = {k: [] for k in kernels}
+        for _ in range(ROUNDS):
+            for k, kernel in kernels.items():
+                times[k].append(kernel.time(*arrays, limits=Limits(repeats=3, max_repeats=3, max_total=0.5)).min)
+        first = _ratio(times["none"], times["default"])
+        second = _ratio(times["default"], times["hand"])
+        print(f"{name:18} {first:15.1f} {second:18.2f}")
+
+
+def _ratio(a: list[float], b: list[float]) -> float:
+    return statistics.median(x / y for x, y in zip(a, b, strict=True))
+
+
+def _array(param: Any) -> Any:
+    shape = [int(n.value) for n in param.buffer.shape]
+    return np.random.default_rng(0).integers(-3, 4, shape).astype(np.float32)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What a pass of `apply` is: a source of schedules that serves a program, or says why it does not."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from mslang.ir.program import Program
+from mslang.schedule.trace import Trace
+from mslang.target.description import Target
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A pass served a program: with which scheduled program, how, and by which trace (None: not by one)."""
+
+    program: Program
+    how: str
+    trace: Trace | None = None
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """A pass did not serve a program: why."""
+
+    why: str
+
+
+class Pass(Protocol):
+    """A source of schedules. One of a user's own is an object with a name and this method."""
+
+    @property
+    def name(self) -> str:
+        """The name by which explanations call it."""
+
+    def serve(self, program: Program, target: Target) -> Served | Missed:
+        """Schedule a program for a target, or say why not.
+
+        Args:
+            program: a program without a schedule.
+            target: what will run it.
+
+        Raises:
+            MsError: what the pass draws on cannot be used; that a program has no schedule there is no error.
+        """
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """A program and what `apply` made of it: which pass served it, and why each pass before that missed."""
+
+    source: Program
+    by: str | None
+    served: Served | None
+    missed: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def program(self) -> Program:
+        """The scheduled program, or the program as it was where no pass served it."""
+        return self.source if self.served is None else self.served.program
+
+    @property
+    def headline(self) -> str:
+        """Which pass served the program, and how, in one line."""
+        return "no pass serves it" if self.served is None else f"{self.by}: {self.served.how}"
+
+    def explanation(self) -> str:
+        """Which pass served the program and why others missed, one line each.
+
+        >>> from mslang.sema.program import parse_program
+        >>> p = parse_program("program p(A: f32[4], out B: f32[4]) { block b[i: 4] { B[i] = A[i] } }")
+        >>> print(Applied(p, None, None, (("db", "no record"),)).explanation())
+        p: no pass serves it
+          db missed: no record
+        """
+        return "\n".join(
+            [f"{self.source.name}: {self.headline}", *(f"  {name} missed: {why}" for name, why in self.missed)]
+        )

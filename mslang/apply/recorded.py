@@ -1,0 +1,107 @@
+"""`db`: the best record of a program.
+
+A record serves a program of the same workload (names do not count), for the same target, measured on this machine:
+times of other machines say nothing here. Of several the fastest of this compiler comes first, then those of other
+compilers; one whose trace no longer applies is passed over. A record of another machine serves only if that machine is
+named.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.apply.anchor import anchored
+from mslang.apply.passes import Missed, Served
+from mslang.apply.replaying import candidate_of
+from mslang.diagnostics import Diagnostic, MsError
+from mslang.ir.equal import workload_hash
+from mslang.ir.program import Program
+from mslang.schedule.interpret import World
+from mslang.schedule.space import Candidate
+from mslang.sema.module import Module
+from mslang.target.description import Target
+from mslang.tune.record import Record
+from mslang.tune.stores import Store, text_of
+
+CONSIDERED = 20
+"""Records, the fastest first, among which one that still applies is looked for."""
+
+
+class FromRecords(msgspec.Struct, frozen=True):
+    """The pass `db`.
+
+    Args:
+        store: where the records are.
+        machine: the key of the machine that counts, and its compiler.
+        compiler: what compiles here; records of it come first.
+        module: where names of traces are looked up.
+        anchors: whether a record of a program that differs around its main computation may serve.
+    """
+
+    store: Store
+    machine: str
+    compiler: str = ""
+    module: Module | None = None
+    anchors: bool = True
+    name: str = "db"
+
+    def serve(self, program: Program, target: Target) -> Served | Missed:
+        """The fastest record that applies."""
+        found = self.store.top(program, CONSIDERED, target=target.name, machine=self.machine)
+        world = World(machine=target)
+        failures: list[str] = []
+        for record in sorted(found, key=lambda r: r.compiler != self.compiler):
+            try:
+                candidate = candidate_of(record, text_of(self.store, record), program, world, self.module)
+            except MsError as error:
+                failures.append(f"record {record.id}: {_failure(record, error)}")
+                continue
+            return Served(candidate.program, self._how(record, program), candidate.trace)
+        why = "; ".join(failures[:3]) if failures else self._absent(program, target)
+        if not self.anchors:
+            return Missed(why)
+        match anchored(self.store, program, target, self.machine, world, self.module):
+            case (Record() as record, Candidate() as candidate, str() as how):
+                return Served(candidate.program, f"{self._how(record, program)}; {how}", candidate.trace)
+            case str() as no_anchor:
+                why += f"; {no_anchor}"
+        return Missed(why)
+
+    def _how(self, record: Record, program: Program) -> str:
+        time = "" if record.seconds is None else f", {_seconds(record.seconds)} on {record.device}"
+        other = (
+            "" if record.compiler in ("", self.compiler) or not self.compiler else f", compiled by {record.compiler}"
+        )
+        renamed = "" if record.program == program.name else f" of `{record.program}`"
+        return f"record {record.id}{renamed}{time}{other}"
+
+    def _absent(self, program: Program, target: Target) -> str:
+        """Why there is no record: what there is instead."""
+        there = [r for r in self.store.records(workload_hash(program)) if not isinstance(r, Diagnostic)]
+        if not there:
+            return "no record of this program"
+        timed = [r for r in there if r.cost is not None]
+        if not timed:
+            return f"none of its {len(there)} records has a time"
+        machines = sorted({r.device for r in timed if r.machine != self.machine})
+        targets = sorted({r.target for r in timed if r.machine == self.machine})
+        if targets:
+            return f"no record for the target {target.name}; there are some for {', '.join(targets)}"
+        return f"no record of this machine; there are some of {', '.join(machines)} (`--machine`)"
+
+
+def _failure(record: Record, error: MsError) -> str:
+    """What went wrong, with the step of the trace that did not apply."""
+    d = error.diagnostic
+    if d.span is None or d.path:
+        return f"{d.message} ({d.why})" if d.why else d.message
+    start = record.trace.rfind("\n", 0, d.span.start) + 1
+    line = record.trace[start:].partition("\n")[0].strip()
+    return f"the step `{line}` fails: {d.message}"
+
+
+def _seconds(t: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if t >= factor:
+            return f"{t / factor:.4g} {unit}"
+    return f"{t / 1e-9:.4g} ns"

@@ -1,0 +1,56 @@
+"""The candidate of a record on a program: the very one that it was made for, or one with other names."""
+
+from __future__ import annotations
+
+from mslang.diagnostics import MsError, ScheduleError, problem
+from mslang.ir.equal import correspondence, structural_hash, workload_hash
+from mslang.ir.program import Program
+from mslang.schedule.interpret import World
+from mslang.schedule.renaming import renamed
+from mslang.schedule.replay import replay, space_of_text
+from mslang.schedule.space import Candidate
+from mslang.sema.module import Module
+from mslang.sema.program import parse_program
+from mslang.tune.record import Record, Workload
+
+
+def candidate_of(
+    record: Record, text: Workload | None, program: Program, world: World, module: Module | None = None
+) -> Candidate:
+    """The candidate of a record, in the names of a program of the same workload.
+
+    Args:
+        record: what was measured.
+        text: the program that it was made for, as its store holds it (None: unknown; then `program` must be it).
+        program: the program to schedule.
+        world: the machine and what traces may call.
+        module: where the trace's other names are looked up.
+
+    Raises:
+        MsError: MS610, the trace gives another candidate here; or what is wrong with the step that fails.
+    """
+    made_for = program if text is None else parse_program(text.text)
+    candidate = space_of_text(record.trace, made_for, world, module).sample(0, strict=True)
+    if structural_hash(candidate.program) != record.candidate:
+        raise stale(record, "its trace makes another program than the one that was measured")
+    names = correspondence(made_for, program)
+    if names is None:
+        raise stale(record, "it is of another program")
+    if made_for == program:
+        return candidate
+    moved = replay(program, renamed(candidate.trace, names, program), strict=True)
+    if workload_hash(moved.program) != workload_hash(candidate.program):
+        raise stale(record, f"its trace makes another program of `{program.name}` than of `{made_for.name}`")
+    return moved
+
+
+def stale(record: Record, why: str) -> MsError:
+    """The error of a record whose trace no longer means what was measured."""
+    return ScheduleError(
+        problem(
+            "MS610",
+            f"record {record.id} is stale",
+            why=f"{why}; mslang {record.version} made it",
+            help="`mslang tune` measures anew",
+        )
+    )

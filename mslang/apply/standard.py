@@ -1,0 +1,83 @@
+"""The standard passes by name, in the order that a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from mslang.apply.default import ByDefault
+from mslang.apply.dispatch import dispatch
+from mslang.apply.passes import Pass
+from mslang.apply.recorded import FromRecords
+from mslang.backend.registry import serving
+from mslang.diagnostics import MsError, problem
+from mslang.sema.module import Module
+from mslang.suggestions import did_you_mean
+from mslang.target.description import Target
+from mslang.target.machine import this_machine
+from mslang.tune.stores import Store
+
+ORDER = ("db", "dispatch", "default")
+"""The passes that are tried where a user names none: what was measured on this machine before what was not."""
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What the standard passes draw on.
+
+    Args:
+        target: what will run the programs.
+        store: the records; None: there are none, and `db` is left out where it was not asked for.
+        module: where names of traces are looked up.
+        patterns: modules whose programs with schedules are patterns of `dispatch`, before the library's.
+        machine: the key of the machine whose records count (None: this one).
+    """
+
+    target: Target
+    store: Store | None = None
+    module: Module | None = None
+    patterns: tuple[Module, ...] = ()
+    machine: str | None = None
+
+
+def standard_passes(names: Iterable[str | Pass], sources: Sources) -> tuple[Pass, ...]:
+    """The passes of some names; a pass of a user's own is taken as it is.
+
+    Raises:
+        MsError: MS611, there is no pass of a name.
+    """
+    return tuple(_pass(n, sources) if isinstance(n, str) else n for n in names)
+
+
+def _pass(name: str, sources: Sources) -> Pass:
+    back_end = serving(sources.target)
+    match name:
+        case "db":
+            machine = this_machine() if back_end.device is None else this_machine().with_device(back_end.device())
+            store = sources.store if sources.store is not None else _nothing()
+            # What a transplanted trace leaves is scheduled by the default for CPUs.
+            anchors = back_end.default is None
+            return FromRecords(store, sources.machine or machine.key, back_end.version(), sources.module, anchors)
+        case "dispatch":
+            return dispatch(sources.patterns)
+        case "default":
+            return ByDefault(back_end)
+    raise MsError(
+        problem(
+            "MS611",
+            f"there is no pass `{name}`",
+            why=f"the passes are {', '.join(ORDER)}",
+            help=did_you_mean(name, ORDER),
+        )
+    )
+
+
+def _nothing() -> Store:
+    from mslang.tune.database import MEMORY, Database
+
+    return Database(MEMORY)
+
+
+def pass_names(text: str) -> Sequence[str]:
+    """The names in `db,default`."""
+    return [n for n in (part.strip() for part in text.split(",")) if n]

@@ -1,0 +1,189 @@
+"""Where records are looked up: a store is a protocol; files, memory and unions of stores are built in.
+
+`open_store("team.db")` opens a file, `open_store("union:mine.db,team.db")` several. A user's own kind is found by entry
+point, if its package is allowed (`--extension PACKAGE`):
+
+    [project.entry-points."mslang.databases"]
+    folder = "package.module:FolderStore"
+
+It is called with the text after the colon and gives a `Store`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.extensions import allowed, declared, load
+from mslang.ir.program import Program
+from mslang.suggestions import did_you_mean
+from mslang.tune.database import MEMORY, Database
+from mslang.tune.record import Record, Workload
+
+DATABASES = "mslang.databases"
+"""The group of entry points that name kinds of stores."""
+
+
+class Store(Protocol):
+    """What holds records. `Database` is one; `fastest` helps to write others."""
+
+    def add_workload(self, workload: Workload) -> None:
+        """Keep a program's text."""
+
+    def add(self, record: Record) -> Record:
+        """Keep a record, and give it back with its number; it is safe when this returns."""
+
+    def records(self, program: Program | str | None = None) -> Iterator[Record | Diagnostic]:
+        """The records of a program or workload hash (None: all), oldest first; one that cannot be read as a warning."""
+
+    def top(
+        self,
+        program: Program | str | None = None,
+        n: int = 10,
+        *,
+        target: str | None = None,
+        machine: str | None = None,
+    ) -> list[Record]:
+        """The `n` fastest candidates for a target on one machine (None: this one), fastest first."""
+
+    def texts(self, workload: str | None = None) -> list[Workload]:
+        """The programs that are kept, of one workload hash or all."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+
+def fastest(records: Iterable[Record], n: int, *, target: str | None, machine: str | None) -> list[Record]:
+    """The `n` fastest of records in the order they were made; of a candidate measured several times the last counts."""
+    wanted = machine if machine is not None else _this_machine()
+    fit = (r for r in records if r.machine == wanted and target in (None, r.target))
+    last = {(r.workload, r.target, r.run, r.candidate): r for r in fit}
+    timed = [(r.cost, k, r) for k, r in enumerate(last.values()) if r.cost is not None]
+    return [r for _, _, r in sorted(timed, key=lambda t: t[:2])[:n]]
+
+
+def text_of(store: Store, record: Record) -> Workload | None:
+    """The program in whose names a record's trace is; None if the store does not hold it."""
+    return next((w for w in store.texts(record.workload) if w.source == record.source), None)
+
+
+def _this_machine() -> str:
+    from mslang.target.machine import this_machine
+
+    return this_machine().key
+
+
+class Union:
+    """Several stores as one: the fastest record of all of them counts. What is added goes to the first.
+
+    >>> with Database(":memory:") as mine, Database(":memory:") as theirs:
+    ...     list(Union([mine, theirs]).records())
+    []
+    """
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = tuple(stores)
+
+    def add_workload(self, workload: Workload) -> None:
+        """Keep a program's text in the first store."""
+        self._stores[0].add_workload(workload)
+
+    def add(self, record: Record) -> Record:
+        """Keep a record in the first store."""
+        return self._stores[0].add(record)
+
+    def records(self, program: Program | str | None = None) -> Iterator[Record | Diagnostic]:
+        """The records of all stores, one store after the other."""
+        for store in self._stores:
+            yield from store.records(program)
+
+    def top(
+        self,
+        program: Program | str | None = None,
+        n: int = 10,
+        *,
+        target: str | None = None,
+        machine: str | None = None,
+    ) -> list[Record]:
+        """The fastest of all stores."""
+        found = [r for s in self._stores for r in s.top(program, n, target=target, machine=machine)]
+        return sorted(found, key=lambda r: r.cost or 0.0)[:n]
+
+    def texts(self, workload: str | None = None) -> list[Workload]:
+        """The programs of all stores."""
+        return list(dict.fromkeys(w for s in self._stores for w in s.texts(workload)))
+
+    def close(self) -> None:
+        """Close all stores."""
+        for store in self._stores:
+            store.close()
+
+
+class OrderedUnion(Union):
+    """Several stores as one: the first that has a time of a program serves it, however fast the others' are."""
+
+    def top(
+        self,
+        program: Program | str | None = None,
+        n: int = 10,
+        *,
+        target: str | None = None,
+        machine: str | None = None,
+    ) -> list[Record]:
+        """The fastest of the first store that has any."""
+        found = (s.top(program, n, target=target, machine=machine) for s in self._stores)
+        return next((records for records in found if records), [])
+
+
+def _file(rest: str) -> Store:
+    return Database(Path(rest), read_only=True)
+
+
+def _memory(rest: str) -> Store:
+    return Database(MEMORY)
+
+
+def _union(rest: str) -> Store:
+    return Union([open_store(part) for part in rest.split(",")])
+
+
+def _ordered(rest: str) -> Store:
+    return OrderedUnion([open_store(part) for part in rest.split(",")])
+
+
+KINDS: dict[str, Callable[[str], Store]] = {"sqlite": _file, "memory": _memory, "union": _union, "ordered": _ordered}
+"""What opens each built-in kind of store."""
+
+
+def open_store(name: str | os.PathLike[str]) -> Store:
+    """Open a store to read from.
+
+    Args:
+        name: a file, or a kind and what it takes: `sqlite:FILE`, `memory:`, `union:A,B` (the fastest record of all),
+            `ordered:A,B` (the first that has any), or a kind of an allowed package.
+
+    Raises:
+        MsError: MS609, there is no such kind; MS271, MS272, its package is not there or not allowed; MS601 to MS603,
+            the file cannot be used.
+    """
+    found = re.fullmatch(r"([a-z][a-z_]+):(.*)", os.fspath(name))
+    if found is None:
+        return _file(os.fspath(name))
+    kind, rest = found.groups()
+    if kind in KINDS:
+        return KINDS[kind](rest)
+    if kind in declared(DATABASES):
+        return cast("Store", cast("Callable[[str], object]", load(DATABASES, kind, allowed()))(rest))
+    known = (*KINDS, *declared(DATABASES))
+    raise MsError(
+        problem(
+            "MS609",
+            f"there is no kind of record store `{kind}`",
+            why=f"the kinds are {', '.join(known)}",
+            help=did_you_mean(kind, known) or f"a file of that name is `./{name}`",
+        )
+    )

@@ -1,0 +1,360 @@
+"""`apply`: which pass serves a program, that what it gives computes the same, and why a pass misses."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import mslang as ms
+from mslang.apply.apply import apply
+from mslang.apply.dispatch import dispatch, library_patterns
+from mslang.apply.passes import Missed, Served
+from mslang.apply.recorded import FromRecords
+from mslang.cli.main import main
+from mslang.diagnostics import MsError
+from mslang.ir.equal import structural_hash, workload_hash
+from mslang.ir.print import print_program
+from mslang.ir.program import Program
+from mslang.runtime.timing import Timing
+from mslang.schedule.replay import space_of_text
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.space import Candidate
+from mslang.sema.program import parse_program
+from mslang.target.description import AVX2, AVX512
+from mslang.tune.database import MEMORY, Database
+from mslang.tune.equivalence import difference
+from mslang.tune.record import Outcome, Record, Result, Workload
+
+PRODUCT = parse_program("""program product(A: f32[24, 32], B: f32[32, 40], out C: f32[24, 40]) {
+    block mm[i: 24, j: 40 | k: 32] { C[i, j] += A[i, k] * B[k, j] }
+}""")
+
+RENAMED = parse_program("""program other(mm: f32[24, 32], i0: f32[32, 40], out C_local: f32[24, 40]) {
+    block j[k: 24, i: 40 | j0: 32] { C_local[k, i] += mm[k, j0] * i0[j0, i] }
+}""")
+
+RELU = parse_program("""program relu(A: f32[24, 32], B: f32[32, 40], b: f32[40], out D: f32[24, 40]) {
+    alloc t: f32[24, 40]
+    alloc s: f32[24, 40]
+    block mm[i: 24, j: 40 | k: 32] { t[i, j] += A[i, k] * B[k, j] }
+    block bias[i: 24, j: 40] { s[i, j] = t[i, j] + b[j] }
+    block relu[i: 24, j: 40] { D[i, j] = max(s[i, j], 0.0) }
+}""")
+
+BY_HAND = """schedule tiled for product {
+    let i0, i1 = mm.i.split([_, 6])
+    let j0, j1 = mm.j.split([_, 16])
+    reorder(j0, i0, mm.k, i1, j1)
+    let tile = mm.cache_write(C, scope = local)
+    tile.reverse_compute_at(i0)
+    j0.parallel()
+    j1.vectorize()
+    i1.unroll()
+}"""
+
+
+def same(program: Program, scheduled: Program) -> None:
+    assert difference(program, scheduled, 1e-4, 0.0, seed=1) is None
+
+
+def record(program: Program, candidate: Candidate, seconds: float, **changes: object) -> Record:
+    workload = Workload(workload_hash(program), program.name, print_program(program))
+    made = Record(
+        workload.hash,
+        program.name,
+        "avx2",
+        "zen × 2",
+        "llvm 1",
+        structural_hash(candidate.program),
+        "",
+        candidate.trace.as_ms("best"),
+        "{}",
+        Result(Outcome.MEASURED, timing=Timing((seconds,), 1)),
+        "run",
+        0,
+        0,
+        "0.1.0",
+        machine="here",
+        source=workload.source,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+@pytest.fixture
+def store():
+    with Database(MEMORY) as db:
+        yield db
+
+
+def keep(db: Database, program: Program, made: Record) -> Record:
+    db.add_workload(Workload(made.workload, program.name, print_program(program)))
+    return db.add(made)
+
+
+def by_hand() -> Candidate:
+    return space_of_text(BY_HAND, PRODUCT).sample(0)
+
+
+def from_records(db: Database, **changes: object) -> FromRecords:
+    return msgspec.structs.replace(FromRecords(db, "here", "llvm 1"), **changes)
+
+
+def served(db: Database, program: Program, **changes: object) -> Served:
+    found = from_records(db, **changes).serve(program, AVX2)
+    assert isinstance(found, Served), found
+    same(program, found.program)
+    return found
+
+
+def missed(db: Database, program: Program, **changes: object) -> str:
+    found = from_records(db, **changes).serve(program, AVX2)
+    assert isinstance(found, Missed), found
+    return found.why
+
+
+# ------------------------------------------------------------------ db
+def test_the_fastest_record_serves_its_program(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, automatic_space(PRODUCT, AVX2).sample(1), 2e-3))
+    best = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    found = served(store, PRODUCT)
+    assert structural_hash(found.program) == best.candidate
+    assert found.how == f"record {best.id}, 1 ms on zen × 2"
+
+
+def test_a_record_serves_a_program_that_differs_in_names_alone(store: Database) -> None:
+    best = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    found = served(store, RENAMED)
+    assert workload_hash(found.program) == workload_hash(by_hand().program)
+    assert found.how == f"record {best.id} of `product`, 1 ms on zen × 2"
+    assert found.trace is not None
+    again = space_of_text(found.trace.as_ms("s"), RENAMED).sample(0, strict=True)
+    assert structural_hash(again.program) == structural_hash(found.program)
+
+
+def test_why_records_do_not_serve(store: Database) -> None:
+    assert missed(store, PRODUCT) == "no record of this program"
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, result=Result(Outcome.CRASH, "SIGSEGV")))
+    assert missed(store, PRODUCT) == "none of its 1 records has a time"
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, machine="there", device="m1 × 8"))
+    assert missed(store, PRODUCT) == "no record of this machine; there are some of m1 × 8 (`--machine`)"
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, target="avx512"))
+    assert missed(store, PRODUCT) == "no record for the target avx2; there are some for avx512"
+    assert "m1 × 8" in served(store, PRODUCT, machine="there").how
+
+
+def test_records_of_another_compiler_come_last_and_are_said(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, automatic_space(PRODUCT, AVX2).sample(1), 1e-3, compiler="llvm 0"))
+    assert served(store, PRODUCT).how.endswith(", compiled by llvm 0")
+    own = keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    assert served(store, PRODUCT).how == f"record {own.id}, 2 ms on zen × 2"
+
+
+def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> None:
+    good = record(PRODUCT, by_hand(), 2e-3)
+    broken = msgspec.structs.replace(
+        record(PRODUCT, by_hand(), 1e-3), trace=good.trace.replace("vectorize()", "bind(threadIdx.x)", 1)
+    )
+    changed = msgspec.structs.replace(record(PRODUCT, by_hand(), 1e-3), trace=good.trace.replace("16]", "8]"))
+    gone = msgspec.structs.replace(
+        record(PRODUCT, by_hand(), 1e-3), trace=good.trace.replace("reorder(j0", "reorder(nowhere")
+    )
+    for number, each in enumerate((broken, changed, gone)):
+        keep(store, PRODUCT, msgspec.structs.replace(each, run=f"run {number}"))
+    why = missed(store, PRODUCT)
+    assert "record 2: record 2 is stale (its trace makes another program than the one that was measured" in why
+    assert "record 3: the step `reorder(nowhere, i0, mm.k, i1, j1)` fails" in why
+    last = keep(store, PRODUCT, good)
+    assert served(store, PRODUCT).how == f"record {last.id}, 2 ms on zen × 2"
+
+
+# ------------------------------------------------------------------ anchors
+def test_a_record_of_the_same_anchor_serves_a_program_with_an_epilogue(store: Database) -> None:
+    best = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    assert missed(store, RELU, anchors=False) == "no record of this program"
+    found = served(store, RELU)
+    assert found.how == f"record {best.id} of `product`, 1 ms on zen × 2; by its anchor `mm`"
+    text = print_program(found.program)
+    # The epilogue is computed where the tile leaves the registers: no other buffer of the full size is left.
+    assert "alloc s" not in text and "max(" in text and "@ local" in text
+
+
+def test_steps_on_what_is_not_there_are_left_out(store: Database) -> None:
+    schedule = (
+        BY_HAND.replace("product", "relu")
+        .replace("(C,", "(t,")
+        .replace(
+            "    j0.parallel()",
+            "    bias.compute_inline()\n    relu.j.vectorize()\n    relu.i.parallel()\n    j0.parallel()",
+        )
+    )
+    keep(store, RELU, record(RELU, space_of_text(schedule, RELU).sample(0), 1e-3))
+    assert served(store, PRODUCT).how.endswith("by its anchor `mm`, without 3 of its steps")
+
+
+CONV = """program conv(x: f32[1, 12, 12, 8], f: f32[3, 3, 8, 16], out y: f32[1, 12, 12, 16]) {{
+    alloc p: f32[1, 14, 14, 8]
+    {}
+    block pad[n: 1, h: 14, w: 14, c: 8] {{
+        p[n, h, w, c] = select(1 <= h and h < 13 and 1 <= w and w < 13, x[n, h - 1, w - 1, c], 0.0)
+    }}
+    block conv[n: 1, h: 12, w: 12, o: 16 | r: 3, s: 3, i: 8] {{
+        {}[n, h, w, o] += p[n, h + r, w + s, i] * f[r, s, i, o]
+    }}
+    {}
+}}"""
+
+
+def test_a_convolution_brings_its_padding_along(store: Database) -> None:
+    plain = parse_program(CONV.format("", "y", ""))
+    epilogue = "block clip[n: 1, h: 12, w: 12, o: 16] { y[n, h, w, o] = min(max(t[n, h, w, o], 0.0), 6.0) }"
+    clipped = parse_program(CONV.format("alloc t: f32[1, 12, 12, 16]", "t", epilogue))
+    schedule = """schedule s for conv {
+        let h = conv.h
+        let w0, w1 = conv.w.split([_, 4])
+        reorder(h, w0, conv.r, conv.s, conv.i, w1, conv.o)
+        let tile = conv.cache_write(y, scope = local)
+        tile.reverse_compute_at(w0)
+        pad.compute_at(h)
+        pad.c.vectorize()
+    }"""
+    keep(store, plain, record(plain, space_of_text(schedule, plain).sample(0), 1e-3))
+    assert served(store, clipped).how.endswith("by its anchor `conv`")
+
+
+def test_another_anchor_does_not_serve(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    smaller = parse_program(print_program(RELU).replace("32", "16"))
+    assert missed(store, smaller) == "no record of this program"
+
+
+# ------------------------------------------------------------------ default and dispatch
+LIBRARY = sorted({(p.module.path, p.program) for p in library_patterns()})
+
+
+@pytest.mark.parametrize(("path", "name"), LIBRARY, ids=[n for _, n in LIBRARY])
+def test_the_default_schedule_computes_the_same(path: str, name: str) -> None:
+    from mslang.sema.modules import load
+    from mslang.tune.reference import small_program
+
+    program = small_program(load(path), name, {})
+    assert program is not None
+    for target in (AVX2, AVX512):
+        (done,) = ms.apply(program, ["default"], target=target)
+        if target is AVX2:
+            same(program, done.program)
+
+
+def test_the_default_of_a_product_keeps_a_tile_in_registers_and_fuses_what_follows() -> None:
+    (done,) = ms.apply(RELU, ["default"], target=AVX2)
+    text = print_program(done.program)
+    assert done.by == "default" and "@ parallel" in text and "@ vectorized" in text and "@ local" in text
+    assert "alloc s" not in text
+    same(RELU, done.program)
+
+
+def test_a_program_that_matches_a_pattern_takes_its_schedule() -> None:
+    found = dispatch().serve(RENAMED, AVX2)
+    assert isinstance(found, Served) and found.how == "`packed` of `gemm` (gemm.ms)"
+    same(RENAMED, found.program)
+
+
+def test_sizes_that_no_shape_says_are_found() -> None:
+    strided = ms.load(str(next(p.module.path for p in library_patterns() if p.program == "conv2d_nhwc"))).program(
+        "conv2d_nhwc", N=1, H=13, W=13, CI=4, CO=16, STRIDE=2, PAD=1
+    )
+    found = dispatch().serve(strided, AVX2)
+    assert isinstance(found, Missed), "three sizes are open: only their defaults are tried"
+    plain = ms.load(str(next(p.module.path for p in library_patterns() if p.program == "conv2d_nhwc"))).program(
+        "conv2d_nhwc", N=1, H=12, W=12, CI=4, CO=16
+    )
+    found = dispatch().serve(plain, AVX2)
+    assert isinstance(found, Served)
+    same(plain, found.program)
+
+
+def test_what_matches_nothing_is_missed() -> None:
+    found = dispatch().serve(parse_program(print_program(RELU).replace("max(", "min(")), AVX2)
+    assert isinstance(found, Missed) and found.why.startswith("it matches none of")
+
+
+def test_a_users_patterns_come_first() -> None:
+    own = ms.parse("""program mine[M = 4, N = 4, K = 4](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {
+        block mm[i: M, j: N | k: K] { C[i, j] += A[i, k] * B[k, j] }
+    }
+    schedule rows for mine { mm.i.parallel() }""")
+    (done,) = ms.apply(RENAMED, ["dispatch"], target=AVX2, patterns=[own])
+    assert done.served is not None and done.served.how == "`rows` of `mine` (text.ms)"
+    same(RENAMED, done.program)
+
+
+# ------------------------------------------------------------------ passes
+class Mine:
+    name = "mine"
+
+    def serve(self, program: Program, target: object) -> Served | Missed:
+        return Served(program, "as it is") if program.name == "product" else Missed("not mine")
+
+
+def test_passes_are_tried_in_the_users_order(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
+    done = apply([PRODUCT, RELU], [Mine(), from_records(store)], AVX2)
+    assert [d.by for d in done] == ["mine", "db"]
+    assert done[1].missed == (("mine", "not mine"),)
+    done = apply([PRODUCT], [from_records(store), Mine()], AVX2)
+    assert [d.by for d in done] == ["db"] and done[0].missed == ()
+    (nothing,) = apply([RELU], [Mine()], AVX2)
+    assert nothing.by is None and nothing.program == RELU
+    assert nothing.explanation() == "relu: no pass serves it\n  mine missed: not mine"
+
+
+def test_an_unknown_pass_is_one_diagnostic() -> None:
+    with pytest.raises(MsError) as error:
+        ms.apply(PRODUCT, ["defualt"])
+    assert error.value.diagnostic.code == "MS611" and "default" in (error.value.diagnostic.help or "")
+    with pytest.raises(MsError) as error:
+        ms.apply(["product"], ["default"])  # type: ignore[list-item]
+    assert error.value.diagnostic.code == "MS706"
+
+
+# ------------------------------------------------------------------ the command line
+def test_the_verb_explains_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.ms"
+    path.write_text(f"{print_program(PRODUCT)}\n{print_program(RELU)}")
+    words = ["apply", str(path), "--target", "avx2", "--passes", "db,default"]
+    assert main([*words, "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert "product: default: fixed choices for avx2" in out and "  db missed: no record of this program" in out
+    assert main([*words, "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(r["program"], r["by"], r["missed"][0]["pass"]) for r in rows] == [
+        ("product", "default", "db"),
+        ("relu", "default", "db"),
+    ]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "schedule product_best for product" in text and "schedule relu_best for relu" in text
+    assert main([*words, "--write"]) == 0
+    assert path.read_text() == text
+    source = ms.load(path)
+    same(RELU, source.space("relu_best").sample(0).program)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--passes", "dv"], "MS611"),
+        (["--db", "absent.db"], "MS603"),
+        (["--db", "unoin:a,b"], "MS609"),
+        (["--set", "M=3"], "MS701"),
+        (["--target", "nothing"], "MS"),
+    ],
+)
+def test_bad_input_is_one_diagnostic(
+    words: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.ms"
+    path.write_text(print_program(PRODUCT))
+    assert main(["apply", str(path), *words]) in (1, 2, 3)
+    errors = capsys.readouterr().err
+    assert errors.count("[MS") == 1 and f"[{code}" in errors
