@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
-from mslang.ir.expr import TRUE, ZERO, Binary, Const, Expr, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Program, View
 from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
@@ -141,7 +141,7 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     body = _instruction(s, meaning, inner, notes)
     touching = meaning
     if s.init is not None:
-        reduced = tuple(Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce" and a.extent != Const(1))
+        reduced = tuple(Binary("==", axes[a.name], ZERO) for a in s.axes if a.kind == "reduce")
         init = _body(s.init, inner, notes)
         first = fold(conjunction(reduced))
         before = init if first == TRUE else (If(first, init),)

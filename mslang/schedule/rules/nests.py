@@ -99,7 +99,9 @@ def draw(session: Session, op: str, *args: object, address: str, **named: object
 
 
 def untiled(program: Program, block: Block) -> bool:
-    """Whether each loop around a block is of one axis, and each axis of one loop of constant extent."""
+    """Whether each loop around a block is serial and of one axis, and each axis of one loop of constant extent."""
+    if any(s.kind != "serial" for s in loops_around(program, block)):
+        return False
     own = [own_loop(program, block, a.name) for a in block.axes]
     return None not in own and {s.var for s in own if s} == {s.var for s in loops_around(program, block)}
 

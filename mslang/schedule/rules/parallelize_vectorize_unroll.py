@@ -56,9 +56,10 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
     name: str = "parallelize_vectorize_unroll"
 
     def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether the block has loops, all on the CPU, and no nested blocks."""
+        """Whether the block has loops, all on the CPU and none of vectors yet, and no nested blocks."""
         loops = loops_around(it.session.program, block)
-        return bool(loops) and not blocks_of(block.body) and not any("Idx." in s.kind for s in loops)
+        done = any("Idx." in s.kind or s.kind == "vectorized" for s in loops)
+        return bool(loops) and not blocks_of(block.body) and not done
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """One: what is open are numbers."""

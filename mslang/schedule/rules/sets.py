@@ -8,6 +8,8 @@ from types import MappingProxyType
 from mslang.diagnostics import MsError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
+from mslang.schedule.rules.cpu.register_tile import RegisterTiling
+from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
@@ -24,6 +26,8 @@ from mslang.target.description import Target
 _CPU: tuple[Rule, ...] = (
     InlineConstantScalars(),
     AutoInline(),
+    RowFusion(),
+    RegisterTiling(),
     AddRFactor(),
     MultiLevelTiling("SSRSRS"),
     RandomComputeLocation(),

@@ -1,0 +1,1 @@
+"""Rules for CPUs: register tiles, packed operands, stages fused by rows, dot products of bytes."""

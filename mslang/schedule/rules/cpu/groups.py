@@ -1,0 +1,110 @@
+"""Groups of stages along rows: the stages that can be computed for one row of the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mslang.ir.arith import linear
+from mslang.ir.expr import Const, Var
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import free_vars
+from mslang.schedule.rules.multi_level import needs_tiling
+from mslang.schedule.rules.nests import leaf_blocks, loops_around, own_loop
+from mslang.transform.getters import consumers, is_output
+from mslang.transform.outcome import BlockRef
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Stages that share rows.
+
+    `last` is the stage that gives the result; `stages` are those before it in program order; `rows` are the leading
+    axes of the last stage for whose values the others can be computed one by one.
+    """
+
+    last: str
+    stages: tuple[str, ...]
+    rows: tuple[str, ...]
+
+
+def group_of(program: Program, last: Block) -> Group | None:
+    """The group that ends with a block; None if fusing its stages along rows saves nothing.
+
+    It saves something where a reduction along adjacent elements, which is no product, is among the stages.
+    """
+    spatial = [a.name for a in last.axes if a.kind == "spatial"]
+    if not spatial or not _plain(program, last):
+        return None
+    named = {b.name: b for b in leaf_blocks(program)}
+    shared: dict[str, Mapping[str, str]] = {last.name: {a: a for a in spatial}}
+    for name in reversed(named):
+        if name != last.name and (found := _axes_shared(program, named, shared, name)):
+            shared[name] = found
+    rows: list[str] = []
+    for axis in spatial:
+        if not all(axis in m.values() for m in shared.values()):
+            break
+        rows.append(axis)
+    stages = tuple(n for n in named if n in shared and n != last.name)
+    members = [named[n] for n in (*stages, last.name)]
+    products = [b for b in members if needs_tiling(program, b)]
+    if not rows or (products and len(rows) == len(spatial)):
+        return None
+    if not any(adjacent_reduction(b) for b in members if b not in products):
+        return None
+    return Group(last.name, stages, tuple(rows))
+
+
+def _plain(program: Program, block: Block) -> bool:
+    """Whether each axis of a block has one loop of its own, all of them serial, and nothing else is in these loops."""
+    loops = loops_around(program, block)
+    own = [own_loop(program, block, a.name) for a in block.axes]
+    return (
+        bool(loops)
+        and None not in own
+        and {s.var for s in own if s} == {s.var for s in loops}
+        and all(s.kind == "serial" for s in loops)
+        and len(block.writes) == 1
+        and all(a.kind in ("spatial", "reduce") for a in block.axes)
+    )
+
+
+def _axes_shared(
+    program: Program, named: Mapping[str, Block], shared: Mapping[str, Mapping[str, str]], name: str
+) -> Mapping[str, str]:
+    """For each axis of a stage the axis of the last stage that it has the values of, if all users are in the group."""
+    block, ref = named[name], BlockRef(name)
+    users = [u.name for u in consumers(program, ref)]
+    if not users or any(u not in shared for u in users) or is_output(program, ref) or not _plain(program, block):
+        return {}
+    out: dict[str, str] = {}
+    for k, r in enumerate(block.writes[0].ranges):
+        if not isinstance(r.start, Var):
+            continue
+        indices = [
+            (shared[u], read.ranges[k].start)
+            for u in users
+            for read in named[u].reads
+            if read.buffer == block.writes[0].buffer
+        ]
+        targets = {axes.get(e.name) if isinstance(e, Var) else None for axes, e in indices}
+        target = targets.pop() if len(targets) == 1 else None
+        if target is not None:
+            out[r.start.name] = target
+    return out
+
+
+def adjacent_reduction(block: Block) -> str | None:
+    """The reduction axis along which a block reads adjacent elements, if it writes along none."""
+    if block.init is None or not block.writes:
+        return None
+    reduced = {a.name for a in block.axes if a.kind == "reduce" and a.extent != Const(1)}
+    for r in block.reads:
+        if r.buffer == block.writes[0].buffer or not r.ranges:
+            continue
+        for axis in sorted(free_vars(r.ranges[-1].start) & reduced):
+            found = linear.coefficients(r.ranges[-1].start, frozenset({axis}))
+            if found is not None and found.get(axis) == Const(1):
+                return axis
+    return None

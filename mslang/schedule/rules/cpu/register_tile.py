@@ -1,0 +1,262 @@
+"""Multi-level tiling for CPUs: results accumulate in registers over the whole reduction, operands are read where they
+lie, from a panel copied beside its use, or from a copy packed for all uses.
+
+Around a register tile of `rows` by `vectors` there are two levels of loops: the outer ones run in parallel, the inner
+ones are a tile for a cache. Sizes need not divide: lowering cuts off the tails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.ir.expr import Binary, Const, Expr
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import free_vars
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited, mentions
+from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
+from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable
+from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
+from mslang.schedule.session import Session
+from mslang.target.description import Target
+from mslang.transform.getters import consumers, is_injective, producers
+from mslang.transform.outcome import BlockRef, BufferRef
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+OUTER_TILES = (*range(1, 13), 14, *range(16, 33, 4), *range(40, 65, 8), *range(80, 129, 16))
+"""The numbers of register tiles, or of iterations, in a tile for a cache."""
+STEPS = (0, 2, 4, 8, 16)
+"""The largest number of copies of the innermost reduction loop."""
+WINDOW = 8
+"""Reduction axes up to this extent are windows: they are not split."""
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """One alternative: how the outer loops are ordered, and where operands come from.
+
+    `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel" or "packed"; `beside`
+    says that producers are computed in the parallel loop.
+    """
+
+    order: str
+    operand: str
+    beside: bool = False
+
+    @property
+    def label(self) -> str:
+        """The alternative's name."""
+        return "_".join((self.order, self.operand, *(("beside",) if self.beside else ())))
+
+
+def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layout, ...]:
+    """The alternatives for a contraction."""
+    block = next(b for b in leaf_blocks(program) if b.name == found.block)
+    made = [BlockRef(b.name) for b in _stages_before(program, found)]
+    operands = list(_operands(block, found, machine))
+    out = [Layout(order, o) for order in ("columns", "rows") for o in operands]
+    if made and found.outer:
+        out += [Layout("rows", o, True) for o in operands if o != "panel"]
+    return tuple(out)
+
+
+def _operands(block: Block, found: Contraction, machine: Target) -> Iterator[str]:
+    """Where an operand read along vectors may come from."""
+    shared = packable(block, found) is not None
+    if not found.strided or not shared:
+        yield "direct"
+    if not shared:
+        return
+    if extents(block).get(found.vector, 0) >= 4 * machine.cores * found.lanes:
+        yield "panel"
+    if not _batched(block, found):
+        yield "packed"
+
+
+def _batched(block: Block, found: Contraction) -> bool:
+    """Whether every outer iteration has an operand of its own, so that packing all of it shares nothing."""
+    name = packable(block, found)
+    read = next(r for r in block.reads if r.buffer == name)
+    wide = [a for a in found.outer if extents(block).get(a) != 1]
+    return bool(wide) and all(mentions(read, a) for a in wide)
+
+
+def _stages_before(program: Program, found: Contraction) -> list[Block]:
+    """The stages that only this block reads, which may be computed beside it."""
+    ref = BlockRef(found.block)
+    refs = [p for p in producers(program, ref) if consumers(program, p) == (ref,)]
+    return [b for b in leaf_blocks(program) if BlockRef(b.name) in refs and all(a.kind == "spatial" for a in b.axes)]
+
+
+class RegisterTiling(msgspec.Struct, frozen=True):
+    """Tiles reductions with reuse so that their results accumulate in registers; see the module."""
+
+    name: str = "tile"
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether adjacent results of a reduction with reuse lie along one of its axes, and its loops are untouched."""
+        return contraction(it.session.program, block, it.machine) is not None
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """The orders of loops and the places of operands; see `Layout`."""
+        found = contraction(it.session.program, block, it.machine)
+        return () if found is None else tuple(x.label for x in layouts(it.session.program, found, it.machine))
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Tile the block; it samples the register tile, the tiles for a cache and the unrolling of the reduction."""
+        found = contraction(it.session.program, block, it.machine)
+        assert found is not None
+        known = layouts(it.session.program, found, it.machine)
+        layout = next(x for x in known if x.label == alternative)
+        tile(it.session, block.name, it.machine, layout, f"{self.name}:{block.name}")
+
+
+def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: str) -> None:
+    """Schedule a contraction, the copies of its operands and what follows it element by element.
+
+    Args:
+        session: the running schedule.
+        block: the contraction's name.
+        machine: what it runs on.
+        layout: the alternative.
+        prefix: of the addresses of decisions: `PREFIX/registers`, `PREFIX/AXIS` for tiles of an axis, `PREFIX/unroll`.
+    """
+    source = block_of(session, block_handle(session, block))
+    found = contraction(session.program, source, machine)
+    assert found is not None
+    before = _stages_before(session.program, found)
+    user = _epilogue(session.program, block)
+    operand = packable(source, found) if layout.operand != "direct" else None
+    panel = None if operand is None else copy_operand(session, source, operand)
+    if layout.operand == "packed" and panel is not None:
+        panel = pack(session, source, found, panel)
+    loops = _split(session, source, found, machine, prefix)
+    shared, beside, inner = _ordered(session, source, found, layout, loops)
+    do(session, "reorder", *shared, *beside, *inner, *loops.reduced, *loops.tile)
+    place = (*shared, *beside, *inner)[-1]
+    results = _write_back(session, source, user, place)
+    if panel is not None and layout.operand == "panel":
+        do(session, "compute_at", panel, shared[-1])
+    outer = run_in_parallel(session, shared)
+    if layout.beside:
+        for b in before:
+            do_if_legal(session, "compute_at", block_handle(session, b.name), outer)
+    _finish(session, source, found, loops, results, prefix)
+    for copy in () if panel is None else (panel,):
+        (vectorize_along if layout.operand == "panel" else spread_copy)(session, copy, found.lanes)
+    for b in before:
+        (vectorize_along if layout.beside else spread_copy)(session, block_handle(session, b.name), found.lanes)
+
+
+class _Loops(msgspec.Struct, frozen=True):
+    """The loops of a tiled contraction: outer and inner ones by axis, the reduction, the register tile."""
+
+    outer: dict[str, Handle]
+    inner: dict[str, Handle]
+    reduced: tuple[Handle, ...]
+    tile: tuple[Handle, ...]
+
+
+def _split(session: Session, block: Block, found: Contraction, machine: Target, prefix: str) -> _Loops:
+    sizes = extents(block)
+    vectors = -(-sizes[found.vector] // found.lanes)
+    rows = 1 if found.row is None else sizes[found.row]
+    codes = register_tiles(machine.registers, rows, vectors)
+    code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
+    assert isinstance(code, Expr)
+    outer: dict[str, Handle] = {}
+    inner: dict[str, Handle] = {}
+    tile: list[Handle] = []
+    for axis in (*found.outer, *((found.row,) if found.row else ()), found.vector):
+        size: tuple[Expr | int, ...] = ()
+        if axis == found.vector:
+            size = (Binary("*", Binary("%", code, Const(TENS)), Const(found.lanes)),)
+        elif axis == found.row:
+            size = (Binary("//", code, Const(TENS)),)
+        most = -(-sizes[axis] // (found.lanes if axis == found.vector else 1))
+        tiles = limited(OUTER_TILES, most)
+        count = draw(session, "choose", tiles, address=f"{prefix}/{axis}") if len(tiles) > 1 else 1
+        loop = session.axis(block_handle(session, block.name), axis)
+        names = [f"{axis}{k}" for k in range(2 + len(size))]
+        first, second, *rest = do(session, "split", loop, (None, count, *size), names=names)
+        outer[axis], inner[axis] = first, second
+        tile += rest
+    return _Loops(outer, inner, _reduction(session, block, found, prefix), tuple(tile))
+
+
+def _reduction(session: Session, block: Block, found: Contraction, prefix: str) -> tuple[Handle, ...]:
+    """Split long reduction axes in two: windows run between their halves."""
+    first: list[Handle] = []
+    second: list[Handle] = []
+    sizes = extents(block)
+    for axis in found.reduced:
+        loop = session.axis(block_handle(session, block.name), axis)
+        if sizes[axis] <= WINDOW:
+            first.append(loop)
+            continue
+        tile = draw(session, "perfect_tile", loop, 2, address=f"{prefix}/{axis}")
+        a, b = do(session, "split", loop, tile, names=[f"{axis}0", f"{axis}1"])
+        first.insert(len(second), a)
+        second.append(b)
+    return (*first, *second)
+
+
+def _ordered(
+    session: Session, block: Block, found: Contraction, layout: Layout, loops: _Loops
+) -> tuple[list[Handle], list[Handle], list[Handle]]:
+    """The parallel loops, the serial ones under them, and those of the tile for a cache."""
+    rows = [*found.outer, *((found.row,) if found.row else ())]
+    order = [found.vector, *rows] if layout.order == "columns" else _as_written(block, [*rows, found.vector])
+    shared = order
+    if layout.operand == "panel" and layout.order == "columns":
+        name = packable(block, found)
+        read = next(r for r in block.reads if r.buffer == name)
+        shared = [*(a for a in found.outer if mentions(read, a)), found.vector]
+    elif layout.beside:
+        shared = list(found.outer)
+    rest = [a for a in order if a not in shared]
+    inner = [found.vector, *rows]
+    return [loops.outer[a] for a in shared], [loops.outer[a] for a in rest], [loops.inner[a] for a in inner]
+
+
+def _as_written(block: Block, axes: Sequence[str]) -> list[str]:
+    """Axes in the order of the dimensions of what the block writes."""
+    written = [r.start for r in block.writes[0].ranges]
+    return sorted(axes, key=lambda a: max((k for k, e in enumerate(written) if a in free_vars(e)), default=-1))
+
+
+def _epilogue(program: Program, block: str) -> str | None:
+    users = consumers(program, BlockRef(block))
+    return users[0].name if len(users) == 1 and is_injective(program, users[0]) else None
+
+
+def _write_back(session: Session, block: Block, user: str | None, place: Handle) -> Handle:
+    written = session.handles.handle(BufferRef(block.writes[0].buffer))
+    target = block_handle(session, block.name)
+    if user is not None:
+        results = block_handle(session, user)
+        if do_if_legal(session, "reverse_compute_at", results, place) is not None:
+            do(session, "set_scope", target, written, "local")
+            return results
+    (results,) = do(session, "cache_write", target, written, "local")
+    do(session, "reverse_compute_at", results, place)
+    return results
+
+
+def _finish(session: Session, block: Block, found: Contraction, loops: _Loops, results: Handle, prefix: str) -> None:
+    """Vectorize the register tile, unroll it and a part of the reduction, and set it to 0 before."""
+    target = block_handle(session, block.name)
+    steps = draw(session, "choose", STEPS, address=f"{prefix}/unroll")
+    do(session, "vectorize", loops.tile[-1])
+    for row in loops.tile[:-1]:
+        do(session, "unroll", row)
+    do(session, "unroll", loops.reduced[-1], max_steps=steps)
+    (zero,) = do(session, "decompose_reduction", target, loops.reduced[0])
+    if found.row is not None:
+        do(session, "unroll", session.axis(zero, found.row))
+    vectorize_along(session, results, found.lanes)

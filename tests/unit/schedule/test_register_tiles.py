@@ -1,0 +1,153 @@
+"""Rules for CPUs: every alternative is legal and means the same, sizes that do not divide included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mslang.ir.program import For, Program
+from mslang.ir.visit import all_buffers, blocks_of
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.cpu.contraction import contraction
+from mslang.schedule.rules.cpu.groups import group_of
+from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.nests import leaf_blocks, loops_around
+from mslang.schedule.sketch import Sketch
+from mslang.sema.modules import load
+from mslang.sema.program import instantiate
+from mslang.target.description import AVX2, AVX512, GENERIC, Target
+from mslang.tune.equivalence import difference
+
+WORKLOADS = Path(__file__).parents[3] / "stdlib" / "workloads"
+
+SMALL = {
+    "gemm.ms:gemm": {"M": 13, "N": 70, "K": 11},
+    "dense.ms:dense_bias_relu": {"M": 7, "N": 37, "K": 9},
+    "batch_gemm.ms:batch_gemm": {"BATCH": 3, "M": 5, "N": 19, "K": 9},
+    "conv2d.ms:conv2d_nhwc": {"H": 5, "W": 7, "CI": 3, "CO": 17, "STRIDE": 2},
+    "conv2d_nchw.ms:conv2d_nchw": {"CI": 3, "H": 5, "W": 9, "CO": 5},
+    "conv2d_nchw.ms:conv2d_grouped": {"CI": 4, "H": 5, "W": 9, "CO": 6, "GROUPS": 2},
+    "depthwise.ms:depthwise_nhwc": {"H": 5, "W": 7, "C": 9},
+    "softmax.ms:softmax": {"M": 5, "N": 37},
+    "layer_norm.ms:layer_norm": {"M": 5, "N": 37},
+    "attention.ms:attention": {"B": 2, "L": 5, "T": 19, "D": 7},
+    "norm.ms:matrix_norm": {"B": 3, "M": 5, "N": 19},
+}
+
+
+def small(name: str) -> Program:
+    file, _, program = name.partition(":")
+    return instantiate(load(WORKLOADS / file), program, SMALL[name])
+
+
+def blocks(program: Program) -> list[str]:
+    return [b.name for b in leaf_blocks(program)]
+
+
+CASES = [
+    *((n, t) for n in ("gemm.ms:gemm", "softmax.ms:softmax") for t in (GENERIC, AVX2, AVX512)),
+    *((n, (AVX2, AVX512)[k % 2]) for k, n in enumerate(SMALL) if n not in ("gemm.ms:gemm", "softmax.ms:softmax")),
+]
+
+
+@pytest.mark.parametrize(("name", "target"), CASES, ids=lambda x: getattr(x, "name", x))
+def test_every_alternative_is_legal_and_means_the_same(name: str, target: Target):
+    made = automatic_space(small(name), target)
+    for k, sketch in enumerate(made.structures()):
+        assert isinstance(sketch, Sketch), sketch.diagnostic.message
+        batch = sketch.batch()
+        drawn = batch.draw(40, seed=k)
+        valid = np.flatnonzero(batch.valid(drawn))
+        assert len(valid) >= 38
+        program = sketch.instantiate(drawn.row(int(valid[0])))
+        assert difference(made.program, program, 1e-4, 1e-4, k) is None
+
+
+@pytest.mark.parametrize("name", ["gemm.ms:gemm", "conv2d.ms:conv2d_nhwc"])
+def test_spaces_of_products_are_large_and_have_few_sketches(name: str):
+    file, _, program = name.partition(":")
+    made = automatic_space(instantiate(load(WORKLOADS / file), program), AVX512)
+    found = list(made.sketches())
+    assert 4 <= len(found) <= 64
+    assert all(s.count() == 1_000_000 for s in found)  # counting stops there
+
+
+def test_register_tiles_fit_the_registers_and_prefer_reuse():
+    codes = register_tiles(16, rows=100, vectors=100)
+    tiles = [(c // TENS, c % TENS) for c in codes]
+    assert all(r * v + v <= 16 for r, v in tiles) and len(set(tiles)) == len(tiles)
+    assert {(6, 2), (3, 4), (15, 1)} <= set(tiles)
+    weights = dict(zip(codes, intensities(codes), strict=True))
+    assert weights[62] > weights[151] > weights[11] > 0
+    assert {(c // TENS, c % TENS) for c in register_tiles(32, rows=2, vectors=1)} == {(1, 1), (2, 1)}
+
+
+def sketch_of(name: str, target: Target, **structure: str) -> Sketch:
+    found = automatic_space(small(name), target).sketches()
+    return next(s for s in found if dict(s.structure) | structure == dict(s.structure))
+
+
+def nest(program: Program, block: str) -> list[tuple[str, str]]:
+    loops = loops_around(program, next(b for b in blocks_of(program.body) if b.name == block))
+    return [(s.var, s.kind) for s in loops]
+
+
+def test_results_accumulate_in_registers_and_vectors_run_along_memory():
+    sketch = sketch_of("gemm.ms:gemm", AVX512, **{"tile:mm": "rows_direct"})
+    (update,) = (b for b in leaf_blocks(sketch.program) if b.name == "mm_update")
+    assert all_buffers(sketch.program)[update.writes[0].buffer].scope == "local"
+    loops = nest(sketch.program, "mm_update")
+    assert loops[0][1] == "parallel"
+    assert [k for _, k in loops[-2:]] == ["unrolled", "vectorized"]
+    assert loops[-1][0].startswith("j") and loops[-2][0].startswith("i")
+
+
+def test_a_packed_operand_has_panels_of_one_vector():
+    sketch = sketch_of("gemm.ms:gemm", AVX512, **{"tile:mm": "columns_packed"})
+    (panel,) = (b for n, b in all_buffers(sketch.program).items() if n.startswith("B_global"))
+    assert [d.value for d in panel.shape] == [5, 11, 16]  # 70 columns are 5 vectors, the last one filled up
+    kept = sketch_of("gemm.ms:gemm", AVX512, **{"tile:mm": "columns_panel"})
+    (whole,) = (b for n, b in all_buffers(kept.program).items() if n.startswith("B_global"))
+    assert [d.value for d in whole.shape] == [11, 70]
+
+
+def test_an_epilogue_runs_on_the_tile_in_registers():
+    sketch = sketch_of("dense.ms:dense_bias_relu", AVX512, **{"tile:mm": "rows_direct"})
+    scopes = {n: b.scope for n, b in all_buffers(sketch.program).items()}
+    assert scopes["product"] == "local"
+
+
+@pytest.mark.parametrize("name", ["softmax.ms:softmax", "layer_norm.ms:layer_norm", "attention.ms:attention"])
+def test_stages_along_rows_share_one_parallel_loop(name: str):
+    program = sketch_of(name, AVX512).program
+    roots = [s for s in program.body if isinstance(s, For)]
+    assert [s.kind for s in roots][-1] == "parallel"
+    inside = {b.name for b in blocks_of(roots[-1].body)}
+    assert set(blocks(small(name))) <= inside | {f"{n.removesuffix('_update')}" for n in inside}
+
+
+def group(name: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    program = small(name)
+    found = group_of(program, leaf_blocks(program)[-1])
+    return None if found is None else (found.stages, found.rows)
+
+
+def test_groups_are_found_by_what_stages_read():
+    assert group("softmax.ms:softmax") == (("row_max", "exponent", "row_sum"), ("i",))
+    assert group("attention.ms:attention") == (("scores", "row_max", "weights", "row_sum", "mix"), ("b", "i"))
+    assert group("norm.ms:matrix_norm") == (("sum",), ("b",))
+    assert group("conv2d.ms:conv2d_nhwc") is None  # a product
+    assert group("dense.ms:dense_bias_relu") is None  # what follows it element by element
+
+
+def test_axes_of_a_convolution():
+    program = small("conv2d.ms:conv2d_nhwc")
+    found = contraction(program, leaf_blocks(program)[-1], AVX512)
+    assert found is not None
+    assert (found.vector, found.row, found.lanes) == ("co", "w", 16)
+    assert found.streamed == ("f",) and not found.strided
+    first = small("conv2d_nchw.ms:conv2d_nchw")
+    turned = contraction(first, leaf_blocks(first)[-1], AVX2)
+    assert turned is not None and (turned.vector, turned.row, turned.lanes) == ("w", "co", 8)
