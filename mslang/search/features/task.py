@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mslang.schedule.sketch import Sketch
+from mslang.search.draft import draft_formula
 from mslang.search.features.extractor import Extractor, PerStore
 from mslang.search.float_arrays import FloatEvaluator
 from mslang.search.formulas import Formula, Formulas
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mslang.schedule.batch.layout import DecisionBatch
+
+
+DRAFT = "draft"
+"""The name of the column that holds the analytical estimate."""
 
 
 def features_of(sketches: Sequence[Sketch], target: Target, extractor: Extractor | None = None) -> TaskFeatures:
@@ -43,6 +48,7 @@ class _SketchFeatures:
         self.formulas = Formulas()
         summary = summary_of(sketch.program, target)
         self.stores = [dict(row) for row in extractor.rows(self.formulas, sketch, summary, target)]
+        self.draft = draft_formula(self.formulas, sketch, target).log2()
 
     def column(self, store: int, name: str) -> Formula:
         """A feature of a store, 0 of one that the sketch lacks."""
@@ -57,7 +63,8 @@ class TaskFeatures:
     """Features of the candidates of a task; `features_of` makes them.
 
     A candidate has one row, with the features of all its stores, the heaviest first. Columns that are constant over the
-    task, or equal to another one in all sketches, are left out. `stores` gives a row a store instead, all features in
+    task, or equal to another one in all sketches, are left out. The last one is the draft: the logarithm to base 2 of
+    the seconds that `Draft` estimates. `stores` gives a row a store instead, all features in
     it, which are the same for all tasks.
     """
 
@@ -65,7 +72,7 @@ class TaskFeatures:
         self._sketches = sketches
         self.store_names: tuple[str, ...] = next((tuple(row) for s in sketches for row in s.stores), ())
         self._columns = _distinguishing(sketches, self.store_names)
-        self.names: tuple[str, ...] = tuple(f"store{k}.{name}" for k, name in self._columns)
+        self.names: tuple[str, ...] = (*(f"store{k}.{name}" for k, name in self._columns), DRAFT)
         self._evaluators: dict[int, FloatEvaluator] = {}
         self._store_evaluators: dict[int, FloatEvaluator] = {}
 
@@ -87,7 +94,7 @@ class TaskFeatures:
         """What computes the rows of sketch `k`; compiled once."""
         if k not in self._evaluators:
             s = self._sketches[k]
-            self._evaluators[k] = FloatEvaluator(s.formulas, [s.column(at, name) for at, name in self._columns])
+            self._evaluators[k] = FloatEvaluator(s.formulas, [*(s.column(*x) for x in self._columns), s.draft])
         return self._evaluators[k]
 
     def stores(self, k: int, batch: DecisionBatch) -> NDArray[np.float32]:

@@ -1,0 +1,1 @@
+"""Cost models: which candidates will be fast, learned from those that were measured."""
