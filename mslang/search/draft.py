@@ -6,7 +6,6 @@ seconds are those of a nominal machine: only their order means something.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mslang.schedule.sketch import Sketch
@@ -42,18 +41,17 @@ class Draft:
         sketch: the sketch.
         target: the machine.
 
+    Raises:
+        MsError, TargetError: as `summary_of`.
+
     Example:
         >>> draft = Draft(sketch, host())
         >>> best = np.argsort(draft.seconds(batch))[:64]
     """
 
     def __init__(self, sketch: Sketch, target: Target) -> None:
-        self._sketch, self._target = sketch, target
-
-    @cached_property
-    def _evaluator(self) -> FloatEvaluator:
         f = Formulas()
-        return FloatEvaluator(f, [draft_formula(f, self._sketch, self._target)])
+        self._evaluator = FloatEvaluator(f, [draft_formula(f, sketch, target)])
 
     def seconds(self, batch: DecisionBatch) -> NDArray[np.float64]:
         """The estimate for each candidate in seconds: float64 of shape (candidates,)."""

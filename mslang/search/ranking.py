@@ -105,59 +105,63 @@ class Ranking:
         import numpy as np
 
         if leaf.number not in self._drafts:
-            self._drafts[leaf.number] = (
-                None if self._models.draft is None else self._models.draft(leaf.sketch, self._target)
-            )
+            self._drafts[leaf.number] = self._draft_of(leaf)
         draft = self._drafts[leaf.number]
         if draft is None:
             return np.zeros(len(batch))
+        with np.errstate(divide="ignore"):
+            return np.log2(draft.seconds(batch))
+
+    def _draft_of(self, leaf: Leaf) -> Draft | None:
+        """The draft; None of what cannot be lowered before its decisions have values."""
+        if self._models.draft is None:
+            return None
         try:
-            with np.errstate(divide="ignore"):
-                return np.log2(draft.seconds(batch))
+            return self._models.draft(leaf.sketch, self._target)
         except MsError:
-            # What cannot be lowered before its decisions have values has no draft.
-            self._drafts[leaf.number] = None
-            return np.zeros(len(batch))
+            return None
 
     def score(self, leaf: Leaf, batch: DecisionBatch) -> Floats:
         """What the model predicts if it has learned something; otherwise the draft."""
-        if self._model is None:
+        if self._model is not None and self._of != len(self._leaves):
+            self._train()
+        if self._model is None or self._features is None:
             return self.draft(leaf, batch)
-        return self._model.predict(self._rows_of(leaf, batch))
+        return self._model.predict(self._features.rows(leaf.number, batch))
 
     def learn(self, measured: Sequence[Measured]) -> None:
         """Train the model with candidates, beside those that it was given before."""
+        self._measured += measured
+        if self._models.model is not None and self._models.features is not None and measured:
+            self._train()
+
+    def _train(self) -> None:
         import numpy as np
 
-        self._measured += measured
         models = self._models
-        if models.model is None or models.features is None or not measured:
-            return
         try:
-            if self._features is not None and self._of == len(self._leaves):
-                self._rows += [self._rows_of(m.leaf, m.row) for m in measured]
-            else:
-                self._rows = [self._rows_of(m.leaf, m.row) for m in self._measured]
+            features = self._current()
         except MsError:
             # What cannot be lowered before its decisions have values has no features.
-            self._models = msgspec.structs.replace(models, model=None)
-            self._model = None
+            self._models, self._model = msgspec.structs.replace(models, model=None), None
             return
-        if all(m.cost is None for m in self._measured):
+        self._rows += [features.rows(m.leaf.number, m.row) for m in self._measured[len(self._rows) :]]
+        if models.model is None or all(m.cost is None for m in self._measured):
             return
         if self._model is None:
-            assert self._features is not None
-            self._model = models.model(self._features.names, self._seed)
+            self._model = models.model(features.names, self._seed)
         self._model.update(
             np.concatenate(self._rows),
             np.asarray([m.cost or m.bound or np.inf for m in self._measured], np.float64),
             np.asarray([m.cost is None and m.bound is not None for m in self._measured], np.bool_),
         )
 
-    def _rows_of(self, leaf: Leaf, batch: DecisionBatch) -> NDArray[np.float32]:
-        """Features, for all the structures known; with more of these the features may be others."""
+    def _current(self) -> Features:
+        """The features of all the structures known. With more structures the columns are others, and the model with
+        them."""
         assert self._models.features is not None
         if self._features is None or self._of != len(self._leaves):
             self._features = self._models.features([x.sketch for x in self._leaves.all()], self._target)
             self._of = len(self._leaves)
-        return self._features.rows(leaf.number, batch)
+            self._rows, self._model = [], None
+        return self._features

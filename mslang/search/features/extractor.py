@@ -14,9 +14,6 @@ from mslang.search.features.order import Ranked, ranked
 from mslang.search.formulas import Formulas
 from mslang.target.description import Target
 
-GROUP = "mslang.features"
-"""The entry points that name a user's own extractors."""
-
 STORES = 8
 """Statements of a sketch that have features: the heaviest ones."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mslang.diagnostics import MsError, TargetError
 from mslang.schedule.sketch import Sketch
 from mslang.search.draft import draft_formula
 from mslang.search.features.extractor import Extractor, PerStore
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 DRAFT = "draft"
 """The name of the column that holds the analytical estimate."""
+
+DRAFT_COLUMN = -1
+"""Where it stands in every row."""
 
 
 def features_of(sketches: Sequence[Sketch], target: Target, extractor: Extractor | None = None) -> TaskFeatures:
@@ -46,14 +50,22 @@ class _SketchFeatures:
 
     def __init__(self, sketch: Sketch, target: Target, extractor: Extractor) -> None:
         self.formulas = Formulas()
-        summary = summary_of(sketch.program, target)
-        self.stores = [dict(row) for row in extractor.rows(self.formulas, sketch, summary, target)]
-        self.draft = draft_formula(self.formulas, sketch, target).log2()
+        try:
+            summary = summary_of(sketch.program, target)
+            found = extractor.rows(self.formulas, sketch, summary, target)
+            self.draft = draft_formula(self.formulas, sketch, target).log2()
+        except (MsError, TargetError):
+            # What cannot be lowered before its decisions have values has neither features nor a draft.
+            found, self.draft = (), self.formulas.number(0.0)
+        self.stores = [dict(row) for row in found]
 
     def column(self, store: int, name: str) -> Formula:
         """A feature of a store, 0 of one that the sketch lacks."""
         return self.stores[store][name] if store < len(self.stores) else self.formulas.number(0.0)
 
+
+Correction = Callable[["NDArray[np.float32]"], "NDArray[np.float64]"]
+"""What other programs teach of the draft, from the features of stores."""
 
 Column = tuple[int, str]
 """A store's number and the name of a feature."""
@@ -68,8 +80,9 @@ class TaskFeatures:
     it, which are the same for all tasks.
     """
 
-    def __init__(self, sketches: Sequence[_SketchFeatures]) -> None:
+    def __init__(self, sketches: Sequence[_SketchFeatures], correction: Correction | None = None) -> None:
         self._sketches = sketches
+        self._correction = correction
         self.store_names: tuple[str, ...] = next((tuple(row) for s in sketches for row in s.stores), ())
         self._columns = _distinguishing(sketches, self.store_names)
         self.names: tuple[str, ...] = (*(f"store{k}.{name}" for k, name in self._columns), DRAFT)
@@ -88,7 +101,19 @@ class TaskFeatures:
 
     def rows(self, k: int, batch: DecisionBatch) -> NDArray[np.float32]:
         """The features of candidates of sketch `k`: float32 of shape (candidates, `width`)."""
-        return self.evaluator(k).rows(batch)
+        found = self.evaluator(k).rows(batch)
+        if self._correction is not None:
+            found[:, DRAFT_COLUMN] += self._correction(self.stores(k, batch))
+        return found
+
+    def corrected(self, correction: Correction) -> TaskFeatures:
+        """These features with a better draft.
+
+        Args:
+            correction: from the features of stores, float32 of shape (candidates, stores, `store_width`), what is added
+                to the draft's logarithm, such as `PackSum.predict` gives it.
+        """
+        return TaskFeatures(self._sketches, correction)
 
     def evaluator(self, k: int) -> FloatEvaluator:
         """What computes the rows of sketch `k`; compiled once."""

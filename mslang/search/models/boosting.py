@@ -1,15 +1,15 @@
-"""A cost model of boosted trees (XGBoost), which knows that some costs are only lower bounds."""
+"""A cost model of boosted trees (XGBoost), which corrects the draft and knows that some costs are only lower bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mslang.search.features.task import DRAFT
-from mslang.search.models.labels import Labels, labels_of
+from mslang.search.features.task import DRAFT_COLUMN
+from mslang.search.models.labels import labels_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,14 +26,15 @@ LEAST = 8
 
 class Settings(msgspec.Struct, frozen=True):
     """How trees are grown: their number and depth, the learning rate, the shares of rows and of columns that each sees,
-    and the least weight of a leaf."""
+    the fewest rows of a leaf, and what is added to the rows of a leaf, so that few rows say little."""
 
     trees: int = 200
     depth: int = 6
     rate: float = 0.1
     rows: float = 0.8
     columns: float = 0.8
-    leaf: float = 0.05
+    leaf: float = 1.0
+    shrinkage: float = 3.0
 
 
 SETTINGS = Settings()
@@ -47,75 +48,85 @@ def is_installed() -> bool:
 class XGBoost:
     """Boosted trees over the features of a task, grown anew at each update.
 
-    The loss is the squared error of `log2(cost / best)`, fast candidates weighing more; of one that was cut off, or that
-    failed, only predictions below its bound count. One thread and a fixed seed: equal data give equal predictions.
-    It must not run in a process that runs kernels, whose threads those of OpenMP would disturb.
+    The trees learn what `log2(cost / best)` is above the draft's estimate, so that far from all data the draft counts.
+    The loss is the squared error; of a candidate that was cut off, or that failed, only predictions below its bound
+    count. One thread and a fixed seed: equal data give equal predictions. It must not run in a process that runs
+    kernels, whose threads those of OpenMP would disturb.
+
+    Measured on 120 random candidates of a product of 512 x 512 and 78 of a convolution, trained on 32, ranked on the
+    others: rank correlation 0.76 and 0.80, of trees without the draft 0.72 and 0.70; the best of the first six of the
+    others is 1.3 and 1.2 times as slow as their best, without the draft 5.4 and 1.4 times. Ranking losses
+    (`rank:pairwise`, `rank:ndcg`) and weights by label were no better.
 
     Args:
-        names: the columns of the features.
         seed: of the rows and columns that each tree sees.
         settings: how trees are grown.
 
     Source: XGBoost (Chen and Guestrin, KDD 2016); TVM's `XGBModel`
     """
 
-    def __init__(self, names: Sequence[str], seed: int = 0, settings: Settings = SETTINGS) -> None:
-        self.names = tuple(names)
+    def __init__(self, seed: int = 0, settings: Settings = SETTINGS) -> None:
         self.seed = seed
         self.settings = settings
+        self.offset = 0.0
         self.booster: Any = None
 
     def update(self, features: Features, cost: Numbers, censored: Mask) -> None:
         """Grow the trees from all candidates measured so far."""
-        if len(cost) >= LEAST:
-            self.booster = grown(features, labels_of(cost, censored), self.settings, self.seed)
+        import xgboost
+
+        if len(cost) < LEAST:
+            return
+        labels = labels_of(cost, censored)
+        above = labels.value - features[:, DRAFT_COLUMN]
+        self.offset = float(above.mean())
+        above -= self.offset
+        data = xgboost.DMatrix(features, label=above, nthread=1)
+        objective = one_sided(above, labels.bounded)
+        self.booster = xgboost.train(options(self.settings, self.seed), data, self.settings.trees, obj=objective)
 
     def predict(self, features: Features) -> Numbers:
         """Predictions for candidates; before there is enough data, the draft's."""
         import numpy as np
 
-        if self.booster is not None:
-            return predicted(self.booster, features)
-        if DRAFT not in self.names:
-            return np.zeros(len(features))
-        return features[:, self.names.index(DRAFT)].astype(np.float64)
+        draft = features[:, DRAFT_COLUMN].astype(np.float64)
+        return draft if self.booster is None else predicted(self.booster, features) + draft + self.offset
 
 
-def grown(features: Features, labels: Labels, settings: Settings, seed: int) -> Any:
-    """The booster that fits labels."""
-    import xgboost
-
-    data = xgboost.DMatrix(features, label=labels.value, nthread=1)
-    options = {
+def options(settings: Settings, seed: int) -> dict[str, object]:
+    """XGBoost's parameters."""
+    return {
         "max_depth": settings.depth,
         "eta": settings.rate,
         "subsample": settings.rows,
         "colsample_bytree": settings.columns,
         "min_child_weight": settings.leaf,
+        "reg_lambda": settings.shrinkage,
         "tree_method": "hist",
-        "base_score": float((labels.value * labels.weight).sum() / labels.weight.sum()),
+        "base_score": 0.0,
         "seed": seed % 2**31,
         "nthread": 1,
         "verbosity": 0,
     }
-    return xgboost.train(options, data, settings.trees, obj=one_sided(labels))
 
 
-def one_sided(labels: Labels) -> Callable[[NDArray[np.float32], Any], tuple[Any, Any]]:
-    """The gradient of the weighted squared error in which a prediction above a lower bound is right."""
+def one_sided(
+    values: NDArray[np.float64], bounded: NDArray[np.bool_]
+) -> Callable[[NDArray[np.float32], Any], tuple[Any, Any]]:
+    """The gradient of the squared error in which a prediction above a lower bound is right."""
 
     def objective(predictions: NDArray[np.float32], data: Any) -> tuple[Any, Any]:
         import numpy as np
 
-        error = predictions - labels.value
-        error[labels.bounded & (error > 0)] = 0.0
-        return (labels.weight * error).astype(np.float32), labels.weight.astype(np.float32)
+        error = predictions - values
+        error[bounded & (error > 0)] = 0.0
+        return error.astype(np.float32), np.ones(len(error), np.float32)
 
     return objective
 
 
 def predicted(booster: Any, features: Features) -> Numbers:
-    """Predictions in parts that stay in the cache."""
+    """What the trees give, in parts that stay in the cache."""
     import numpy as np
 
     out = np.empty(len(features))

@@ -1,4 +1,4 @@
-"""What a model of costs learns: logarithms of times, and how much each counts."""
+"""What a model of costs learns: logarithms of times, some of which are only lower bounds."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ if TYPE_CHECKING:
 FAILED = 2.0
 """A failed candidate counts as slower than the slowest measured one by this power of two."""
 
-LEAST_WEIGHT = 0.1
-"""A slow candidate still counts this much: a model that knew nothing of slow ones would propose them."""
-
 
 class Labels(NamedTuple):
-    """`value` is `log2(cost / best)`; `bounded` are lower bounds; `weight` is larger for fast candidates."""
+    """`value` is `log2(cost / best)`; `bounded` are lower bounds."""
 
     value: NDArray[np.float64]
     bounded: NDArray[np.bool_]
-    weight: NDArray[np.float64]
 
 
 def labels_of(cost: NDArray[np.float64], censored: NDArray[np.bool_]) -> Labels:
@@ -39,5 +35,4 @@ def labels_of(cost: NDArray[np.float64], censored: NDArray[np.bool_]) -> Labels:
     value[ran] = np.log2(cost[ran] / best)
     slowest = value[ran].max() if ran.any() else 0.0
     value[~ran] = slowest + FAILED
-    weight = np.maximum(np.exp2(-np.maximum(value, 0.0)), LEAST_WEIGHT)
-    return Labels(value, censored | ~ran, weight)
+    return Labels(value, censored | ~ran)

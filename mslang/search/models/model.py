@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mslang.search.features.task import DRAFT
+from mslang.search.features.task import DRAFT_COLUMN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +19,7 @@ class CostModel(Protocol):
     """Predicts how candidates of one task compare, from their features and from the costs of some.
 
     Example:
-        >>> model = XGBoost(features.names)
+        >>> model = XGBoost(seed=0)
         >>> model.update(features.rows(0, measured), cost, censored)
         >>> best = np.argsort(model.predict(features.rows(0, drawn)))[:64]
     """
@@ -39,14 +38,7 @@ class CostModel(Protocol):
 
 
 class DraftModel:
-    """The analytical draft as a cost model; it needs no data and learns nothing.
-
-    Args:
-        names: the columns of the features, of which one is `draft`.
-    """
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._column = list(names).index(DRAFT)
+    """The analytical draft as a cost model; it needs no data and learns nothing."""
 
     def update(self, features: Features, cost: Numbers, censored: Mask) -> None:
         """Nothing is learned."""
@@ -55,7 +47,7 @@ class DraftModel:
         """The draft's estimates, of which only the order means something."""
         import numpy as np
 
-        return features[:, self._column].astype(np.float64)
+        return features[:, DRAFT_COLUMN].astype(np.float64)
 
 
 class RandomModel:

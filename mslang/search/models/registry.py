@@ -1,0 +1,106 @@
+"""Cost models by name: the built-in ones, and those of installed packages that were allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from mslang.diagnostics import Diagnostic, MsError, Severity, problem
+from mslang.extensions import allowed, declared, load
+from mslang.search.draft import Draft
+from mslang.search.features.registry import extractor_named
+from mslang.search.features.task import features_of
+from mslang.search.models.boosting import XGBoost, is_installed
+from mslang.search.models.model import CostModel, DraftModel, RandomModel
+from mslang.search.ranking import Models
+from mslang.suggestions import did_you_mean
+
+GROUP = "mslang.cost_models"
+"""The entry points that name a user's own models."""
+
+Factory = Callable[[Sequence[str], int], CostModel]
+"""Makes the model of a task from the names of its features and a seed."""
+
+MODELS: Mapping[str, Factory] = MappingProxyType(
+    {
+        "xgboost": lambda names, seed: XGBoost(seed),
+        "draft": lambda names, seed: DraftModel(),
+        "random": lambda names, seed: RandomModel(seed),
+    }
+)
+"""The built-in models."""
+
+
+class Chosen(NamedTuple):
+    """The factory of a model, and what the user should know of the choice."""
+
+    make: Factory
+    note: Diagnostic | None = None
+
+
+class Default(NamedTuple):
+    """What ranks the candidates of a search, and what the user should know of it, once."""
+
+    models: Models
+    note: Diagnostic | None = None
+
+
+def default_models(model: str | None = None, extractor: str | None = None) -> Default:
+    """Draft, features and cost model of a search.
+
+    Args:
+        model: the cost model's name; see `model_named`.
+        extractor: the name of what makes the features; the built-in one if None.
+
+    Raises:
+        MsError: as `model_named` and `extractor_named`.
+
+    Example:
+        >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
+    """
+    chosen, features = model_named(model), extractor_named(extractor)
+    return Default(
+        Models(Draft, lambda sketches, target: features_of(sketches, target, features), chosen.make), chosen.note
+    )
+
+
+def model_named(name: str | None = None) -> Chosen:
+    """The cost model of a name; without one XGBoost's, or the draft with a note where XGBoost is not installed.
+
+    Raises:
+        MsError: MS525, the model is unknown or needs XGBoost, which is not installed; MS271, MS272, MS212 or MS213, it
+            is that of a package and cannot be loaded.
+
+    Example:
+        >>> model_named("draft").note is None
+        True
+    """
+    if name is None:
+        return Chosen(MODELS["xgboost"]) if is_installed() else Chosen(MODELS["draft"], _missing(Severity.INFORMATION))
+    if name == "xgboost" and not is_installed():
+        raise MsError(_missing(Severity.ERROR))
+    if name in MODELS:
+        return Chosen(MODELS[name])
+    if name in declared(GROUP):
+        return Chosen(cast(Factory, load(GROUP, name, allowed())))
+    known = (*MODELS, *declared(GROUP))
+    raise MsError(
+        problem(
+            "MS525",
+            f"unknown cost model `{name}`",
+            why=f"the cost models are {', '.join(known)}",
+            help=did_you_mean(name, known),
+        )
+    )
+
+
+def _missing(severity: Severity) -> Diagnostic:
+    return Diagnostic(
+        "MS525",
+        "XGBoost is not installed: candidates are ranked by the analytical draft alone"
+        if severity is Severity.INFORMATION
+        else "the cost model `xgboost` needs XGBoost, which is not installed",
+        severity=severity,
+        help="pip install 'mslang[learn]'",
+    )

@@ -1,0 +1,220 @@
+"""Cost models: what they learn, that they repeat, that bounds are bounds, files, names."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import MsError, Severity
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.search.evolutionary import Breeding, Evolutionary
+from mslang.search.models import registry
+from mslang.search.models.boosting import LEAST, XGBoost, is_installed
+from mslang.search.models.labels import FAILED, labels_of
+from mslang.search.models.model import CostModel, DraftModel, RandomModel
+from mslang.search.models.registry import default_models, model_named
+from mslang.search.models.saved import load, save
+from mslang.search.models.transfer import Group, PackSum
+from mslang.search.strategy import Observed, Problem
+from mslang.target.description import AVX512
+
+needs_xgboost = pytest.mark.skipif(not is_installed(), reason="XGBoost is not installed (the extra `learn`)")
+
+
+def task(n: int, seed: int, draft: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Features of which the last is a draft of some worth, and costs."""
+    x = np.random.default_rng(seed).random((n, 6)).astype(np.float32)
+    time = 3 * x[:, 0] + 2 * (x[:, 1] > 0.5) + np.abs(x[:, 2] - 0.5)
+    x[:, -1] = draft * 3 * x[:, 0] - 9
+    return x, 1e-3 * 2.0**time
+
+
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
+
+
+def test_labels_are_logarithms_and_failures_are_far_slower() -> None:
+    cost = np.array([2e-3, 1e-3, 4e-3, np.inf])
+    found = labels_of(cost, np.array([False, False, True, False]))
+    assert found.value.tolist() == pytest.approx([1, 0, 2, 2 + FAILED])
+    assert found.bounded.tolist() == [False, False, True, True]
+
+
+def test_labels_where_everything_failed() -> None:
+    assert labels_of(np.array([np.inf, np.inf]), np.array([False, False])).value.tolist() == [FAILED, FAILED]
+
+
+@needs_xgboost
+def test_it_ranks_better_than_the_draft_after_some_data() -> None:
+    (x, cost), (unseen, times) = task(64, 0), task(256, 1)
+    model = XGBoost(seed=0)
+    np.testing.assert_array_equal(model.predict(unseen), unseen[:, -1].astype(np.float64))
+    before = correlation(model.predict(unseen), times)
+    model.update(x, cost, np.zeros(64, bool))
+    after = correlation(model.predict(unseen), times)
+    assert after > max(before, 0.9)
+    # Predictions are about log2(cost / best of what was seen).
+    assert np.abs(model.predict(x) - np.log2(cost / cost.min())).max() < 1
+
+
+@needs_xgboost
+def test_far_from_all_data_it_predicts_as_the_draft_does() -> None:
+    x, cost = task(32, 0)
+    model = XGBoost(seed=0)
+    model.update(x, cost, np.zeros(32, bool))
+    far = np.repeat(x[:1], 2, axis=0)
+    far[:, -1] = (-100, -90)
+    slower, faster = model.predict(far)[1], model.predict(far)[0]
+    assert slower - faster == pytest.approx(10, abs=1e-3)
+
+
+@needs_xgboost
+def test_equal_data_give_equal_predictions_for_any_batch() -> None:
+    x, cost = task(64, 0)
+    one, other = XGBoost(seed=3), XGBoost(seed=3)
+    one.update(x, cost, np.zeros(64, bool))
+    other.update(x[:40], cost[:40], np.zeros(40, bool))
+    other.update(x, cost, np.zeros(64, bool))
+    unseen = task(3000, 1)[0]
+    whole = one.predict(unseen)
+    np.testing.assert_array_equal(whole, other.predict(unseen))
+    np.testing.assert_array_equal(whole[2900:], one.predict(unseen[2900:]))
+
+
+@needs_xgboost
+def test_a_cost_that_is_a_bound_may_be_exceeded() -> None:
+    # Half of the candidates take 8 times as long as the others; the search saw only that they take 1.1 times as long.
+    x = np.zeros((64, 3), np.float32)
+    x[32:, 0] = 1
+    x[32:, -1] = 3
+    cost = np.where(x[:, 0] > 0, 1.1e-3, 1e-3)
+    plain, bounded = XGBoost(seed=0), XGBoost(seed=0)
+    plain.update(x, cost, np.zeros(64, bool))
+    bounded.update(x, cost, x[:, 0] > 0)
+    assert plain.predict(x[-1:])[0] < 0.5
+    assert bounded.predict(x[-1:])[0] > 1
+
+
+@needs_xgboost
+def test_failed_candidates_are_predicted_slow() -> None:
+    x, cost = task(64, 0, draft=0.0)
+    failed = x[:, 3] > 0.6
+    cost[failed] = np.inf
+    model = XGBoost(seed=0)
+    model.update(x, cost, np.zeros(64, bool))
+    found = model.predict(x)
+    assert found[failed].min() > np.median(found[~failed])
+
+
+def test_below_a_few_candidates_nothing_is_learned() -> None:
+    x, cost = task(LEAST - 1, 0)
+    model = XGBoost(seed=0)
+    if is_installed():
+        model.update(x, cost, np.zeros(len(x), bool))
+    np.testing.assert_array_equal(model.predict(x), x[:, -1].astype(np.float64))
+
+
+def test_random_predictions_depend_on_the_candidate_and_the_seed_alone() -> None:
+    x = task(500, 0)[0]
+    found = RandomModel(1).predict(x)
+    np.testing.assert_array_equal(found[100:], RandomModel(1).predict(x[100:]))
+    assert len(np.unique(found)) == 500
+    assert 0.4 < found.mean() < 0.6
+    assert (found != RandomModel(2).predict(x)).all()
+
+
+@needs_xgboost
+def test_what_one_program_teaches_helps_another() -> None:
+    def program(seed: int, stores: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Each store takes as much longer than its draft as its first feature says."""
+        x = np.random.default_rng(seed).random((200, stores, 4)).astype(np.float32)
+        draft = np.random.default_rng(seed + 100).random(200) - seed
+        return x, draft, 2.0 ** (draft + 2 * (x[:, :, 0] > 0.5).sum(1))
+
+    groups = [Group(str(s), *program(s, 2 + s), np.zeros(200, bool)) for s in range(3)]
+    model = PackSum()
+    stores, draft, cost = program(7, 3)
+    assert model.predict(stores).tolist() == [0.0] * 200
+    model.fit(groups)
+    assert correlation(draft + model.predict(stores), cost) > correlation(draft, cost) + 0.2
+
+
+@needs_xgboost
+def test_a_saved_model_predicts_the_same(tmp_path: Path) -> None:
+    x, cost = task(64, 0)
+    model = XGBoost(seed=0)
+    with pytest.raises(MsError, match="MS526"):
+        save(model, tmp_path / "none.json", "abcdef")
+    model.update(x, cost, np.zeros(64, bool))
+    save(model, tmp_path / "model.json", "abcdef")
+    again = load(tmp_path / "model.json", "abcdef")
+    assert isinstance(again, XGBoost)
+    np.testing.assert_array_equal(model.predict(x), again.predict(x))
+
+
+@needs_xgboost
+def test_damaged_and_foreign_files_are_one_diagnostic(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    x, cost = task(64, 0)
+    model = XGBoost(seed=0)
+    model.update(x, cost, np.zeros(64, bool))
+    save(model, path, "abcdef")
+    good = path.read_bytes()
+    for text, why in (
+        (good[:1000], "no cost model"),
+        (b"\xff\xfe", "no cost model"),
+        (b'{"learner": {}}', "no cost model"),
+        (good.replace(b'"mslang_cost_model":1', b'"mslang_cost_model":99'), "version is 99"),
+        (good.replace(b"tree_param", b"tree_parom", 1), "checksum"),
+    ):
+        path.write_bytes(text)
+        with pytest.raises(MsError, match=why) as e:
+            load(path)
+        assert e.value.diagnostic.code == "MS526"
+    path.write_bytes(good)
+    with pytest.raises(MsError, match="other features"):
+        load(path, "abc")
+    with pytest.raises(MsError, match="No such file"):
+        load(tmp_path / "absent.json")
+
+
+def test_models_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(model_named("draft").make((), 0), DraftModel)
+    assert isinstance(model_named("random").make((), 0), RandomModel)
+    with pytest.raises(MsError, match="unknown cost model `xgbost`"):
+        model_named("xgbost")
+    monkeypatch.setattr(registry, "is_installed", lambda: False)
+    chosen = default_models()
+    assert chosen.note is not None
+    assert (chosen.note.code, chosen.note.severity) == ("MS525", Severity.INFORMATION)
+    assert chosen.models.model is not None
+    assert isinstance(chosen.models.model((), 0), DraftModel)
+    with pytest.raises(MsError, match="needs XGBoost"):
+        model_named("xgboost")
+
+
+def test_each_model_has_the_protocol() -> None:
+    models: list[CostModel] = [DraftModel(), RandomModel(0), XGBoost(0)]
+    x = task(5, 0)[0]
+    assert [m.predict(x).shape for m in models] == [(5,)] * 3
+
+
+@needs_xgboost
+def test_a_model_learns_anew_where_new_structures_change_the_features() -> None:
+    """An evolutionary search whose structures become known one after the other, ranked by the models of `mslang tune`."""
+    module = ms.load(Path(__file__).parents[3] / "stdlib" / "workloads" / "gemm.ms")
+    space = automatic_space(module.program("gemm"), AVX512)
+    strategy = Evolutionary(
+        Problem(space, AVX512, 0, 64), default_models().models, breeding=Breeding(fresh=512, children=256, growth=1)
+    )
+    for _ in range(3):
+        proposals = strategy.propose(12)
+        costs = [1e-3 * (1 + int(p.hash[:4], 16) / 65536) for p in proposals]
+        strategy.observe(
+            [
+                Observed(p.hash, p.candidate.decisions, p.candidate.sketch.structure, c)
+                for p, c in zip(proposals, costs, strict=True)
+            ]
+        )
+        assert len({p.hash for p in proposals}) == 12
