@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mslang.api import program as program
     from mslang.api import schedule as schedule
     from mslang.api import tune as tune
+    from mslang.api import tune_all as tune_all
     from mslang.apply.passes import Applied as Applied
     from mslang.apply.passes import Missed as Missed
     from mslang.apply.passes import Served as Served
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
     from mslang.tune.database import Database as Database
 
 _WHERE = {
-    **dict.fromkeys(("Source", "apply", "build", "load", "parse", "program", "schedule", "tune"), "mslang.api"),
+    **dict.fromkeys(
+        ("Source", "apply", "build", "load", "parse", "program", "schedule", "tune", "tune_all"), "mslang.api"
+    ),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),

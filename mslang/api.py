@@ -33,12 +33,15 @@ from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Pass
+    from mslang.tune.callbacks import Callback
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
     from mslang.tune.stores import Store
+    from mslang.tune.task_scheduler import TaskScheduler
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 NO_PINS: Mapping[str, Value] = MappingProxyType({})
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 
 
 class Source:
@@ -257,6 +260,84 @@ def tune(
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)
+
+
+def tune_all(
+    items: Mapping[str, Space | Program | Source],
+    *,
+    weights: Mapping[str, float] = NO_WEIGHTS,
+    scheduler: TaskScheduler | str = "gradient",
+    trials: int | None = None,
+    seconds: float | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    target: Target | str | None = None,
+    database: str | os.PathLike[str] = ".mslang/records.db",
+    resume: bool = False,
+    listen: Callable[[Event], None] = lambda _: None,
+    callbacks: Iterable[Callback] = (),
+    log: str | os.PathLike[str] | None = None,
+    allow_native: bool = False,
+    backend: BackEnd[Any] | str | None = None,
+) -> dict[str, Tuned]:
+    """Tune several programs with one budget; see `mslang.tune.tune.tune_all`.
+
+    Args:
+        items: what to tune, by name: what `ms.tune` takes.
+        weights: how much a second of each counts (default 1), for the task scheduler.
+        scheduler: what shares the trials among the tasks, or its name: `"gradient"`, `"round-robin"`.
+        trials: candidates to try in all (default: 64 for each).
+        patience: a task is over after so many candidates without a faster one.
+        resume: go on with the last run of each.
+        callbacks: called with each event, after `listen`; an error in one is a warning (MS545).
+        log: a folder in which a log of each search is kept.
+
+    The other arguments are those of `ms.tune`. Returns what was found, by name.
+
+    Raises:
+        MsError: there is nothing to tune, or one of them cannot be tuned; the others were, and are on record.
+
+    >>> tune_all({})
+    Traceback (most recent call last):
+    mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
+    """
+    from mslang.tune.budget import Budget
+    from mslang.tune.log_folder import LogFolder
+    from mslang.tune.result import Tuned
+    from mslang.tune.session import Item
+    from mslang.tune.task import Settings, Task
+    from mslang.tune.task_scheduler import scheduler_named
+    from mslang.tune.tune import tune_all as run
+
+    if not items:
+        raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
+    for name in weights:
+        if name not in items or not 0 < weights[name] < float("inf"):
+            why = f"the items are {', '.join(items)}; a weight is a positive number"
+            raise MsError(problem("MS706", f"`weights` of `ms.tune_all` has {name!r}: {weights[name]!r}", why=why))
+    made_by, machine = _back_end(backend, target)
+    tasks = {}
+    for name, what in items.items():
+        space = _space_in(what, machine)
+        tasks[name] = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
+    named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
+    found = run(
+        [Item(name, task, weight=weights.get(name, 1.0)) for name, task in tasks.items()],
+        Settings(seed, Budget(64 * len(items) if trials is None else trials, seconds, patience)),
+        database=Path(database),
+        scheduler=scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler,
+        workers=workers,
+        resume=resume,
+        listen=listen,
+        callbacks=[*named, *([] if log is None else [("log folder", LogFolder(Path(log)))])],
+    )
+    for done in found:
+        if isinstance(done, MsError):
+            raise done
+    return {
+        name: Tuned(task, done) for (name, task), done in zip(tasks.items(), found) if not isinstance(done, MsError)
+    }
 
 
 def apply(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,30 +19,32 @@ from mslang.cli.common import (
     natural,
     note,
     positive,
-    read_text,
-    seconds_text,
     split_item,
 )
 from mslang.cli.items import load_clean, unknown_item
 from mslang.cli.main import DONE, FINDINGS, INTERRUPTED, UNAVAILABLE
 from mslang.cli.render import print_error
-from mslang.cli.source_files import write_source
+from mslang.cli.tune_write import Chosen, write_all
 from mslang.cli.views.choose import view_for
-from mslang.cli.views.summary import summary
+from mslang.cli.views.summary import overview, summary
 from mslang.diagnostics import MsError, RequireFailed, ScheduleError, TargetError
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate, NoCandidate
 from mslang.schedule.strategies import space_of
 from mslang.tune.budget import Budget, parse_seconds
+from mslang.tune.log_folder import LogFolder
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale, scale_of
+from mslang.tune.task_scheduler import BUILT_IN
 from mslang.tune.tasks import Named, tasks_of
-from mslang.tune.write_back import with_schedule
 
 if TYPE_CHECKING:
     from mslang.sema.module import Module
     from mslang.target.description import Target
+    from mslang.tune.callbacks import Callback
+    from mslang.tune.duplicates import Group
     from mslang.tune.progress import Finished
+    from mslang.tune.task_scheduler import TaskScheduler
 
 FAULTS = (Outcome.WRONG_RESULT, Outcome.CRASH, Outcome.TIME_OUT, Outcome.IMPLAUSIBLE)
 """Outcomes that count as failures with `--strict`."""
@@ -57,7 +60,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", metavar="T", help="the machine to tune for (default: this one)")
     parser.add_argument(
-        "--trials", type=positive, default=TRIALS, metavar="N", help=f"candidates to try (default {TRIALS})"
+        "--trials",
+        type=positive,
+        metavar="N",
+        help=f"candidates to try, of all programs together (default {TRIALS} each)",
     )
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time in all, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
@@ -67,6 +73,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--cache",
         choices=("warm", "cold"),
         help="time with the caches as the run before left them, or emptied (default: warm; on a GPU cold)",
+    )
+    parser.add_argument(
+        "--weight",
+        dest="weights",
+        type=_weight,
+        action="append",
+        default=[],
+        metavar="NAME=W",
+        help="how much a second of a program counts, e.g. how often it is called; repeatable (default 1)",
+    )
+    parser.add_argument(
+        "--task-scheduler",
+        default=SCHEDULER,
+        metavar="NAME",
+        help=f"what shares the trials among programs: {', '.join(BUILT_IN)}, or an extension's (default {SCHEDULER})",
     )
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
     parser.add_argument(
@@ -83,6 +104,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit 1 if a pin is stale, or if a candidate was wrong, crashed, hung, or was faster than the machine",
     )
+    parser.add_argument("--quiet", action="store_true", help="no progress; diagnostics and the summary only")
+    parser.add_argument("--profile", action="store_true", help="show where the time went")
+    parser.add_argument(
+        "--log", type=Path, metavar="DIR", help="keep a log of each search there (default: logs beside the store)"
+    )
+    parser.add_argument("--no-log", action="store_true", help="keep no log")
+    parser.add_argument(
+        "--log-level",
+        type=str.upper,
+        choices=("DEBUG", "INFO", "WARNING", "ERROR"),
+        metavar="LEVEL",
+        help="print messages of Python's logging from this level on: debug, info, warning, error",
+    )
     add_sizes(parser)
     add_native(parser)
     add_back_end(parser)
@@ -92,42 +126,38 @@ STRATEGY = "auto"
 """The default strategy."""
 
 TRIALS = 64
-"""The default number of candidates to try."""
+"""The default number of candidates to try of each program."""
+
+SCHEDULER = "gradient"
+"""The default task scheduler."""
 
 STALE = "MS254"
 """The code of an invalid pin."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tune each program in turn; all arguments are checked before the first search."""
+    """Tune all that is named in one session; all arguments are checked before the first search."""
     from mslang.backend.registry import runnable_target
     from mslang.search.registry import strategy_named
     from mslang.target.named import named_target
+    from mslang.tune.duplicates import grouped, names_of
+    from mslang.tune.task_scheduler import scheduler_named
 
-    # The budget of the first search began with the command.
-    started: float | None = args.started
     target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
     strategy_named(args.strategy)
-    planned = [(path, named) for text in args.files for path, named in _planned(text, args, target)]
+    scheduler = scheduler_named(args.task_scheduler)
+    planned = [named for text in args.files for named in _planned(text, args, target)]
     if args.write:
-        for path in {path for path, _ in planned}:
-            check_writable(path)
-    statuses: list[int] = []
-    written: set[tuple[Path, str]] = set()
-    for path, named in planned:
-        try:
-            statuses.append(_tune(args, path, named, written, started))
-        except MsError as error:
-            # An error in one program does not keep the others from being tuned.
-            print_error(error, args.json)
-            statuses.append(UNAVAILABLE if isinstance(error, TargetError) else FINDINGS)
-        started = None
-        if statuses[-1] == INTERRUPTED:
-            break
-    return max(statuses, default=DONE)
+        for path in {named.task.file for named in planned}:
+            check_writable(Path(path))
+    groups = grouped(planned)
+    names = names_of([group.first for group in groups])
+    chosen = [Chosen(name, group, _incumbent_of(args, group)) for name, group in zip(names, groups)]
+    _check_weights(args.weights, chosen)
+    return _tune(args, chosen, scheduler)
 
 
-def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[Path, Named]]:
+def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]:
     """The searches of one argument."""
     path, name = split_item(text)
     module = load_clean(path, name)
@@ -140,7 +170,14 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[tuple[
             note(f"passing over {program}: there is no schedule or space for it in {path}")
     for task in tasks:
         _look_at_pins(task, args.seed, args.strict)
-    return [(path, task) for task in tasks]
+    return [_placed(task, path, args.allow_native) for task in tasks]
+
+
+def _placed(named: Named, path: Path, allow_native: bool) -> Named:
+    """The task with the path that the user gave."""
+    return msgspec.structs.replace(
+        named, task=msgspec.structs.replace(named.task, file=str(path), allow_native=allow_native)
+    )
 
 
 def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
@@ -155,64 +192,112 @@ def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
             raise
 
 
-def _tune(
-    args: argparse.Namespace, path: Path, named: Named, written: set[tuple[Path, str]], started: float | None
-) -> int:
-    from mslang.tune.task import Settings
-    from mslang.tune.tune import tune
+def _incumbent_of(args: argparse.Namespace, group: Group) -> Candidate | None:
+    return _incumbent(Path(group.first.task.file), group.first, dict(args.sizes)) if args.write else None
 
-    scale = scale_of(named.task.program, named.task.target)
-    database = args.db or path.parent / ".mslang" / "records.db"
-    settings = Settings(
-        args.seed, Budget(args.trials, args.budget, args.patience), name=named.best, strategy=args.strategy
-    )
+
+def _check_weights(weights: list[tuple[str, float]], chosen: list[Chosen]) -> None:
+    known = {name for c in chosen for name in (c.name, *(m.program for m in c.members))}
+    for name, _ in weights:
+        if name not in known:
+            raise unknown_item("program", name, sorted(known), "--weight")
+
+
+def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskScheduler) -> int:
+    """Tune, write, and sum up."""
+    from mslang.cli.views.messages import messages
+    from mslang.profiling import profile
+    from mslang.tune.callbacks import extensions_called
+    from mslang.tune.task import Settings
+    from mslang.tune.tune import tune_all
+
+    scales = {c.name: scale_of(c.group.first.task.program, c.group.first.task.target) for c in chosen}
+    database = args.db or Path(chosen[0].group.first.task.file).parent / ".mslang" / "records.db"
+    trials = args.trials or TRIALS * len(chosen)
+    settings = Settings(args.seed, Budget(trials, args.budget, args.patience), strategy=args.strategy)
     if args.cache is not None:
         settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
-    incumbent = _incumbent(path, named, dict(args.sizes)) if args.write else None
-    with view_for({named.task.program.name: scale}, as_json=args.json) as view:
-        done = tune(
-            msgspec.structs.replace(named.task, allow_native=args.allow_native),
+    callbacks: list[tuple[str, Callback]] = [*extensions_called()]
+    if not args.no_log:
+        callbacks.append(("log folder", LogFolder(args.log or database.parent / "logs")))
+    with profile() as spent, view_for(scales, as_json=args.json, quiet=args.quiet) as view, messages(args.log_level):
+        found = tune_all(
+            [c.item(dict(args.weights)) for c in chosen],
             settings,
             database=database,
+            scheduler=scheduler,
             workers=args.workers,
             resume=args.resume,
-            small=named.small,
-            incumbent=incumbent,
-            started=started,
+            started=args.started,
             listen=view,
+            callbacks=callbacks,
         )
-    fault: MsError | None = None
-    pinned = None
-    try:
-        pinned = _write(args, path, named, done, scale, incumbent, written) if args.write else None
-    except MsError as error:
-        fault = error
+    statuses: list[int] = []
+    tuned: list[tuple[Chosen, Finished]] = []
+    for one, done in zip(chosen, found):
+        if isinstance(done, MsError):
+            # The view has shown it.
+            statuses.append(UNAVAILABLE if isinstance(done, TargetError) else FINDINGS)
+        else:
+            tuned.append((one, done))
+            statuses.append(_status(args, done))
+    places, faults = write_all(args, tuned, scales) if args.write else ({}, [])
     if not args.json:
-        print(summary(done, scale, str(database), pinned))
-        if done.interrupted:
-            note(f"go on with: {_resuming(args, path, named)}")
-    if fault is not None:
-        raise fault
-    return _status(args, done)
+        _sum_up(args, tuned, scales, database, places)
+        if args.profile:
+            print(f"\n{spent}")
+    for fault in faults:
+        print_error(fault, args.json)
+    return max([*statuses, *(FINDINGS for _ in faults)], default=DONE)
 
 
-def _resuming(args: argparse.Namespace, path: Path, named: Named) -> str:
-    """The command that resumes an interrupted search."""
-    words = ["mslang", "tune", f"{path}:{named.space}", "--resume"]
+def _sum_up(
+    args: argparse.Namespace,
+    tuned: list[tuple[Chosen, Finished]],
+    scales: Mapping[str, Scale],
+    database: Path,
+    places: Mapping[str, list[str]],
+) -> None:
+    """Print the summary: of one task in full, of several as a table."""
+    match tuned:
+        case []:
+            return
+        case [(one, done)]:
+            print(summary(done, scales[one.name], str(database), next(iter(places.get(one.name, [])), None)))
+        case _:
+            print(overview([(one.name, done, scales[one.name]) for one, done in tuned]))
+            print(f"\nrecords   {database}")
+            for place in dict.fromkeys(place for found in places.values() for place in found):
+                print(f"schedule  {place}")
+    if any(done.interrupted for _, done in tuned):
+        note(f"go on with: {_resuming(args, [one for one, _ in tuned])}")
+
+
+def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
+    """The command that resumes an interrupted session."""
+    items = [f"{m.task.file}:{m.space}" for one in chosen for m in one.members]
+    words = ["mslang", "tune", *items, "--resume"]
     for option, value in (
         ("--db", args.db),
         ("--target", args.target),
-        ("--trials", args.trials if args.trials != TRIALS else None),
+        ("--trials", args.trials),
         ("--budget", None if args.budget is None else f"{args.budget:g}s"),
         ("--patience", args.patience),
         ("--cache", args.cache),
         ("--workers", args.workers),
         ("--strategy", args.strategy if args.strategy != STRATEGY else None),
+        ("--task-scheduler", args.task_scheduler if args.task_scheduler != SCHEDULER else None),
+        ("--log", args.log),
     ):
         words += [] if value is None else [option, str(value)]
     for name, size in args.sizes:
         words += ["--set", f"{name}={size}"]
+    for name, weight in args.weights:
+        words += ["--weight", f"{name}={weight:g}"]
+    for package in args.extension:
+        words += ["--extension", package]
     words += ["--write"] if args.write else []
+    words += ["--no-log"] if args.no_log else []
     words += ["--allow-native"] if args.allow_native else []
     words += ["--backend", args.backend] if args.backend else []
     return shlex.join(words)
@@ -238,39 +323,6 @@ def _status(args: argparse.Namespace, done: Finished) -> int:
     return FINDINGS if bad or done.best is None else DONE
 
 
-def _write(
-    args: argparse.Namespace,
-    path: Path,
-    named: Named,
-    done: Finished,
-    scale: Scale,
-    incumbent: Candidate | None,
-    written: set[tuple[Path, str]],
-) -> str | None:
-    """Write the best schedule into the file, unless the present one measured equally fast.
-
-    Returns the place of the best schedule, or None if no schedule of this search was verified on all inputs.
-    """
-    from mslang.ir.equal import structural_hash
-
-    key = path, named.best
-    best = done.best
-    if best is None or best.result.timing is None or not done.confirmed:
-        return f"{path}:{named.best}" if key in written else None
-    if incumbent is not None:
-        standing = structural_hash(incumbent.program)
-        if standing in (best.candidate, *(r.candidate for r in done.ties)):
-            return f"{path}:{named.best} is kept: no faster one was found"
-    sizes = "".join(f", {name} = {size}" for name, size in args.sizes)
-    found = ", ".join(filter(None, (seconds_text(best.result.timing.median), scale.rate(best.result.timing))))
-    doc = f"Found by `mslang tune`: {found}{sizes}\non {best.device}; record {best.id}."
-    before = read_text(path)
-    after = with_schedule(str(path), before, named.best, best.schedule, doc)
-    write_source(path, before, after, replaced=(named.best,))
-    written.add(key)
-    return f"{path}:{named.best}"
-
-
 def _sizes(module: Module, name: str | None, sizes: dict[str, int]) -> dict[str, int]:
     """The given sizes; each must be a size of a program to tune."""
     programs = [p for n, p in module.programs.items() if name not in module.programs or n == name]
@@ -286,3 +338,14 @@ def _seconds(text: str) -> float:
         return parse_seconds(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not a time such as 90, 60s, 5m or 1h") from None
+
+
+def _weight(text: str) -> tuple[str, float]:
+    name, _, value = text.rpartition("=")
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = -1.0
+    if not name or not 0 < weight < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=WEIGHT, a weight being a positive number")
+    return name, weight

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
-from mslang.diagnostics import Diagnostic, Severity
+from mslang.diagnostics import Diagnostic, MsError, Severity
+from mslang.extensions import allowed, loaded
 from mslang.tune.progress import Event, Listener, Warned
 
 GROUP = "mslang.callbacks"
@@ -24,6 +25,19 @@ class Callback(Protocol):
 
     def __call__(self, event: Event, /) -> None:
         """Take note of an event. An exception is one warning, and the callback is called no more."""
+
+
+def extensions_called() -> Iterator[tuple[str, Callback]]:
+    """The callbacks of allowed packages, by name.
+
+    Raises:
+        MsError: MS212 or MS213, one of them cannot be loaded.
+    """
+    for found in loaded(GROUP, object, allowed()):
+        if found.problem is not None:
+            raise MsError(found.problem)
+        if isinstance(found.value, Callback):
+            yield found.name, found.value
 
 
 class Guarded:

@@ -101,6 +101,8 @@ class Search:
         self._stopped = False
         self._start = time.monotonic() if started is None else started
         self._limit = settings.budget.trials
+        self._unfinished: tuple[Sequence[Proposal], list[Observed]] = (), []
+        """A generation of which the last step measured a part, and what it gave."""
         self.curve: tuple[float, ...] = ()
         """The least cost after each generation; infinite where nothing was valid."""
         self._resume()
@@ -118,6 +120,11 @@ class Search:
     def replaying(self) -> bool:
         """Whether records of a resumed run were not shown to the strategy yet."""
         return bool(self._recorded)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last step ran out of trials within a generation; the next one goes on with it."""
+        return bool(self._unfinished[0])
 
     def run(self) -> Finished:
         """Search until the budget is spent, the space is exhausted, or `stop` is called, or a KeyboardInterrupt."""
@@ -164,19 +171,25 @@ class Search:
         why = self._over(counting=not self._recorded)
         if why is not None:
             return why
-        # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
-        with profiling.scope("draw"):
-            proposals = strategy.propose(GENERATION)
-        rejections = strategy.rejections.take()
-        self._tally.reject(rejections)
+        proposals, seen = self._unfinished
+        rejections = Rejections()
+        if not proposals:
+            # All of a generation even if fewer trials are left: a run that is resumed with more of them continues it.
+            with profiling.scope("draw"):
+                proposals = strategy.propose(GENERATION)
+            rejections = strategy.rejections.take()
+            self._tally.reject(rejections)
         if not proposals:
             return self._over() or "the space is exhausted: no draw gives a new candidate"
         before = self.trials
         try:
-            observed, why = self._try(proposals)
+            observed, why = self._try(proposals[len(seen) :])
         except BudgetSpent:
             return budget.time_is_up
+        observed = [*seen, *observed]
         self._generation(proposals, observed, rejections, self.trials - before)
+        cut = why is not None and self._limit is not None and self.trials >= self._limit
+        self._unfinished = (proposals, observed) if cut else ((), [])
         if why is None:
             with profiling.scope("model"):
                 strategy.observe(observed)

@@ -178,7 +178,8 @@ class Session:
             why = self._spent(chosen)
             if why is not None:
                 return why
-            self._over[chosen] = over
+            if not self._searches[chosen].unfinished:
+                self._over[chosen] = over
 
     def _begin(self, chosen: int) -> bool:
         """Run the unscheduled program of a task, and begin its search; False if that fails."""
@@ -237,9 +238,12 @@ class Session:
         )
 
     def _left(self, chosen: int) -> int | None:
-        """Trials that are left of the budget for a task's next generation."""
-        trials = self._budget.trials
-        return None if trials is None else trials - sum(s.trials for s in self._searches)
+        """Trials that are left of the budget for a task's next generation; at first each task has its share of them."""
+        if self._budget.trials is None:
+            return None
+        left = max(self._budget.trials - sum(s.trials for s in self._searches), 0)
+        waiting = sum(not s.curve and number not in self._over for number, s in enumerate(self._searches))
+        return left if self._searches[chosen].curve else -(-left // max(waiting, 1))
 
     def _spent(self, chosen: int) -> str | None:
         """Why the session is over, if it is. A resumed task first shows its strategy what is on record."""
@@ -247,7 +251,8 @@ class Session:
             return "interrupted"
         trials = -1 if self._searches[chosen].replaying else sum(s.trials for s in self._searches)
         budget = msgspec.structs.replace(self._budget, patience=None)
-        return budget.spent(trials, time.monotonic() - self._start, 0)
+        why = budget.spent(trials, time.monotonic() - self._start, 0)
+        return why if why is None or len(self._items) == 1 else f"{why} (all tasks)"
 
     def _finish(self, reason: str, confirm: bool) -> tuple[Finished | MsError, ...]:
         """Measure the best of each task again."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 import msgspec
+
+from mslang.diagnostics import MsError, problem
+from mslang.extensions import allowed, declared, load
+from mslang.suggestions import did_you_mean
 
 GROUP = "mslang.task_schedulers"
 """The group of entry points that name task schedulers: classes or functions without arguments that make one."""
@@ -85,5 +90,38 @@ class Gradient(msgspec.Struct, frozen=True):
         return task.weight * (self.alpha * recent + (1 - self.alpha) * best[-1] / n)
 
 
-BUILT_IN = {"gradient": Gradient, "round-robin": RoundRobin}
+BUILT_IN: Mapping[str, Callable[[], TaskScheduler]] = MappingProxyType(
+    {"gradient": Gradient, "round-robin": RoundRobin}
+)
 """The task schedulers by name."""
+
+
+def scheduler_named(name: str) -> TaskScheduler:
+    """A task scheduler by name: a built-in one, or an extension's from an allowed package.
+
+    Raises:
+        MsError: MS546, there is none of that name, or what an extension makes is none; MS272, its package is not
+            allowed; MS212 or MS213, it cannot be loaded.
+
+    Example:
+        >>> scheduler_named("gradient").alpha
+        0.2
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    if name not in declared(GROUP):
+        known = [*BUILT_IN, *declared(GROUP)]
+        raise MsError(
+            problem(
+                "MS546",
+                f"unknown task scheduler `{name}`",
+                why=f"the task schedulers are {', '.join(known)}",
+                help=did_you_mean(name, known),
+            )
+        )
+    make = load(GROUP, name, allowed())
+    made = make() if callable(make) else make
+    if not isinstance(made, TaskScheduler):
+        why = f"`next(tasks)` is missing: {type(made).__name__} is no TaskScheduler"
+        raise MsError(problem("MS546", f"the extension `{name}` makes no task scheduler", why=why))
+    return made

@@ -13,9 +13,11 @@ from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.schedule.space import Candidate
 from mslang.target.limits import raise_peak
+from mslang.tune.callbacks import Callback, listener
 from mslang.tune.claim import claimed_run
 from mslang.tune.database import Database
 from mslang.tune.interruption import interruptible
+from mslang.tune.logs import log_event
 from mslang.tune.progress import Event, Failed, Finished
 from mslang.tune.record import Record
 from mslang.tune.runs import run_of
@@ -89,6 +91,7 @@ def tune_all(
     work: Work | None = None,
     started: float | None = None,
     listen: Callable[[Event], None] = lambda _: None,
+    callbacks: Iterable[tuple[str, Callback]] = (),
 ) -> tuple[Finished | MsError, ...]:
     """Tune several tasks with one budget, one database and one pool of workers.
 
@@ -96,6 +99,7 @@ def tune_all(
         items: what to tune; names differ.
         settings: seed, budget of all together, timing. `patience` holds for each task; `name` is that of each item.
         scheduler: whose generation is next (default: `Gradient()`).
+        callbacks: names and functions that are called with each event, after `listen`; their errors are warnings.
 
     The other arguments are those of `tune`. Returns the summary of each item, or the error why it cannot be tuned; the
     others are tuned all the same.
@@ -104,6 +108,7 @@ def tune_all(
         MsError: MS503 there is no run to resume; MS515 there is no such strategy; MS6xx the database cannot be used.
     """
     begun = time.monotonic() if started is None else started
+    listen = listener(listen, [("logging", log_event), *callbacks])
     with Database(database) as store, ExitStack() as held:
         warn(listen, store.check())
         interruption = held.enter_context(interruptible())

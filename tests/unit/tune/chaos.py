@@ -50,6 +50,14 @@ def prepare(job: bytes) -> bytes:
     return b""
 
 
+def refuse_one(job: bytes) -> bytes:
+    """The program with 32 rows cannot be compiled, others can."""
+    program = pickle.loads(job).program
+    if program.params[0].buffer.shape[0].value == 32:
+        raise MsError(problem("MS502", "the unscheduled program does not compile"))
+    return b""
+
+
 def prepare_too_much(job: bytes) -> bytes:
     """Ask for more memory than a worker may have."""
     return bytes(1 << 34)
