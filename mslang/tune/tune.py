@@ -117,9 +117,12 @@ def tune_all(
         pools = held.enter_context(Workers(builders, work=work))
         interruption.abandon = pools.abandon
         runs: list[tuple[str, Settings]] = []
+        # What a strategy may expect of a task: the session decides how many trials it really gets.
+        trials = settings.budget.trials
+        share = msgspec.structs.replace(settings.budget, trials=None if trials is None else -(-trials // len(items)))
         for item in items:
-            named = msgspec.structs.replace(settings, name=item.best)
-            runs.append(run_of(store, item.task, named, resume, {run for run, _ in runs}))
+            own = msgspec.structs.replace(settings, name=item.best, budget=share)
+            runs.append(run_of(store, item.task, own, resume, {run for run, _ in runs}))
             held.enter_context(claimed_run(store.path, runs[-1][0]))
         session = Session(
             items,
