@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mslang.backend.reference import interpret
-from mslang.ir.program import Program
+from mslang.ir.program import For, Program
 from mslang.ir.visit import all_buffers
 from mslang.schedule.replay import replay
 from mslang.schedule.rules.automatic import automatic_space
@@ -45,6 +45,19 @@ PROGRAMS: Mapping[str, str] = {
     "scaled": "program scaled(A: f32[70, 33], out B: f32[70, 33]) {"
     " block b[i: 70, j: 33] { B[i, j] = A[i, j] * 2.0 } }",
     "point": "program point(A: f32[3], out B: f32[]) { block b[] { B[] = A[1] } }",
+    "f16": "program f16(A: f16[64, 64], B: f16[64, 96], out C: f32[64, 96]) {"
+    " block mm[i: 64, j: 96 | k: 64] { C[i, j] += f32(A[i, k]) * f32(B[k, j]) } }",
+    "f16_padded": "program f16_padded(A: f16[40, 20], B: f16[30, 20], out C: f32[40, 30]) {"
+    " block mm[i: 40, j: 30 | k: 20] { C[i, j] += f32(A[i, k]) * f32(B[j, k]) } }",
+    "f16_conv": """program f16_conv(X: f16[1, 6, 10, 16], F: f16[3, 3, 16, 32], out D: f32[1, 4, 8, 32]) {
+        alloc Y: f32[1, 4, 8, 32]
+        block conv[n: 1, h: 4, w: 8, o: 32 | r: 3, s: 3, c: 16] {
+            Y[n, h, w, o] += f32(X[n, h + r, w + s, c]) * f32(F[r, s, c, o])
+        }
+        block relu[n: 1, h: 4, w: 8, o: 32] { D[n, h, w, o] = max(Y[n, h, w, o], 0.0) }
+    }""",
+    "i8": "program i8(A: i8[32, 32], B: i8[32, 32], out C: i32[32, 32]) {"
+    " block mm[i: 32, j: 32 | k: 32] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) } }",
     "sum": "program sum(A: f32[300], out B: f32[]) { block b[| i: 300] { B[] += A[i] } }",
 }
 OF_LIBRARY = ("softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax", "transpose.transpose")
@@ -97,14 +110,33 @@ def test_asynchronous_copies_need_a_machine_that_has_them() -> None:
     assert only.structure == ()
 
 
+@pytest.mark.parametrize("name", ["f16", "f16_padded", "f16_conv", "i8"])
+def test_products_of_short_types_are_made_by_tensor_cores(name: str) -> None:
+    found = sketches(name)
+    assert [x for s in found for x in dict(s.structure).values()] == ["wmma", "async_2", "async_3"]
+    for sketch in found:
+        scopes = {b.scope for b in all_buffers(sketch.program).values()}
+        assert scopes == {"global", "shared.dyn", "wmma.a", "wmma.b", "wmma.acc"}
+        made_here = [b for b in all_buffers(sketch.program).values() if b.scope == "global"]
+        assert len(made_here) == len(program(name).params), "operands and results are laid out on the way"
+
+
+def test_a_product_that_tensor_cores_cannot_make_is_tiled_for_threads() -> None:
+    """The elements of one operand occur in the sum of another: no loop stands for rows."""
+    text = PROGRAMS["f16"].replace("f32(A[i, k])", "f32(A[i, k]) * f32(A[i, k])")
+    found = list(automatic_space(parse_program(text), SM_80).sketches())
+    assert {a for s in found for a, _ in s.structure} == {"gpu_tiling:mm"}
+
+
 def test_reductions_are_shared_by_threads_or_not() -> None:
     labels = [dict(s.structure) for s in sketches("softmax.softmax")]
     assert {tuple(x.values()) for x in labels} == {(a, b) for a in ("across", "apart") for b in ("across", "apart")}
     shared = next(s for s in sketches("softmax.softmax") if set(dict(s.structure).values()) == {"across"})
     assert {b.scope for b in all_buffers(shared.program).values()} >= {"shared"}
+    assert [x.kind for x in shared.program.body if isinstance(x, For)] == ["blockIdx.x"], "one kernel"
 
 
-@pytest.mark.parametrize("name", ["relu", "softmax.softmax", "conv"])
+@pytest.mark.parametrize("name", ["relu", "softmax.softmax", "conv", "f16_padded"])
 def test_traces_replay_to_the_same_program(name: str) -> None:
     space = automatic_space(program(name), SM_80)
     for seed in range(40):

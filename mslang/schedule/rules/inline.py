@@ -9,11 +9,12 @@ import msgspec
 
 from mslang.ir.expr import ONE, Call, Const, Expr, Load
 from mslang.ir.program import Block, Program, Region, Store
-from mslang.ir.visit import blocks_of, free_vars, loads_of, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import blocks_of, free_vars, loads_of, path_to_block, stmt_exprs, walk, walk_expr
 from mslang.schedule.rules.nests import allows, block_handle, do
 from mslang.schedule.session import Session
 from mslang.transform.getters import consumers, has_branch, is_output, producers
 from mslang.transform.outcome import BlockRef
+from mslang.transform.rewriting.layout_filling import trivial_nest
 
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
@@ -54,12 +55,13 @@ class InlineConstantScalars(msgspec.Struct, frozen=True):
 class AutoInline(msgspec.Struct, frozen=True):
     """Puts elementwise blocks into the blocks that read them, or into the one that computes what they read.
 
-    A block is inlined if it writes one buffer and is not annotated `inline_rule = "disable"`, and further: it calls
-    none of the functions `no_calls` unless each element is read once; it decides nothing where `no_branches`; no
-    dimension of the result is two of what is read where `injective` (`A[i, i]`); and dimensions keep their order where
-    `ordered` (in a transposition they do not). The last four are waived if the program has no reduction. Arithmetic is
-    not put into a block that reads several of its results at a time, as a stencil does: where that is computed is for
-    `RandomComputeLocation` to draw. A block that reads nothing is inlined at once where `constants`.
+    A block is inlined if it writes one buffer, its loops are its axes, and it is not annotated
+    `inline_rule = "disable"`, and further: it calls none of the functions `no_calls` unless each element is read once;
+    it decides nothing where `no_branches`; no dimension of the result is two of what is read where `injective`
+    (`A[i, i]`); and dimensions keep their order where `ordered` (in a transposition they do not). The last four are
+    waived if the program has no reduction. Arithmetic is not put into a block that reads several of its results at a
+    time, as a stencil does: where that is computed is for `RandomComputeLocation` to draw. A block that reads nothing is
+    inlined at once where `constants`.
 
     Args:
         into_consumers: try `compute_inline`.
@@ -81,6 +83,8 @@ class AutoInline(msgspec.Struct, frozen=True):
         """Whether the conditions hold."""
         if len(block.writes) != 1 or dict(block.annotations).get(DISABLE) == "disable" or blocks_of(block.body):
             return False
+        if trivial_nest(path_to_block(it.session.program, block.name) or ()) is None:
+            return False  # It was put where it is on purpose, as copies into shared memory are.
         if self.constants and not block.reads:
             return True
         program = it.session.program

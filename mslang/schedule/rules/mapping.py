@@ -39,8 +39,14 @@ def tensorize_mapping(it: Interpreter, args: Sequence[object], kwargs: Mapping[s
     return map_loops(it.session, given["block"], given["intrin"])
 
 
-def map_loops(session: Session, block: object, intrin: object) -> Handle:
+def map_loops(session: Session, block: object, intrin: object, *, laid_out: bool | None = None) -> Handle:
     """The implementation of `std.tensor.tensorize_mapping` in a running schedule.
+
+    Args:
+        session: the running schedule.
+        block: the block.
+        intrin: the intrinsic, or its name.
+        laid_out: whether operands are copied so that their axes can be fused (im2col); None: where it is necessary.
 
     Raises:
         ScheduleError: MS203, the arguments are not a block and an intrinsic; MS382, no loops of the block match.
@@ -50,8 +56,12 @@ def map_loops(session: Session, block: object, intrin: object) -> Handle:
         raise ScheduleError(problem("MS203", "`tensorize_mapping` takes a block and an intrinsic"))
     copies: list[Handle] = []
     try:
+        if laid_out:
+            copies = _fuse(session, block, wanted)
         found = search(session.program, _ref(session, block), wanted)
     except ScheduleError:
+        if laid_out is not None:
+            raise
         copies = _fuse(session, block, wanted)
         found = search(session.program, _ref(session, block), wanted)
     if not all(t.divides for t in found):

@@ -13,6 +13,8 @@ from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
+from mslang.schedule.rules.gpu.machine import TENSOR_CORES, capability
+from mslang.schedule.rules.gpu.tensor_cores import TensorCores
 from mslang.schedule.rules.gpu.tiling import GpuTiling
 from mslang.schedule.rules.gpu.unroll import GpuUnroll
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
@@ -33,7 +35,14 @@ _CPU: tuple[Rule, ...] = (
     RandomComputeLocation(),
     ParallelizeVectorizeUnroll(),
 )
-_CUDA: tuple[Rule, ...] = (GpuTiling(), CrossThreadReduction(), AutoBind())
+_EVERYWHERE = AutoInline(into_producer=True, no_branches=False, injective=False, ordered=False, no_calls=())
+_CUDA: tuple[Rule, ...] = (
+    GpuTiling(),
+    InlineConstantScalars(),
+    _EVERYWHERE,  # After tiling: operands are prepared where they are staged, results used where they are stored.
+    CrossThreadReduction(),
+    AutoBind(),
+)
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
 SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
@@ -44,7 +53,7 @@ SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
         "vnni": _CPU,
         "amx": _CPU,
         "cuda": _CUDA,
-        "cuda_tensor_core": _CUDA,
+        "cuda_tensor_core": (TensorCores(), *_CUDA),
     }
 )
 """The rules of each set, in the order in which they are applied."""
@@ -53,6 +62,8 @@ POSTPROCESSORS: Mapping[str, tuple[Postprocessor, ...]] = MappingProxyType(
     {"cuda": _ON_GPUS, "cuda_tensor_core": _ON_GPUS}
 )
 """The postprocessors of each set, in the order in which they are applied; a set that is not here has none."""
+
+_HAS_TENSOR_CORES = "tensor-cores"
 
 SERVING: Mapping[str, tuple[tuple[str, frozenset[str]], ...]] = MappingProxyType(
     {
@@ -63,10 +74,16 @@ SERVING: Mapping[str, tuple[tuple[str, frozenset[str]], ...]] = MappingProxyType
             ("avx2", frozenset({"avx2", "fma"})),
             ("cpu", frozenset()),
         ),
-        "cuda": (("cuda", frozenset()),),
+        "cuda": (("cuda_tensor_core", frozenset({_HAS_TENSOR_CORES})), ("cuda", frozenset())),
     }
 )
 """For each kind of target its sets and the features that they need, the most demanding first."""
+
+
+def _features(target: Target) -> frozenset[str]:
+    """A target's features; of a GPU, also what its compute capability implies."""
+    implied = (_HAS_TENSOR_CORES,) if capability(target) >= TENSOR_CORES else ()
+    return frozenset((*target.features, *implied))
 
 
 def set_for(target: Target) -> str:
@@ -80,7 +97,7 @@ def set_for(target: Target) -> str:
     ('avx512', 'cpu')
     """
     for name, needs in SERVING.get(target.kind, ()):
-        if needs.issubset(target.features):
+        if needs <= _features(target):
             return name
     raise MsError(
         problem(

@@ -17,7 +17,7 @@ from mslang.schedule.rules.rule import Rule, apply_rules, post_order
 from mslang.schedule.rules.sets import SETS, rules_for, rules_named, set_for
 from mslang.schedule.session import Session
 from mslang.sema.program import parse_program
-from mslang.target.description import AVX2, AVX512, GENERIC, SM_90, Target
+from mslang.target.description import AVX2, AVX512, CUDA, GENERIC, SM_90, Target
 
 CHAIN = """program chain(A: f32[8, 6], out D: f32[8, 6]) {
     alloc B: f32[8, 6]
@@ -116,7 +116,8 @@ def test_a_block_reserved_for_a_rule_is_passed_over() -> None:
         (AVX2, "avx2"),
         (AVX512, "avx512"),
         (Target("v", features=(*AVX512.features, "avx512vnni")), "vnni"),
-        (SM_90, "cuda"),
+        (SM_90, "cuda_tensor_core"),
+        (CUDA, "cuda"),
     ],
     ids=lambda x: x if isinstance(x, str) else x.name,
 )

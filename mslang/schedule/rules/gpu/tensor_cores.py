@@ -1,0 +1,267 @@
+"""Products on tensor cores: warps multiply fragments, operands and results go through shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.diagnostics import MsError
+from mslang.ir import arith
+from mslang.ir.expr import ONE, Binary, Const, Expr, Var
+from mslang.ir.program import Block, Program
+from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
+from mslang.schedule.decisions import Drawing
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.gpu.fetch import cooperative_fetch
+from mslang.schedule.rules.gpu.machine import CP_ASYNC, TENSOR_CORES, capability, most_threads, warp
+from mslang.schedule.rules.gpu.steps import fused, handle_of, unsuitable
+from mslang.schedule.rules.gpu.tiling import ASYNC, operands
+from mslang.schedule.rules.mapping import map_loops
+from mslang.schedule.rules.multi_level import needs_tiling
+from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, draw, handle, loops_around
+from mslang.schedule.rules.rule import legal
+from mslang.schedule.session import Session
+from mslang.transform.analysis.axes import axis_loops
+from mslang.transform.getters import consumers, producers
+from mslang.transform.outcome import BlockRef
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+SHARED = "shared.dyn"
+FRAGMENTS = 16
+"""The most accumulators of a warp: 8 registers of each thread hold one of 16 x 16 f32."""
+WARP_ROWS = 32
+"""Elements after which rows in shared memory are padded, by `PADDING`, so that a fragment's lie in different banks."""
+PADDING = 8
+
+
+class Family(msgspec.Struct, frozen=True):
+    """Intrinsics of one type of fragments: names without the address of their module.
+
+    `products` are for right operands `[k, j]` and `[j, k]`, with the loads of their right operands.
+    """
+
+    module: str
+    read: str
+    written: str
+    products: tuple[tuple[str, str], ...]
+    fill: str
+    store: str
+    load_a: str = "load_a_dyn"
+
+    def address(self, name: str) -> str:
+        """The full name of an intrinsic."""
+        return f"{self.module}.{name}"
+
+
+def _wmma(module: str, read: str, written: str, product: str, suffix: str) -> Family:
+    products = ((product, "load_b_dyn"), (f"{product}_trans", "load_b_trans_dyn"))
+    return Family(f"std.cuda.{module}", read, written, products, f"fill_{suffix}", f"store_{suffix}_dyn")
+
+
+FAMILIES = (
+    _wmma("wmma", "f16", "f32", "f16f16f32", "f32"),
+    _wmma("wmma", "f16", "f16", "f16f16f16", "f16"),
+    _wmma("wmma_s8", "i8", "i32", "s8s8s32", "s32"),
+)
+
+
+class Mapping(msgspec.Struct, frozen=True):
+    """How the loops of a block are those of an instruction; `laid_out`: after its operands were copied (im2col)."""
+
+    family: Family
+    product: str
+    load_b: str
+    laid_out: bool
+
+
+class TensorCores(msgspec.Struct, frozen=True):
+    """Multi-level tiling of a product whose tiles are multiplied by tensor cores.
+
+    The block's loops are mapped to those of an instruction: operands are laid out anew where several axes stand for one
+    loop, and padded where the tile does not divide a size. Tiles are distributed over two dimensions of blocks and over
+    warps; operands are staged in shared memory and loaded into fragments, accumulators are stored by way of shared
+    memory, where an elementwise consumer is inlined into the copy. Where the target copies asynchronously, there is an
+    alternative for each number of `stages`.
+
+    Decisions: `tensor_cores:block/m`, `/n` and `/k` (tiles), `tensor_cores:block/buffer` (elements fetched at once).
+
+    Source: MetaSchedule, `MultiLevelTilingTensorCore`.
+    """
+
+    name: str = "tensor_cores"
+    families: tuple[Family, ...] = FAMILIES
+    innermost: int = 4
+    stages: tuple[int, ...] = (2, 3)
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether the block is a product of types that tensor cores multiply."""
+        return (
+            capability(it.machine) >= TENSOR_CORES
+            and needs_tiling(it.session.program, block)
+            and bool(self._served(it.session.program, block))
+        )
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """Plain copies and asynchronous ones, for the instructions that the block's loops can be mapped to."""
+        if self._mapping(it, block) is None:
+            return ()
+        stages = self.stages if capability(it.machine) >= CP_ASYNC else ()
+        return legal(it, self, block, ("wmma", *(f"{ASYNC}{n}" for n in stages)))
+
+    def _served(self, program: Program, block: Block) -> list[Family]:
+        buffers = all_buffers(program)
+        read = {buffers[x].dtype for x in operands(block)}
+        written = buffers[block.writes[0].buffer].dtype
+        return [f for f in self.families if read == {f.read} and written == f.written]
+
+    def _mapping(self, it: Interpreter, block: Block) -> Mapping | None:
+        """The first product that the loops of a block can be mapped to, as the operands lie if possible."""
+        for family in self._served(it.session.program, block):
+            for laid_out in (False, True) if _plain(block) else (True,):
+                for product, load_b in family.products:
+                    trial = Session(it.session.program, Drawing(0), it.session.registry)
+                    try:
+                        map_loops(trial, block_handle(trial, block.name), family.address(product), laid_out=laid_out)
+                    except MsError:
+                        continue
+                    return Mapping(family, product, load_b, laid_out)
+        return None
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Map, tile, bind, stage and tensorize."""
+        found = self._mapping(it, block)
+        assert found is not None
+        family, product, load_b = found.family, found.product, found.load_b
+        session = it.session
+        prefix = f"{self.name}:{block.name}"
+        before = {b.name for b in blocks_of(session.program.body)}
+        inner = map_loops(session, block_handle(session, block.name), family.address(product), laid_out=found.laid_out)
+        _inline_users(session, BlockRef(block.name), before)
+        (tile,) = do(session, "blockize", inner)
+        outer = block_of(session, tile)
+        (result,) = (r.buffer for r in outer.writes)
+        (staged,) = do(session, "cache_write", tile, handle_of(session, result), SHARED)
+        (sums,) = do(session, "cache_write", tile, handle_of(session, _written(session, tile)), "wmma.acc")
+        copies: list[tuple[str, Handle, Handle, str]] = []
+        for buffer, scope, load in zip(operands(outer), ("wmma.a", "wmma.b"), (family.load_a, load_b), strict=True):
+            (copy,) = do(session, "cache_read", tile, handle_of(session, buffer), SHARED, consumers=(tile,))
+            _inline_copies(session, copy, before)
+            into = handle_of(session, _written(session, copy))
+            (fragment,) = do(session, "cache_read", tile, into, scope, consumers=(tile,))
+            copies.append((buffer, copy, fragment, load))
+        blocks, warps, k0, k1 = self._tiled(it, tile, prefix)
+        do(session, "reverse_compute_at", sums, warps)
+        do(session, "reverse_compute_at", staged, blocks)
+        do(session, "tensorize", sums, family.address(family.store))
+        for user in consumers(session.program, BlockRef(session.handles.resolve(staged).name)):
+            if user.name not in before:  # What lays the result out as it was, or cuts the padding off.
+                do(session, "reverse_compute_inline", session.handles.handle(user))
+        extent = session.get("extent", {"loop": warps})
+        assert isinstance(extent, Expr | int)
+        count = extent if isinstance(extent, Expr) else Const(extent)
+        threads = (("threadIdx.y", count), ("threadIdx.x", Const(warp(it.machine))))
+        cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
+        for buffer, copy, fragment, load in copies:
+            do(session, "compute_at", fragment, k1)
+            do(session, "compute_at", copy, k0)
+            do(session, "tensorize", fragment, family.address(load))
+            cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
+            do(session, "storage_align", copy, axis=-2, factor=WARP_ROWS, offset=PADDING)
+        reduced = [s.var for s in loops_around(session.program, block_of(session, tile))]
+        first = _first_reduction(session.program, block_of(session, tile), reduced)
+        (zero,) = do(session, "decompose_reduction", tile, handle(session, first))
+        do(session, "tensorize", zero, family.address(family.fill))
+        do(session, "tensorize", tile, family.address(product))
+        if alternative.startswith(ASYNC):
+            do(session, "pipeline", k0, stages=int(alternative.removeprefix(ASYNC)), copy="cp_async")
+
+    def _tiled(self, it: Interpreter, tile: Handle, prefix: str) -> tuple[Handle, Handle, Handle, Handle]:
+        """The loops of blocks and warps, and the outer two of the sum, of the structure `SSSRRSRS`."""
+        session = it.session
+        outer = block_of(session, tile)
+        m, n, k = _tile_axes(outer)
+        path = path_to_block(session.program, outer.name) or ()
+        loops = {a.name: session.axis(tile, a.name) for a in outer.axes if axis_loops(path, a.name)}
+        levels: dict[str, list[list[Handle]]] = {}
+        drawn: dict[str, Sequence[Expr]] = {}
+        for name, axis, parts in (("m", m, 5), ("n", n, 5), ("k", k, 3)):
+            levels[name] = [[] for _ in range(parts)]
+            drawn[name] = [ONE] * parts
+            if axis not in loops:  # One tile covers the axis.
+                continue
+            sizes = draw(session, "perfect_tile", loops[axis], parts, self.innermost, address=f"{prefix}/{name}")
+            assert isinstance(sizes, tuple)
+            drawn[name] = sizes
+            made = do(session, "split", loops[axis], sizes, names=[f"{name}{x}" for x in range(parts)])
+            levels[name] = [[x] for x in made]
+        kinds = {a.name: a.kind for a in outer.axes}
+        rest = {a: h for a, h in loops.items() if a not in (m, n, k)}
+        batch = [h for a, h in rest.items() if kinds[a] == "spatial"]
+        sums = [h for a, h in rest.items() if kinds[a] == "reduce"]
+        spatial = [[*x, *y] for x, y in zip(levels["m"], levels["n"], strict=True)]
+        first, second, third = levels["k"]
+        order = [spatial[0], spatial[1], spatial[2], sums, first, second, spatial[3], third, spatial[4]]
+        do(session, "reorder", *batch, *(h for level in order for h in level))
+        if batch:
+            do(session, "bind", fused(session, batch), "blockIdx.z")
+        if not spatial[0] or not first:
+            raise unsuitable("one tile covers the result or the sum")
+        bound = [fused(session, x) for x in spatial[:3]]
+        for loop, axis in zip(bound, ("blockIdx.y", "blockIdx.x", "threadIdx.y"), strict=True):
+            do(session, "bind", loop, axis)
+        warps = arith.mul(drawn["m"][2], drawn["n"][2])
+        most = most_threads(it.machine) // warp(it.machine)
+        session.require(Binary("<=", warps, Const(most)), "more threads than a block may have")
+        accumulators = arith.mul(arith.mul(drawn["m"][3], drawn["m"][4]), arith.mul(drawn["n"][3], drawn["n"][4]))
+        session.require(Binary("<=", accumulators, Const(FRAGMENTS)), "the accumulators do not fit the registers")
+        return bound[1], bound[2], first[0], second[0]
+
+
+def _inline_users(session: Session, block: BlockRef, kept: Collection[str]) -> None:
+    """Inline what uses the result into what the mapping put after the block, while its indices are still simple."""
+    for copy in consumers(session.program, block):
+        users = consumers(session.program, copy) if copy.name not in kept else ()
+        if len(users) == 1 and attempt(session.program, "reverse_compute_inline", users[0]) is not None:
+            do(session, "reverse_compute_inline", session.handles.handle(users[0]))
+
+
+def _plain(block: Block) -> bool:
+    """Whether every index of a block is one axis: tiles of its operands begin at multiples of the tile."""
+    return all(isinstance(x.start, Var) for r in (*block.reads, *block.writes) for x in r.ranges)
+
+
+def _inline_copies(session: Session, block: Handle, kept: Collection[str]) -> None:
+    """Inline what the mapping put before a copy: blocks that lay an operand out anew, or pad it."""
+    while True:
+        found = producers(session.program, BlockRef(session.handles.resolve(block).name))
+        made = [x for x in found if x.name not in kept]
+        if not made:
+            return
+        do(session, "compute_inline", session.handles.handle(made[0]))
+
+
+def _written(session: Session, block: Handle) -> str:
+    return block_of(session, block).writes[0].buffer
+
+
+def _tile_axes(outer: Block) -> tuple[str, str, str]:
+    """The axes that count tiles: of rows, of columns, and of the sum."""
+    (inner,) = (b for b in blocks_of(outer.body) if not blocks_of(b.body))
+    own = {a.name for a in outer.axes}
+    tiled = [free_vars(a.binding) for a in inner.axes]
+    counted = [next(iter(names & own)) for names in tiled if names & own and names - own]
+    kinds = {a.name: a.kind for a in outer.axes}
+    spatial = [a for a in counted if kinds[a] == "spatial"]
+    left = {v for r in outer.reads if r.buffer == operands(outer)[0] for x in r.ranges for v in free_vars(x.start)}
+    m = next(a for a in spatial if a in left)
+    n = next(a for a in spatial if a != m)
+    return m, n, next(a for a in counted if kinds[a] == "reduce")
+
+
+def _first_reduction(program: Program, block: Block, loops: Sequence[str]) -> str:
+    reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)}
+    return next(v for v in loops if v in reduced)
