@@ -41,14 +41,36 @@ def features_of(sketches: Sequence[Sketch], target: Target, extractor: Extractor
         >>> features = features_of(list(space.sketches()), host())
         >>> features.rows(0, batch)  # float32 of shape (candidates, features.width)
     """
-    chosen = extractor or PerStore()
-    return TaskFeatures([_SketchFeatures(s, target, chosen) for s in sketches])
+    return FeatureMaker(extractor)(sketches, target)
+
+
+class FeatureMaker:
+    """Makes the features of a search whose structures become known one after the other: each is read once.
+
+    Args:
+        extractor: what makes the features; the built-in one if None.
+    """
+
+    def __init__(self, extractor: Extractor | None = None) -> None:
+        self._extractor = extractor or PerStore()
+        self._made: dict[int, _SketchFeatures] = {}
+
+    def __call__(self, sketches: Sequence[Sketch], target: Target) -> TaskFeatures:
+        """The features of all sketches of a task; see `features_of`."""
+        return TaskFeatures([self._of(s, target) for s in sketches])
+
+    def _of(self, sketch: Sketch, target: Target) -> _SketchFeatures:
+        found = self._made.get(id(sketch))
+        if found is None or found.sketch is not sketch or found.target != target:
+            found = self._made[id(sketch)] = _SketchFeatures(sketch, target, self._extractor)
+        return found
 
 
 class _SketchFeatures:
     """The features of one sketch, a row a store."""
 
     def __init__(self, sketch: Sketch, target: Target, extractor: Extractor) -> None:
+        self.sketch, self.target = sketch, target
         self.formulas = Formulas()
         try:
             summary = summary_of(sketch.program, target)

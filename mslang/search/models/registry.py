@@ -10,7 +10,7 @@ from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.extensions import allowed, declared, load
 from mslang.search.draft import Draft
 from mslang.search.features.registry import extractor_named
-from mslang.search.features.task import features_of
+from mslang.search.features.task import FeatureMaker
 from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.ranking import Models
@@ -60,9 +60,7 @@ def default_models(model: str | None = None, extractor: str | None = None) -> De
         >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
     """
     chosen, features = model_named(model), extractor_named(extractor)
-    return Default(
-        Models(Draft, lambda sketches, target: features_of(sketches, target, features), chosen.make), chosen.note
-    )
+    return Default(Models(Draft, FeatureMaker(features), chosen.make), chosen.note)
 
 
 def model_named(name: str | None = None) -> Chosen:
