@@ -1,6 +1,6 @@
 """How many candidates a second a search looks at, on one thread, in the code path of `mslang tune`.
 
-Drafted: distinct, valid candidates drawn from an automatic space, each with the estimate of the draft. Scored: their full
+Drafted: distinct, valid candidates drawn from an automatic space, each with the estimate of the draft. Scored: full
 features and the prediction of boosted trees. Generations: what the evolutionary strategy takes for its next proposals,
 counting all that it drafts. Tracing the space and compiling its formulas are apart. Small spaces are enumerated.
 
@@ -134,7 +134,8 @@ def rates(file: str, name: str, settings: Settings, draws: int, rounds: int) -> 
     found.scored = best(lambda: counted([(x, b, ranking.score(x, b)) for x, b in leaves.draw(draws)]), rounds)
     model = XGBoost(SEED, settings)
     rows = np.concatenate([features.rows(x.number, b) for x, b in leaves.draw(4096)])
-    model.update(rows[:MEASURED], np.exp2(rows[:MEASURED, -1].astype(float)), np.zeros(MEASURED, bool))
+    noise = np.random.default_rng(SEED).normal(0, 1, MEASURED)
+    model.update(rows[:MEASURED], np.exp2(rows[:MEASURED, -1] + noise), np.zeros(MEASURED, bool))
     found.predicted = best(lambda: len(model.predict(rows)), rounds)
     found.generation = generation(space, models)
     found.considered = (BREEDING.fresh + BREEDING.rounds * BREEDING.children) / found.generation

@@ -19,12 +19,12 @@ from mslang.search.neighbours import Neighbours, neighbours_of
 from mslang.search.numbering import Numbering, numbering_of
 from mslang.search.permutation import Permutation
 from mslang.search.roles import Role, roles_of
+from mslang.search.seen import Seen
 from mslang.search.strategy import Rejections
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 FEW = 24
 """So many structures at most are enumerated; of more a sample is taken, which grows while the search goes on."""
@@ -56,7 +56,7 @@ class Leaf:
         self._rejections = rejections
         self._drawn = 0
         self._neighbours: dict[str, Neighbours | None] = {}
-        self._seen: NDArray[np.uint64] | None = None
+        self._seen = Seen()
 
     @cached_property
     def constraints(self) -> Constraints:
@@ -146,12 +146,7 @@ class Leaf:
         self._drawn += n
         drawn = drawn[many.members(drawn)]
         keys = many.keys(drawn)
-        _, first = np.unique(keys, return_index=True)
-        new = np.zeros(len(drawn), np.bool_)
-        new[first] = True
-        if self._seen is not None:
-            new &= ~np.isin(keys, self._seen)
-        self._seen = keys[new] if self._seen is None else np.concatenate([self._seen, keys[new]])
+        new = self._seen.new(keys)
         self._rejections.duplicates += int((~new).sum())
         return drawn[new]
 

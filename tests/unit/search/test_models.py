@@ -202,7 +202,7 @@ def test_each_model_has_the_protocol() -> None:
 
 @needs_xgboost
 def test_a_model_learns_anew_where_new_structures_change_the_features() -> None:
-    """An evolutionary search whose structures become known one after the other, ranked by the models of `mslang tune`."""
+    """An evolutionary search whose structures become known one after the other, with the default models."""
     module = ms.load(Path(__file__).parents[3] / "stdlib" / "workloads" / "gemm.ms")
     space = automatic_space(module.program("gemm"), AVX512)
     strategy = Evolutionary(
