@@ -11,6 +11,7 @@ from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.space import Candidate
 from mslang.sema.module import Module
 from mslang.sema.program import parse_program
+from mslang.tune.origin import changed_since
 from mslang.tune.record import Record, Workload
 
 
@@ -46,11 +47,13 @@ def candidate_of(
 
 def stale(record: Record, why: str) -> MsError:
     """The error of a record whose trace no longer means what was measured."""
+    changed = " and ".join(changed_since(record.sources))
+    since = f"; {changed} changed since" if changed else ""
     return ScheduleError(
         problem(
             "MS610",
             f"record {record.id} is stale",
-            why=f"{why}; mslang {record.version} made it",
+            why=f"{why}; mslang {record.version} made it{since}",
             help="`mslang tune` measures anew",
         )
     )

@@ -21,23 +21,15 @@ from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
 from mslang.target.machine import Machine
 from mslang.tune.integrity import find_damage, undamaged_rows
-from mslang.tune.record import Outcome, Record, Result, Run, Sources, Workload
+from mslang.tune.record import Outcome, Record, Run, Workload
+from mslang.tune.rows import NEXT, columns_of, decoded, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum, migrate, refuse_newer, schema_version
-
-_LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
-"""Finalists are measured again: what counts is how a candidate fared last."""
 
 MEMORY = ":memory:"
 """The path of a store that is not in a file."""
 
-_SEPARATE = ("outcome", "seconds", "cost", "result", "sources")
-"""Columns made from a record's fields; the others are its fields."""
-
-_NEXT = """(SELECT max(n) + 1 FROM (
-    SELECT coalesce(max(id), 0) AS n FROM record UNION ALL SELECT coalesce(max(record), 0) FROM pruned))"""
-"""A number that no record has or had."""
-
-_FIELDS = tuple(c for c in TABLES["record"] if c not in _SEPARATE)
+LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
+"""Finalists are measured again: what counts is how a candidate fared last."""
 
 
 class Database:
@@ -75,10 +67,10 @@ class Database:
         place = f"{self.path.resolve().as_uri()}?mode={mode}" if str(self.path) != MEMORY else f"file:{MEMORY}"
         self._connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None)
         # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
-        self._connection.text_factory = _decoded
+        self._connection.text_factory = decoded
         try:
             self._open(read_only)
-            self._identity = _identity(self.path)
+            self._identity = identity(self.path)
         except BaseException:
             self._connection.close()
             raise
@@ -91,7 +83,7 @@ class Database:
         if read_only and version < SCHEMA_VERSION:
             # A file that may not be written to is brought up to date in memory.
             memory = sqlite3.connect(":memory:", isolation_level=None)
-            memory.text_factory = _decoded
+            memory.text_factory = decoded
             self._connection.backup(memory)
             self._connection.close()
             self._connection = memory
@@ -196,7 +188,7 @@ class Database:
         """
         record = record if record.created else msgspec.structs.replace(record, created=_now())
         record = record if record.schema else msgspec.structs.replace(record, schema=SCHEMA_VERSION)
-        id = self._insert("record", _row(record), wanted=record.id)
+        id = self._insert("record", columns_of(record), wanted=record.id)
         return msgspec.structs.replace(record, id=id)
 
     def remove(self, ids: Sequence[int]) -> None:
@@ -204,14 +196,14 @@ class Database:
         with self._faults(), self._transaction():
             for id in ids:
                 self._connection.execute("DELETE FROM record WHERE id = ?", [id])
-                self._connection.execute(_insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
+                self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
 
     def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
         row = [*values, checksum(table, values)]
         with self._faults():
             with self._transaction():
-                id = self._connection.execute(_insertion(table, conflict, self._number(table, wanted)), row).lastrowid
-            if not self._together and _identity(self.path) != self._identity:
+                id = self._connection.execute(insertion(table, conflict, self._number(table, wanted)), row).lastrowid
+            if not self._together and identity(self.path) != self._identity:
                 self._write_anew()
                 found = self._connection.execute(f"SELECT rowid FROM {table} WHERE checksum = ?", row[-1:]).fetchone()
                 id = found and found[0]
@@ -227,7 +219,7 @@ class Database:
                 "SELECT 1 FROM record WHERE id = ? UNION ALL SELECT 1 FROM pruned WHERE record = ?", [wanted, wanted]
             ).fetchone()
         )
-        return _NEXT if used else str(wanted)
+        return NEXT if used else str(wanted)
 
     def _write_anew(self) -> None:
         """Copy all rows of the open file, which is no longer at `path`, into the file at `path` (a new one if there is
@@ -243,7 +235,7 @@ class Database:
                 rows = left.execute(f"SELECT {', '.join(columns)}, checksum FROM {table} ORDER BY rowid").fetchall()
                 for r in rows:
                     if r[-1] not in known:
-                        self._connection.execute(_insertion(table, "OR IGNORE", self._number(table, None)), r)
+                        self._connection.execute(insertion(table, "OR IGNORE", self._number(table, None)), r)
         left.close()
         self.moved = Diagnostic(
             "MS606",
@@ -276,8 +268,8 @@ class Database:
         ...     [r.program for r in db.records() if not isinstance(r, Diagnostic)]
         []
         """
-        hash = _hash_of(program)
-        yield from self._select(_where(workload=hash, target=target, run=run, outcome=outcome, machine=machine), "id")
+        hash = hash_of(program)
+        yield from self._select(where(workload=hash, target=target, run=run, outcome=outcome, machine=machine), "id")
 
     def top(
         self,
@@ -298,10 +290,10 @@ class Database:
             machine: the key of the machine that they were measured on (None: this one). Times of different machines are
                 never compared.
         """
-        condition, values = _where(
-            workload=_hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
+        condition, values = where(
+            workload=hash_of(program), target=target, run=run, machine=_this_machine() if machine is None else machine
         )
-        found = self._select((f"cost IS NOT NULL AND {_LAST} AND {condition}", values), "cost, id", n)
+        found = self._select((f"cost IS NOT NULL AND {LAST} AND {condition}", values), "cost, id", n)
         return [r for r in found if isinstance(r, Record)]
 
     def best(self, program: Program | str, target: str | None = None, machine: str | None = None) -> Record | None:
@@ -322,7 +314,7 @@ class Database:
         Only records of the same target, compiler and version of mslang, as others have other machine code; and of the
         same text, as decisions are named after blocks and loops.
         """
-        condition, values = _where(
+        condition, values = where(
             workload=workload.hash,
             source=workload.source,
             target=target,
@@ -366,7 +358,7 @@ class Database:
 
     def counts(self, run: str | None = None) -> dict[Outcome, int]:
         """How many records ended in each outcome."""
-        condition, values = _where(run=run)
+        condition, values = where(run=run)
         with self._faults():
             rows = self._connection.execute(
                 f"SELECT outcome, count(*) FROM record WHERE {condition} GROUP BY outcome", values
@@ -404,7 +396,7 @@ class Database:
             ).fetchall()
         for id, sum, *row in rows:
             try:
-                yield self._record(id, sum, row)
+                yield record_from(id, sum, row)
             except (msgspec.MsgspecError, ValueError, TypeError) as error:
                 yield Diagnostic(
                     "MS605",
@@ -413,15 +405,6 @@ class Database:
                     why=str(error),
                     help="it is skipped; the others are not affected",
                 )
-
-    def _record(self, id: int, sum: str, row: list[Any]) -> Record:
-        if sum != checksum("record", row):
-            raise ValueError("the checksum does not match the contents")
-        values = dict(zip(TABLES["record"], row, strict=True))
-        msgspec.json.decode(values["decisions"], type=dict)
-        result = msgspec.json.decode(values["result"], type=Result)
-        sources = msgspec.json.decode(values["sources"], type=Sources)
-        return Record(**{c: values[c] for c in _FIELDS}, result=result, sources=sources, id=id)
 
     def check(self) -> Diagnostic | None:
         """Read everything: a warning that says which records are damaged or missing, or None.
@@ -434,58 +417,10 @@ class Database:
             return find_damage(self._connection, self.path, damaged)
 
 
-def _row(record: Record) -> list[Any]:
-    """The columns of a record."""
-    made = {
-        "outcome": record.result.outcome.value,
-        "seconds": record.seconds,
-        "cost": record.cost,
-        "result": msgspec.json.encode(record.result).decode(),
-        "sources": msgspec.json.encode(record.sources).decode(),
-    }
-    return [made[c] if c in made else getattr(record, c) for c in TABLES["record"]]
-
-
-def _insertion(table: str, conflict: str, number: str | None = None) -> str:
-    columns = (*TABLES[table], "checksum")
-    holes = ", ".join("?" * len(columns))
-    names = ", ".join(columns)
-    if number is not None:
-        names, holes = f"id, {names}", f"{number}, {holes}"
-    return f"INSERT {conflict} INTO {table} ({names}) VALUES ({holes})"
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What distinguishes a file from another of the same name; None if there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
 def _this_machine() -> str:
     from mslang.target.machine import this_machine
 
     return this_machine().key
-
-
-def _hash_of(program: Program | str | None) -> str | None:
-    if program is None or isinstance(program, str):
-        return program
-    from mslang.ir.equal import workload_hash
-
-    return workload_hash(program)
-
-
-def _where(**wanted: object) -> tuple[str, list[object]]:
-    given = {k: v for k, v in wanted.items() if v is not None}
-    condition = " AND ".join(f"{k} = ?" for k in given) or "1"
-    return condition, [v.value if isinstance(v, Outcome) else v for v in given.values()]
 
 
 def _now() -> str:

@@ -9,6 +9,7 @@ from mslang.schedule.space import Candidate
 from mslang.schedule.trace import Label
 from mslang.search.strategy import Observed
 from mslang.target.yardstick import NOMINAL_RATE
+from mslang.tune.origin import complete
 from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.task import Settings, Task
 
@@ -47,7 +48,7 @@ def record_of(
         trial=trial,
         seed=settings.seed,
         version=__version__,
-        sources=task.sources,
+        sources=complete(task.sources),
     )
 
 

@@ -16,6 +16,8 @@ from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
 from mslang.syntax import tree
 from mslang.target.description import Target
+from mslang.tune.origin import space_hash
+from mslang.tune.record import Sources
 from mslang.tune.reference import small_program
 from mslang.tune.task import Task
 
@@ -98,7 +100,7 @@ def _task(
     made_by, machine = compiling(wanted, target, backend)
     require_runnable(made_by, machine)
     drawn = space_of(module, space, world=World(machine=target), sizes=sizes)
-    task = Task(drawn.program, drawn, machine, module.path, backend=made_by)
+    task = Task(drawn.program, drawn, machine, module.path, Sources(space_hash(module.file.text)), backend=made_by)
     return Named(task, program, space, _best(program), small_program(module, program, sizes))
 
 

@@ -1,0 +1,1 @@
+"""A record store of one's own."""

@@ -1,0 +1,50 @@
+"""Hashes of what the decisions of a record depend on: the text of its space, the rules, the library."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mslang.resources import stdlib_folder
+from mslang.schedule import rules
+from mslang.tune.record import Sources
+
+
+def space_hash(text: str) -> str:
+    """The hash of the text that a space is written in; of none, where it is not written."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] if text else ""
+
+
+@cache
+def rules_hash() -> str:
+    """The hash of the rules that make automatic spaces."""
+    return _hash(Path(rules.__file__).parent.rglob("*.py"))
+
+
+@cache
+def library_hash() -> str:
+    """The hash of the library."""
+    return _hash(stdlib_folder().rglob("*.ms"))
+
+
+def _hash(files: Iterable[Path]) -> str:
+    made = hashlib.sha256()
+    for path in sorted(files):
+        made.update(path.name.encode())
+        made.update(path.read_bytes())
+    return made.hexdigest()[:16]
+
+
+def complete(sources: Sources) -> Sources:
+    """Hashes of a space with those of the rules and the library of this installation."""
+    return replace(sources, rules=rules_hash(), library=library_hash())
+
+
+def changed_since(sources: Sources) -> tuple[str, ...]:
+    """What has changed since a record was made, as far as it says."""
+    now = {"the rules": (sources.rules, rules_hash()), "the library": (sources.library, library_hash())}
+    return tuple(name for name, (then, here) in now.items() if then and then != here)

@@ -1,0 +1,136 @@
+"""Stores by protocol: memory, files, unions, and a user's own, which is an example."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import MsError
+from mslang.tune.database import MEMORY, Database
+from mslang.tune.record import Outcome, Record, Result, Workload
+from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
+from tests.e2e.test_own_primitive import install
+from tests.unit.tune.test_transfer import filled, record
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "own_database"
+
+
+def store_of(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    match kind:
+        case "memory":
+            return open_store("memory:")
+        case "sqlite":
+            return Database(tmp_path / "own.db")
+        case "union":
+            return Union([Database(MEMORY), Database(MEMORY)])
+        case "ordered":
+            return OrderedUnion([Database(MEMORY), Database(MEMORY)])
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    from own_database.folder import FolderStore
+
+    own: Store = FolderStore(str(tmp_path / "folder"))
+    return own
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "union", "ordered", "folder"])
+def test_every_store_keeps_and_finds_records(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_of(kind, tmp_path, monkeypatch)
+    assert list(store.records()) == [] and store.top("w") == [] and store.texts() == []
+    text = Workload("w", "matmul", "program …")
+    store.add_workload(text)
+    store.add_workload(text)
+    kept = [store.add(record(trial, seconds)) for trial, seconds in enumerate([3.0, None, 1.0, 2.0])]
+    store.add(record(4, 0.1, machine="another"))
+    store.add(record(5, 0.1, workload="v", target="avx2"))
+    # The first candidate is measured again: the last time counts.
+    again = store.add(record(0, 0.5))
+    assert [r.id for r in store.top("w", 2)] == [again.id, kept[2].id]
+    assert [r.trial for r in store.top(None, 9, machine="another")] == [4]
+    assert [r.trial for r in store.top(target="avx2")] == [5]
+    assert [r.trial for r in store.records("w") if isinstance(r, Record)] == [0, 1, 2, 3, 4, 0]
+    assert store.texts("w") == [text] and store.texts("v") == []
+    assert text_of(store, again) == text and text_of(store, store.top("v")[0]) is None
+    store.close()
+
+
+def test_the_fastest_of_records_is_what_the_database_finds(tmp_path: Path) -> None:
+    with Database(filled(tmp_path / "a.db", [3.0, None, 1.0, 2.0])) as db:
+        db.add(record(2, None))
+        db.add(msgspec.structs.replace(record(3, 0.5), result=Result(Outcome.CRASH)))
+        found = [r for r in db.records() if isinstance(r, Record)]
+        for n in (1, 2, 10):
+            assert fastest(found, n, target="cpu", machine=None) == db.top("w", n, target="cpu")
+
+
+def test_a_union_takes_the_fastest_and_an_ordered_one_the_first(tmp_path: Path) -> None:
+    filled(tmp_path / "mine.db", [3.0])
+    filled(tmp_path / "team.db", [2.0, 1.0])
+    filled(tmp_path / "empty.db", [])
+    names = [str(tmp_path / f"{n}.db") for n in ("empty", "mine", "team")]
+
+    def times(kind: str) -> list[float]:
+        store = open_store(f"{kind}:{','.join(names)}")
+        try:
+            return [r.result.timing.min for r in store.top("w") if r.result.timing is not None]
+        finally:
+            store.close()
+
+    assert times("union") == [1.0, 2.0, 3.0]
+    assert times("ordered") == [3.0]
+
+
+def test_an_unknown_kind_is_one_diagnostic() -> None:
+    with pytest.raises(MsError) as error:
+        open_store("unoin:a,b")
+    assert error.value.diagnostic.code == "MS609" and "union" in (error.value.diagnostic.help or "")
+
+
+FILL = """
+import sys
+import mslang as ms
+from mslang.ir.equal import structural_hash, workload_hash
+from mslang.tune.record import Outcome, Record, Result, Workload
+from mslang.runtime.timing import Timing
+from mslang.target.machine import this_machine
+from own_database.folder import FolderStore
+
+source = ms.load("scale.ms")
+program, best = source.program(), source.space("rows").sample(0)
+store = FolderStore("records")
+text = Workload(workload_hash(program), program.name, ms.print_program(program))
+store.add_workload(text)
+here = this_machine()
+store.add(Record(
+    text.hash, program.name, "host", here.name, "llvm", structural_hash(best.program), "", best.trace.as_ms("best"),
+    "{}",
+    Result(Outcome.MEASURED, timing=Timing((1e-6,), 1)), "run", 0, 0, "0.1.0", machine=here.key, source=text.source,
+))
+"""
+
+
+def test_a_users_own_kind_serves_once_its_package_is_allowed(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    install(EXAMPLE, site)
+    (tmp_path / "scale.ms").write_text((EXAMPLE / "scale.ms").read_text())
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
+
+    filled = run("-c", FILL)
+    assert filled.returncode == 0, filled.stderr
+    words = ["-m", "mslang", "apply", "scale.ms", "--passes", "db", "--db", "folder:records", "--explain"]
+    refused = run(*words)
+    assert refused.returncode == 1 and "MS272" in refused.stderr
+    allowed = run(*words, "--extension", "own-database")
+    assert allowed.returncode == 0, allowed.stderr
+    assert allowed.stdout.startswith("scale: db: record 1, 1 µs on ")
+    assert ms.load(tmp_path / "scale.ms").programs == ("scale",)
