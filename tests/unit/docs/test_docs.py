@@ -59,8 +59,26 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
+    run_page("tutorial.md", tmp_path)
+    assert "schedule blur_best for blur on host = open with {" in (tmp_path / "blur.ms").read_text()
+
+
+def test_the_page_on_records_runs_as_written(tmp_path: Path) -> None:
+    run_page("records.md", tmp_path)
+    done = shell("mslang apply model.ms --explain", tmp_path)
+    served = [line.split(" (")[0] for line in done.stdout.splitlines() if not line.startswith("  ")]
+    assert [s.split(": ")[:2] for s in served] == [
+        ["layer", "db"],
+        ["gate", "db"],
+        ["scores", "dispatch"],
+        ["twice", "default"],
+    ]
+
+
+def run_page(name: str, tmp_path: Path) -> None:
+    """Put the files of a page into a folder, run its commands there, and compare what it says that they show."""
     shown = ""
-    for number, block in enumerate(blocks(ROOT / "docs" / "tutorial.md")):
+    for number, block in enumerate(blocks(ROOT / "docs" / name)):
         match block.language:
             case "ms" if "file" in block.options:
                 with (tmp_path / block.options["file"]).open("a") as file:
@@ -82,7 +100,6 @@ def test_the_tutorial_runs_as_written(tmp_path: Path) -> None:
                 assert done.returncode == 0, (block.text, done.stderr)
             case "output":
                 assert block.text.strip() in shown
-    assert "schedule blur_best for blur on host = open with {" in (tmp_path / "blur.ms").read_text()
 
 
 def test_the_commands_in_the_tutorials_sentences_run(tmp_path: Path) -> None:
