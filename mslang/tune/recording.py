@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from mslang import __version__
@@ -14,23 +16,36 @@ from mslang.tune.record import Outcome, Record, Result
 from mslang.tune.task import Settings, Task
 
 
-def record_of(
-    task: Task, settings: Settings, run: str, candidate: Candidate, hash: str, result: Result, trial: int
-) -> Record:
+class Texts(NamedTuple):
+    """What a record says of a candidate, whatever measuring it gives: its pinned schedule, its flat trace, and its
+    decisions as JSON."""
+
+    schedule: str
+    trace: str
+    decisions: str
+
+
+def texts_of(candidate: Candidate, name: str) -> Texts:
+    """The texts of a candidate, under the name that the best schedule will have."""
+    trace, decisions = candidate.trace, msgspec.json.encode(candidate.decisions).decode()
+    flat = trace.as_ms(name)
+    # A schedule that refers to itself means nothing.
+    pinned = trace.source not in (None, name)
+    return Texts(trace.as_ms(name, pinned=True) if pinned else flat, flat, decisions)
+
+
+def record_of(task: Task, settings: Settings, run: str, texts: Texts, hash: str, result: Result, trial: int) -> Record:
     """The record of a candidate that was tried.
 
     Args:
         task: what is tuned.
-        settings: the seed, and what the best schedule will be called.
+        settings: the seed.
         run: the run that the record belongs to.
-        candidate: what was tried.
+        texts: what was tried.
         hash: the structural hash of its program.
         result: how it went.
         trial: its number among the trials of the run; -1 if it is none.
     """
-    trace = candidate.trace
-    # A schedule that refers to itself means nothing.
-    pinned = trace.source not in (None, settings.name)
     return Record(
         workload=task.workload.hash,
         source=task.workload.source,
@@ -40,9 +55,9 @@ def record_of(
         machine=task.machine.key,
         compiler=task.compiler.version(),
         candidate=hash,
-        schedule=trace.as_ms(settings.name, pinned=pinned),
-        trace=trace.as_ms(settings.name),
-        decisions=msgspec.json.encode(candidate.decisions).decode(),
+        schedule=texts.schedule,
+        trace=texts.trace,
+        decisions=texts.decisions,
         result=result,
         run=run,
         trial=trial,

@@ -27,7 +27,7 @@ from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Tally, Trial
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
-from mslang.tune.recording import lower_bound, observed_of, record_of
+from mslang.tune.recording import Texts, lower_bound, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
 from mslang.tune.sampling import CUT_OFF
 from mslang.tune.task import Settings, Task
@@ -281,6 +281,9 @@ class Search:
         new = [p for p in proposals if p.hash not in self._recorded and self._reusable(p.hash) is None]
         for p in new if self._limit is None else new[: max(self._limit - self.trials, 0)]:
             pending[p.hash] = self._trials.start(p.candidate)
+        # Written while the builders work, so that no timing waits for it.
+        with profiling.scope("text"):
+            texts = {p.hash: texts_of(p.candidate, self._settings.name) for p in new if p.hash in pending}
         # All are compiled before the first one runs: compiling beside it would disturb its time.
         with profiling.scope("build"):
             built = {hash: self._trials.built(p) for hash, p in pending.items() if self._over() is None}
@@ -299,7 +302,8 @@ class Search:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
                         result = self._trials.measure(p.candidate, ready, self._best_cost())
-                    record = self._keep(p, result)
+                    written = texts.get(p.hash) or texts_of(p.candidate, self._settings.name)
+                    record = self._keep(p.hash, written, result)
                     if record.result.outcome is Outcome.MEASURED:
                         self._trials.keep(p.hash, p.candidate, ready, self._cost_of)
                 self._show(record, p.predicted)
@@ -314,11 +318,11 @@ class Search:
         number = self._sketches[sketch.structure] = len(self._sketches)
         self._listen(Sketched(number, sketch.trace.as_ms(f"sketch_{number}", unpinned=True)))
 
-    def _keep(self, proposal: Proposal, result: Result) -> Record:
+    def _keep(self, hash: str, texts: Texts, result: Result) -> Record:
         trial = self._tally.trials
         for stage, seconds in result.stages.items():
             profiling.add(stage, seconds)
-        made = record_of(self._task, self._settings, self._run, proposal.candidate, proposal.hash, result, trial)
+        made = record_of(self._task, self._settings, self._run, texts, hash, result, trial)
         with profiling.scope("commit"):
             return self._database.add(made)
 
@@ -402,7 +406,8 @@ class Search:
         if there is None:
             self._extra = hash
             result = self._trials.measure_again(hash, lambda: incumbent)
-            made = record_of(self._task, self._settings, self._run, incumbent, hash, result, -1)
+            texts = texts_of(incumbent, self._settings.name)
+            made = record_of(self._task, self._settings, self._run, texts, hash, result, -1)
             there = self._records[hash] = self._database.add(made)
         return there
 
