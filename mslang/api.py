@@ -33,9 +33,11 @@ from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Pass
+    from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
+    from mslang.tune.runner import Runner
     from mslang.tune.stores import Store
     from mslang.tune.task_scheduler import TaskScheduler
 
@@ -220,6 +222,8 @@ def tune(
     listen: Callable[[Event], None] = lambda _: None,
     allow_native: bool = False,
     backend: BackEnd[Any] | str | None = None,
+    builder: Builder | None = None,
+    runner: Runner | None = None,
 ) -> Tuned:
     """Search for the fastest schedule, measuring on this machine; see `mslang.tune.tune.tune`.
 
@@ -236,6 +240,8 @@ def tune(
         listen: called with each event.
         allow_native: that of `build`.
         backend: that of `build`; worker processes import its functions.
+        builder: compiles candidates in worker processes (default: the back end; `mslang.tune.builder`).
+        runner: verifies and times them there (default: wall time; `mslang.tune.runner`).
 
     Raises:
         MsError: there is nothing to tune, or the search cannot begin.
@@ -256,7 +262,16 @@ def tune(
                 problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
             )
     searched = _space_in(space, machine)
-    task = Task(searched.program, searched, machine, "python", allow_native=allow_native, backend=made_by)
+    task = Task(
+        searched.program,
+        searched,
+        machine,
+        "python",
+        allow_native=allow_native,
+        backend=made_by,
+        builder=builder,
+        runner=runner,
+    )
     settings = Settings(seed, Budget(trials, seconds, patience))
     done = run(task, settings, database=Path(database), workers=workers, listen=listen)
     return Tuned(task, done)

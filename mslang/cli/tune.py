@@ -89,6 +89,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"what shares the trials among programs: {', '.join(BUILT_IN)}, or an extension's (default {SCHEDULER})",
     )
+    parser.add_argument("--builder", default="", metavar="NAME", help="what compiles candidates, of an allowed package")
+    parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -170,14 +172,22 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]
             note(f"passing over {program}: there is no schedule or space for it in {path}")
     for task in tasks:
         _look_at_pins(task, args.seed, args.strict)
-    return [_placed(task, path, args.allow_native) for task in tasks]
+    return [_placed(task, path, args) for task in tasks]
 
 
-def _placed(named: Named, path: Path, allow_native: bool) -> Named:
-    """The task with the path that the user gave."""
-    return msgspec.structs.replace(
-        named, task=msgspec.structs.replace(named.task, file=str(path), allow_native=allow_native)
+def _placed(named: Named, path: Path, args: argparse.Namespace) -> Named:
+    """The task with the path that the user gave, compiled and run as asked."""
+    from mslang.tune.builder import builder_named
+    from mslang.tune.runner import runner_named
+
+    task = msgspec.structs.replace(
+        named.task,
+        file=str(path),
+        allow_native=args.allow_native,
+        builder=builder_named(args.builder) if args.builder else None,
+        runner=runner_named(args.runner) if args.runner else None,
     )
+    return msgspec.structs.replace(named, task=task)
 
 
 def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
@@ -284,6 +294,8 @@ def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
         ("--budget", None if args.budget is None else f"{args.budget:g}s"),
         ("--patience", args.patience),
         ("--cache", args.cache),
+        ("--builder", args.builder or None),
+        ("--runner", args.runner or None),
         ("--workers", args.workers),
         ("--strategy", args.strategy if args.strategy != STRATEGY else None),
         ("--task-scheduler", args.task_scheduler if args.task_scheduler != SCHEDULER else None),

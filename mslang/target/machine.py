@@ -29,6 +29,11 @@ class Machine(msgspec.Struct, frozen=True):
         key = hashlib.sha256(f"{self.key}|{device}".encode()).hexdigest()[:16]
         return msgspec.structs.replace(self, key=key, name=f"{device} in {self.name}", device=device)
 
+    def with_runner(self, runner: str) -> Machine:
+        """The machine for what a runner of a user's own measures on it, which no time of another is compared with."""
+        key = hashlib.sha256(f"{self.key}|runner {runner}".encode()).hexdigest()[:16]
+        return msgspec.structs.replace(self, key=key, name=f"{self.name}, {runner}")
+
 
 @lru_cache(maxsize=1)
 def this_machine() -> Machine:

@@ -74,6 +74,10 @@ class Call:
                 self._arrays[p.buffer.name][...] = self._inputs[p.buffer.name]
 
 
+Timer = Callable[[Call, Limits, BackEnd[Any] | None], Timing]
+"""Times a call within limits; the back end, if any, may have a way of its own."""
+
+
 def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call:
     """A call of a loaded candidate on the inputs of a kind in the folder of references."""
     inputs, expected = read_expected(Path(reference), kind)

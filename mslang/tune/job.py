@@ -20,7 +20,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.target.description import Target
-from mslang.tune.call import Call, Rounds, bind, in_turns, time_call
+from mslang.tune.call import Call, Rounds, Timer, bind, in_turns, time_call
 from mslang.tune.comparison import Compared
 from mslang.tune.expected import private_copies, write_expected
 from mslang.tune.plain import checked_build, require_in_bounds
@@ -128,23 +128,27 @@ def prepare(job: bytes) -> bytes:
 
 def build(job: bytes) -> bytes:
     """Lower and compile a candidate: a pickled `Built`."""
-    task: BuildJob = pickle.loads(job)
-    try:
-        return pickle.dumps(_compile(task.program, task.target, task.allow_native, task.backend))
-    except MsError as error:
-        d = error.diagnostic
-        reason = f"{d.message} ({d.why})" if d.why else d.message
-        return pickle.dumps(Built(result=Result(Outcome.COMPILE_ERROR, reason)))
+    return pickle.dumps(compiled(pickle.loads(job)))
 
 
 def measure(job: bytes) -> bytes:
     """Verify a compiled candidate, then time it: a pickled `Result`."""
-    return pickle.dumps(_measure(pickle.loads(job)))
+    return pickle.dumps(measured(pickle.loads(job)))
 
 
 def compare(job: bytes) -> bytes:
     """Time several verified candidates in turn: a pickled tuple of `Compared`, in their order."""
-    return pickle.dumps(_compare(pickle.loads(job)))
+    return pickle.dumps(compared(pickle.loads(job)))
+
+
+def compiled(job: BuildJob) -> Built:
+    """The machine code of a candidate, or why there is none."""
+    try:
+        return _compile(job.program, job.target, job.allow_native, job.backend)
+    except MsError as error:
+        d = error.diagnostic
+        reason = f"{d.message} ({d.why})" if d.why else d.message
+        return Built(result=Result(Outcome.COMPILE_ERROR, reason))
 
 
 def _compile(program: Program, target: Target, allow_native: bool, named: BackEnd[Any] | None = None) -> Built:
@@ -162,7 +166,8 @@ def _load(built: Built) -> Loaded:
     return built.backend.load(built.executable)
 
 
-def _measure(job: MeasureJob) -> Result:
+def measured(job: MeasureJob, timer: Timer = time_call) -> Result:
+    """Verify a compiled candidate, and time it by `timer`, which must leave outputs that are those of one run."""
     start = time.perf_counter()
     kernel = _load(job.built)
     verified: list[Verification] = []
@@ -174,7 +179,7 @@ def _measure(job: MeasureJob) -> Result:
             return msgspec.structs.replace(found, stages=job.built.stages)
         verified.insert(0, found)
     checked = time.perf_counter()
-    timing = time_call(call, job.limits, job.built.backend)
+    timing = timer(call, job.limits, job.built.backend)
     timed = time.perf_counter()
     after = call.check()
     stages = {**job.built.stages, "time": timed - checked, "verify": checked - start + time.perf_counter() - timed}
@@ -184,7 +189,8 @@ def _measure(job: MeasureJob) -> Result:
     return Result(outcome, timing=timing, verified=tuple(verified), stages=stages)
 
 
-def _compare(job: CompareJob) -> tuple[Compared, ...]:
+def compared(job: CompareJob) -> tuple[Compared, ...]:
+    """Time verified candidates in turns, and verify them once more."""
     kernels = [(_load(built), built.backend) for _, built in job.candidates]
     calls = [
         (bind(program, kernel, job.reference, SPARSE), backend)

@@ -143,7 +143,7 @@ class Search:
         """Report that the search begins. `prepared` says how long the unscheduled program took."""
         task, self._trials.prepared = self._task, prepared
         self._known = self._database.known(
-            task.workload, task.target.name, task.compiler.version(), __version__, task.machine.key
+            task.workload, task.target.name, task.compiled_by, __version__, task.machine.key
         )
         names = task.program.name, task.space.name, task.target.name
         about = self._settings.budget.trials, self.trials, self._begun().explanation()

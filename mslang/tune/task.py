@@ -18,7 +18,9 @@ from mslang.search.registry import AUTO
 from mslang.target.description import Target
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.budget import Budget
+from mslang.tune.builder import Builder
 from mslang.tune.record import Sources, Workload
+from mslang.tune.runner import Runner
 
 
 class Task(msgspec.Struct, frozen=True, dict=True):
@@ -34,6 +36,11 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     backend: BackEnd[Any] | None = None
     """What compiles the candidates (default: what serves the target)."""
 
+    builder: Builder | None = None
+    """A builder of the user's own (default: the back end compiles in worker processes)."""
+    runner: Runner | None = None
+    """A runner of the user's own (default: verified and timed in a worker process)."""
+
     @cached_property
     def workload(self) -> Workload:
         """The program as the record store knows it: by a hash in which no name counts."""
@@ -43,7 +50,14 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     def machine(self) -> Machine:
         """What runs the candidates."""
         device = self.compiler.device
-        return this_machine() if device is None else this_machine().with_device(device())
+        here = this_machine() if device is None else this_machine().with_device(device())
+        return here if self.runner is None else here.with_runner(self.runner.name)
+
+    @property
+    def compiled_by(self) -> str:
+        """Name and version of what compiles: times of different compilers are not compared."""
+        version = self.compiler.version()
+        return version if self.builder is None else f"{version}, {self.builder.name}"
 
     @property
     def compiler(self) -> BackEnd[Any]:

@@ -58,7 +58,8 @@ class Trials:
     def start(self, candidate: Candidate) -> Pending:
         """Start compiling a candidate."""
         task = self._task
-        return self._workers.build(BuildJob(candidate.program, task.target, task.allow_native, task.compiler))
+        job = BuildJob(candidate.program, task.target, task.allow_native, task.compiler)
+        return self._workers.build(job, task.builder)
 
     def built(self, pending: Pending) -> Built:
         """Wait for a compilation."""
@@ -77,7 +78,7 @@ class Trials:
             return built.result
         limits = final_limits(self._limits) if final else trial_limits(self._limits, best)
         job = MeasureJob(candidate.program, built, self._reference, limits, final)
-        return self._judged(self._workers.measure(job, self._time_limit()))
+        return self._judged(self._workers.measure(job, self._time_limit(), self._task.runner))
 
     def _time_limit(self) -> float:
         """Seconds that a candidate may take, from what is known of the unscheduled program."""
@@ -113,7 +114,7 @@ class Trials:
         built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
         pairs = tuple((candidate.program, made) for candidate, made in built)
         job = CompareJob(pairs, self._reference, final_limits(self._limits), COMPARING)
-        found = self._workers.compare(job, len(pairs) * self._time_limit())
+        found = self._workers.compare(job, len(pairs) * self._time_limit(), self._task.runner)
         return None if found is None else tuple(replace(c, result=self._judged(c.result)) for c in found)
 
     def _rebuilt(self, hash: str, candidate: Callable[[], Candidate]) -> tuple[Candidate, Built]:

@@ -15,9 +15,11 @@ import msgspec
 
 from mslang.diagnostics import MsError, problem
 from mslang.tune import job as jobs
+from mslang.tune.builder import Builder, BuildWith
 from mslang.tune.comparison import Compared
 from mslang.tune.job import BuildJob, Built, CompareJob, MeasureJob, Prepared, PrepareJob
 from mslang.tune.record import Outcome, Result
+from mslang.tune.runner import Runner, RunWith
 from mslang.workers.outcome import Cancelled, Crashed, Done, Failed, OutOfMemory, TimedOut, Unsuccessful
 from mslang.workers.pool import Pool, usual_memory
 from mslang.workers.task import Task
@@ -35,7 +37,7 @@ PRELOAD = ("numpy", "llvmlite.binding", "mslang.lower.passes", "mslang.backend.l
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What the processes do: functions of modules, from the bytes of a job to the bytes of its answer."""
+    """What the processes do: functions that can be pickled, from the bytes of a job to the bytes of its answer."""
 
     prepare: Callable[[bytes], bytes] = jobs.prepare
     build: Callable[[bytes], bytes] = jobs.build
@@ -130,25 +132,31 @@ class Workers:
         answer = pickle.loads(outcome.value) if outcome.value else None
         return answer if isinstance(answer, Prepared) else None
 
-    def build(self, task: BuildJob) -> Pending:
-        """Start compiling a candidate."""
-        return self._builders.submit(self._work.build, (jobs.encode(task),), seconds=self._build_seconds)
+    def build(self, task: BuildJob, builder: Builder | None = None) -> Pending:
+        """Start compiling a candidate, with a builder of the user's own if one is given."""
+        work = self._work.build if builder is None else BuildWith(builder).build
+        return self._builders.submit(work, (jobs.encode(task),), seconds=self._build_seconds)
 
     def built(self, pending: Pending) -> Built:
         """Wait for a compilation."""
         found = self._answer(pending, Built, "compiling")
         return Built(result=found) if isinstance(found, Result) else found
 
-    def measure(self, task: MeasureJob, seconds: float = RUN_SECONDS) -> Result:
-        """Verify and time a compiled candidate, which may take so many seconds; waits."""
-        limit = seconds if self._run_seconds is None else self._run_seconds
-        pending = self._runner.submit(self._work.measure, (jobs.encode(task),), seconds=limit)
-        return self._answer(pending, Result, "running")
+    def measure(self, task: MeasureJob, seconds: float = RUN_SECONDS, runner: Runner | None = None) -> Result:
+        """Verify and time a compiled candidate, which may take so many seconds; waits.
 
-    def compare(self, task: CompareJob, seconds: float = RUN_SECONDS) -> tuple[Compared, ...] | None:
+        `runner` is one of the user's own.
+        """
+        limit = seconds if self._run_seconds is None else self._run_seconds
+        work = self._work.measure if runner is None else RunWith(runner).measure
+        return self._answer(self._runner.submit(work, (jobs.encode(task),), seconds=limit), Result, "running")
+
+    def compare(
+        self, task: CompareJob, seconds: float = RUN_SECONDS, runner: Runner | None = None
+    ) -> tuple[Compared, ...] | None:
         """Time verified candidates in turns; waits. None if the process did not survive them, or gave no answer."""
-        pending = self._runner.submit(self._work.compare, (jobs.encode(task),), seconds=seconds)
-        found = self._answer(pending, tuple, "comparing")
+        work = self._work.compare if runner is None else RunWith(runner).compare
+        found = self._answer(self._runner.submit(work, (jobs.encode(task),), seconds=seconds), tuple, "comparing")
         return found if isinstance(found, tuple) and len(found) == len(task.candidates) else None
 
     def _answer(self, pending: Pending, wanted: type[T], doing: str) -> T | Result:
