@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from mslang.ir import te as te
     from mslang.ir.print import print_program as print_program
     from mslang.profiling import profile as profile
+    from mslang.schedule.handles import Handle as Handle
+    from mslang.schedule.rules.automatic import automatic_space as automatic_space
+    from mslang.schedule.rules.custom import rule as rule
+    from mslang.schedule.rules.rule import Rule as Rule
+    from mslang.schedule.rules.sets import rules_for as rules_for
     from mslang.schedule.schedule import Schedule as Schedule
     from mslang.schedule.trace import Trace as Trace
     from mslang.sema.program import parse_program as parse_program
@@ -61,6 +66,11 @@ _WHERE = {
     **dict.fromkeys(("Primitive", "primitive"), "mslang.transform.primitive"),
     **dict.fromkeys(("REGISTRY", "Registry"), "mslang.transform.registries"),
     "allowing": "mslang.extensions",
+    "Handle": "mslang.schedule.handles",
+    "automatic_space": "mslang.schedule.rules.automatic",
+    "rule": "mslang.schedule.rules.custom",
+    "Rule": "mslang.schedule.rules.rule",
+    "rules_for": "mslang.schedule.rules.sets",
     "Schedule": "mslang.schedule.schedule",
     "Trace": "mslang.schedule.trace",
     "Database": "mslang.tune.database",

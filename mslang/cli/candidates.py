@@ -18,6 +18,8 @@ from mslang.schedule.decisions import PinError, shown
 from mslang.schedule.interpret import World
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.replay import space_of_text
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.sets import rules_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found
@@ -75,15 +77,39 @@ def program_target_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def space_to_show(args: argparse.Namespace, target: Target, rules: str | None) -> tuple[str, Space]:
+    """The space that the arguments name: of a schedule or space, or a program's automatic one, of a set of rules."""
+    path, name = split_item(args.item)
+    module = load_clean(path, name)
+    items = {**module.schedules, **module.spaces}
+    name = _named(module, name)
+    sizes = _sizes(module, dict(args.sizes))
+    wanted = args.program_target
+    if name in items:
+        if wanted is not None or rules is not None:
+            raise UsageError("--target and --rules go with a program", f"`{name}` is a schedule or space")
+        return name, space_of(module, name, world=World(machine=target), sizes=sizes)
+    machine = target if wanted is None else named_target(wanted)
+    used = None if rules is None else rules_named(rules)
+    return name, automatic_space(program_of(module, name, sizes), machine, used, module=module)
+
+
+def _named(module: Module, name: str | None) -> str:
+    """The name of an item: the one given, or the file's only schedule, else its only program."""
+    items = {**module.schedules, **module.spaces}
+    if name is None:
+        return only(items, "schedule", module.path) if items else only(module.programs, "program", module.path)
+    if name not in items and name not in module.programs:
+        raise unknown_item("schedule, space or program", name, (*items, *module.programs), module.path)
+    return name
+
+
 def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], None] | None = None) -> Chosen:
     """The candidate that the arguments select; prints warnings about repaired pins."""
     path, name = split_item(args.item)
     module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
-    if name is None:
-        name = only(items, "schedule", module.path) if items else only(module.programs, "program", module.path)
-    elif name not in items and name not in module.programs:
-        raise unknown_item("schedule, space or program", name, (*items, *module.programs), module.path)
+    name = _named(module, name)
     sizes = _sizes(module, dict(args.sizes))
     world = World(machine=target, on_step=on_step)
     if name in items:

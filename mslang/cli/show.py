@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 from mslang.backend.backend import Options
 from mslang.backend.registry import compiling
-from mslang.cli.candidates import Chosen, candidate_arguments, choose, program_target_argument
-from mslang.cli.common import UsageError, emit
+from mslang.cli.candidates import (
+    Chosen,
+    candidate_arguments,
+    choose,
+    pins_of,
+    program_target_argument,
+    space_to_show,
+)
+from mslang.cli.common import UsageError, emit, note, positive
 from mslang.cli.main import DONE
 from mslang.kernel.print import print_module
 from mslang.lower.passes import FLATTEN, LOOPS, lower_symbolic, stages
@@ -20,6 +27,10 @@ if TYPE_CHECKING:
 
 FORMS = ("program", "trace", "tvmscript", "loops", "summary")
 """What can be shown of any candidate; what it is compiled to is a stage of the back end."""
+
+
+SKETCHES = 64
+"""The sketches that `--space` shows at most, if nothing else is asked."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +46,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "resources; default: program)",
     )
     parser.add_argument("--open", action="store_true", help="with --stage summary: decisions stay open, as expressions")
+    parser.add_argument(
+        "--space",
+        action="store_true",
+        help="what is searched: each sketch as a schedule; of a program, those of its automatic space",
+    )
+    parser.add_argument("--rules", metavar="SET", help="with --space, of a program: the rules of this set")
+    parser.add_argument(
+        "--sketches", type=positive, default=SKETCHES, metavar="N", help=f"with --space: at most N (default {SKETCHES})"
+    )
     parser.add_argument("--steps", action="store_true", help="after each statement of the schedule")
     parser.add_argument("--diff", action="store_true", help="what the schedule (or each step) changed")
 
@@ -44,6 +64,10 @@ def run(args: argparse.Namespace) -> int:
     from mslang.schedule.sketch import instantiate
     from mslang.target.detect import host
 
+    if args.space:
+        return _show_space(args)
+    if args.rules is not None:
+        raise UsageError("--rules goes with --space", "it names the rules that make a program's automatic space")
     if args.stage == "trace" and (args.steps or args.diff):
         raise UsageError("a trace has neither steps nor differences", "leave out --stage to see the programs")
     if args.open and (args.stage != "summary" or args.steps or args.diff):
@@ -62,6 +86,30 @@ def run(args: argparse.Namespace) -> int:
         shown = _text(args, chosen, instantiate(program, numeric))
         _print(args, text, shown, last if args.diff else None)
         last = shown
+    return DONE
+
+
+def _show_space(args: argparse.Namespace) -> int:
+    """Print the sketches of a space, and why structures are refused."""
+    from mslang.schedule.space import Illegal
+    from mslang.target.detect import host
+
+    if args.steps or args.diff or args.stage != "program":
+        raise UsageError("--space shows the sketches alone", "leave out --stage, --steps and --diff")
+    name, space = space_to_show(args, host(), args.rules)
+    for shown, found in enumerate(space.structures(pins_of(args.pins)), 1):
+        if shown > args.sketches:
+            note(f"there are more sketches; --sketches {2 * args.sketches} shows more of them")
+            break
+        if isinstance(found, Illegal):
+            taken = ", ".join(f"{a} = {v}" for a, v in found.structure)
+            text = f"# refused ({taken}): {found.diagnostic.message}\n"
+        else:
+            text = found.as_ms(f"{name}_{shown}")
+        if args.json:
+            emit({"kind": "sketch", "title": f"{name}_{shown}", "text": text, "legal": not isinstance(found, Illegal)})
+        else:
+            print(text)
     return DONE
 
 

@@ -68,6 +68,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=_seconds, metavar="TIME", help="wall time in all, e.g. 60s, 5m, 1h")
     parser.add_argument("--patience", type=positive, metavar="N", help="stop after N trials without a better one")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="the same seed draws the same candidates")
+    parser.add_argument(
+        "--rules",
+        metavar="SET",
+        help="the rules for programs without a schedule: cpu, quick, … (default: those of the target)",
+    )
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
     parser.add_argument(
         "--cache",
@@ -166,7 +171,7 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]
     known = (*module.programs, *module.spaces, *module.schedules)
     if name is not None and name not in known:
         raise unknown_item("program, space or schedule", name, known, module.path)
-    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target, args.backend))
+    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target, args.backend, args.rules))
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):
             note(f"passing over {program}: there is no schedule or space for it in {path}")

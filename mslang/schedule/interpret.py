@@ -20,6 +20,7 @@ from mslang.schedule.frames import Address, Frame, Place
 from mslang.schedule.handles import Handle, Site
 from mslang.schedule.items import ItemValue, NativeValue
 from mslang.schedule.rules.natives import NATIVES
+from mslang.schedule.rules.rule import Rule
 from mslang.schedule.session import Names, Session
 from mslang.schedule.statements import Returned, Step, run_body
 from mslang.schedule.values import Location, describe
@@ -60,7 +61,7 @@ class World(msgspec.Struct, frozen=True):
 
     `functions` take precedence over the language's own, `method` serves calls on values of `receivers`, `judge` runs
     `check` and `snapshot`; tests provide them. `on_step` is called after every statement, for editors. `registry`
-    holds the available primitives.
+    holds the available primitives; `rules` those that may be called by name beside those of `module`, the file.
     """
 
     machine: Target = GENERIC
@@ -72,6 +73,8 @@ class World(msgspec.Struct, frozen=True):
     judge: Judge = _no_tests
     on_step: Callable[[Step], None] | None = None
     registry: Registry = REGISTRY
+    rules: tuple[Rule, ...] = ()
+    module: Module | None = None
 
 
 PLAIN = World()

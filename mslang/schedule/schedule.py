@@ -51,6 +51,15 @@ class Schedule(Methods):
         self.target = target.name if isinstance(target, Target) else target
         self._drawing = Drawing(seed, pins=pins)
         self.session = Session(program, self._drawing, registry)
+        self._prefix = ""
+
+    @classmethod
+    def running(cls, session: Session, target: Target, prefix: str) -> Schedule:
+        """The schedule that a session runs, as a rule sees it: decisions have addresses that begin with `prefix`."""
+        made = cls(session.origin, target, registry=session.registry)
+        made.session = session
+        made._prefix = prefix
+        return made
 
     def __repr__(self) -> str:
         return f"<schedule of {self.session.origin.name}: {len(self.session.instructions)} instructions>"
@@ -263,7 +272,7 @@ class Schedule(Methods):
         self, op: str, *args: object, name: str, address: str | None = None, decision: object = None, **kwargs: object
     ) -> object:
         """Draw from any distribution of the language; `name` is the binder and the default of the address."""
-        name, address = _name(name), _name(address or name)
+        name, address = _name(name), self._prefix + _name(address or name)
         bound = bind(
             self.session.registry.signature(op), [unwrap(a) for a in args], {k: unwrap(v) for k, v in kwargs.items()}
         )
@@ -277,8 +286,9 @@ class Schedule(Methods):
 
     def fork(self, name: str, cases: Iterable[str], decision: str | None = None) -> str:
         """Draw one of several cases; the outcome is structure."""
-        self.session.draws.claim(_name(name))
-        found = self.session.draws.choose(name, Alternatives(tuple(cases)), decision)
+        address = self._prefix + _name(name)
+        self.session.draws.claim(address)
+        found = self.session.draws.choose(address, Alternatives(tuple(cases)), decision)
         assert isinstance(found, str)
         return found
 

@@ -57,6 +57,12 @@ class Sketch(msgspec.Struct, frozen=True, dict=True):
     def __repr__(self) -> str:
         return f"<sketch of {self.program.name}: {', '.join(self.addresses) or 'no decisions'}>"
 
+    def as_ms(self, name: str = "sketch") -> str:
+        """The sketch as a `.ms` schedule with this one structure: what is open is drawn by sampling statements."""
+        from mslang.schedule.trace_ms import sketch_text
+
+        return sketch_text(self, name)
+
     def instantiate(self, values: Values) -> Program:
         """The program of a candidate: the parametric program with the decisions' values substituted."""
         return instantiate(self.program, values)

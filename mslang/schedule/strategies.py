@@ -64,7 +64,12 @@ def space_of_value(
     program = program_of(found, sizes) if program is None else program
     machine = machine_of(found, world.machine if world is not None else None)
     world = World(registry=registry_of(found.module)) if world is None else world
-    world = replace(world, machine=machine, sizes={**sizes_of(found, program), **sizes, **world.sizes})
+    world = replace(
+        world,
+        module=world.module or found.module,
+        machine=machine,
+        sizes={**sizes_of(found, program), **sizes, **world.sizes},
+    )
 
     def recipe(session: Session) -> str | None:
         return run_item(session, value, world)

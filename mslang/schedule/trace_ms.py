@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
 from mslang.diagnostics import ScheduleError, problem
-from mslang.ir.expr import Expr, Symbol
+from mslang.ir.expr import Expr, Symbol, Unary
 from mslang.ir.index_map import IndexMap
 from mslang.ir.intrin import Intrin
 from mslang.ops.signature import Kind, Param
@@ -12,6 +16,9 @@ from mslang.schedule.text import address_text, name_text, number_text, size_text
 from mslang.schedule.trace import ENTER_POSTPROC, REQUIRE, Argument, Condition, Instruction, Operand, Trace, Value
 from mslang.syntax.format import format_text
 from mslang.syntax.literals import quote
+
+if TYPE_CHECKING:
+    from mslang.schedule.sketch import Sketch
 
 _BARE = frozenset({Kind.SCOPE, Kind.TAIL, Kind.ACCESS, Kind.DTYPE, Kind.AXIS, Kind.LOCATION})
 """Parameters whose strings are words of the language."""
@@ -53,6 +60,26 @@ def flat(trace: Trace, name: str, *, unpinned: bool = False) -> str:
     writer = _Writer(trace, unpinned)
     lines = "".join(f"    {writer.statement(i)}\n" for i in trace.instructions)
     return format_text(f"{header(trace, name)} {{\n{lines}}}\n")
+
+
+def sketch_text(sketch: Sketch, name: str) -> str:
+    """A sketch as a schedule: structure is settled, every number that is open is a sampling statement.
+
+    Its space has this one sketch again. Structure that no statement shows, such as the alternatives that rules took, is
+    stated in front.
+    """
+    given = {d.address: d.given for d in sketch.decisions if d.given is not None}
+    trace = replace(sketch.trace, values=tuple({**dict(sketch.structure), **given}.items()), source=None)
+    writer = _Writer(trace, unpinned=True)
+    shown = {i.address for i in trace.instructions}
+    taken = [f"## `{a}` = {value_text(v, quoted=False)}\n" for a, v in sketch.structure if a not in shown]
+    lines = [writer.statement(i) for i in trace.instructions]
+    for guard in sketch.guards:
+        asked = guard.question.condition
+        condition = asked if guard.answer else Unary("not", asked)
+        lines.append(writer.statement(Instruction(REQUIRE, (("condition", condition), ("why", "another sketch")))))
+    body = "".join(f"    {line}\n" for line in lines)
+    return format_text(f"{''.join(taken)}{header(trace, name)} {{\n{body}}}\n")
 
 
 class _Writer:

@@ -64,6 +64,28 @@ _LIBRARY = (
         "rule",
         "Fuses and runs in parallel the outermost loops, vectorises the innermost, unrolls within a limit.",
     ),
+    Native("std.cpu", "auto", "rule", "All rules for this processor: the automatic space, as a part of another."),
+    Native("std.cpu", "quick", "rule", "Rules that leave two or three decisions open."),
+    Native("std.cuda", "space", "rule", "All rules for this GPU, and its postprocessors: the automatic space."),
+    Native("std.rules", "inline_constants", "rule", "Puts scalars that are computed from nothing into their readers."),
+    Native("std.rules", "auto_inline", "rule", "Puts elementwise blocks into the blocks that read them."),
+    Native(
+        "std.rules",
+        "add_rfactor",
+        "rule",
+        "Takes reductions with little to run in parallel apart, into partial results for cores or lanes.",
+    ),
+    Native("std.rules", "compute_location", "rule", "Draws where each block that is not tiled is computed."),
+    Native(
+        "std.rules",
+        "parallelize_vectorize_unroll",
+        "rule",
+        "Runs the outermost loops in parallel, vectorizes the innermost, unrolls within a limit that is drawn.",
+    ),
+    Native(
+        "std.rules", "custom", "rule", "Schedules each block by the rule that its annotation `schedule_rule` names."
+    ),
+    Native("std.rules", "named", "rule", "A rule by its name: given from Python, of the file, or of a package."),
     Native(
         "std.cuda",
         "auto",

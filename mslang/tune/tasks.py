@@ -11,6 +11,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.sets import rules_named
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
@@ -33,16 +34,22 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def tasks_of(
-    module: Module, name: str | None, sizes: Mapping[str, int], target: Target, backend: str | None = None
+    module: Module,
+    name: str | None,
+    sizes: Mapping[str, int],
+    target: Target,
+    backend: str | None = None,
+    rules: str | None = None,
 ) -> Iterator[Named]:
     """The tasks that a file, or one item of it, stands for.
 
     A program is tuned in the spaces written for it: its `space` items, else each of its schedules; a program that has
     neither in the automatic space. Of a whole file that has any, programs without one are passed over. A space or
-    schedule is tuned alone. `backend` names what compiles (default: what serves the target).
+    schedule is tuned alone. `backend` names what compiles (default: what serves the target), `rules` the set that makes
+    automatic spaces (default: that of the target).
 
     Raises:
-        MsError: MS504 if there is no program.
+        MsError: MS504 if there is no program; MS273 if there are no such rules.
     """
     if name is not None and name not in module.programs:
         item = module.spaces.get(name) or module.schedules.get(name)
@@ -55,7 +62,7 @@ def tasks_of(
     if not programs:
         raise MsError(problem("MS504", f"{module.path} has no program to tune", help="name a file that has one"))
     if not found:
-        yield from (_automatic(module, program, sizes, target, backend) for program in programs)
+        yield from (_automatic(module, program, sizes, target, backend, rules) for program in programs)
     yield from (_task(module, program, space, sizes, target, backend) for program, space in found)
 
 
@@ -104,8 +111,12 @@ def _task(
     return Named(task, program, space, _best(program), small_program(module, program, sizes))
 
 
-def _automatic(module: Module, name: str, sizes: Mapping[str, int], target: Target, backend: str | None) -> Named:
+def _automatic(
+    module: Module, name: str, sizes: Mapping[str, int], target: Target, backend: str | None, rules: str | None
+) -> Named:
     program = instantiate(module, name, sizes)
     made_by, _ = compiling(target, target, backend)
-    task = Task(program, automatic_space(program, target), target, module.path, backend=made_by)
+    used = None if rules is None else rules_named(rules)
+    space = automatic_space(program, target, used, module=module)
+    task = Task(program, space, target, module.path, backend=made_by)
     return Named(task, name, name, _best(name), small_program(module, name, sizes))

@@ -11,6 +11,7 @@ from mslang.schedule.rules.rule import Rule, apply_rules
 from mslang.schedule.rules.sets import postprocessors_for, rules_for
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
+from mslang.sema.module import Module
 from mslang.target.description import Target
 from mslang.transform.registries import REGISTRY, Registry
 
@@ -26,6 +27,8 @@ def automatic_space(
     *,
     name: str = NAME,
     registry: Registry = REGISTRY,
+    named: Iterable[Rule] = (),
+    module: Module | None = None,
 ) -> Space:
     """The space that rules make of a program.
 
@@ -37,11 +40,13 @@ def automatic_space(
             given).
         name: the space's name in records and messages.
         registry: the primitives that the rules may use.
+        named: rules that annotations of blocks (`schedule_rule`) may name.
+        module: the program's file, whose rules annotations may name as well.
 
     Raises:
         MsError: MS273, no rules are given and there are none for targets of this kind.
     """
-    world = World(machine=machine, registry=registry)
+    world = World(machine=machine, registry=registry, rules=tuple(named), module=module)
     if postprocessors is None:
         postprocessors = postprocessors_for(machine) if rules is None else ()
     used = rules_for(machine) if rules is None else tuple(rules)

@@ -60,8 +60,8 @@ class AutoInline(msgspec.Struct, frozen=True):
     it decides nothing where `no_branches`; no dimension of the result is two of what is read where `injective`
     (`A[i, i]`); and dimensions keep their order where `ordered` (in a transposition they do not). The last four are
     waived if the program has no reduction. Arithmetic is not put into a block that reads several of its results at a
-    time, as a stencil does: where that is computed is for `RandomComputeLocation` to draw. A block that reads nothing is
-    inlined at once where `constants`.
+    time, as a stencil does: where that is computed is for `RandomComputeLocation` to draw. A block that reads nothing
+    is inlined at once where `constants`.
 
     Args:
         into_consumers: try `compute_inline`.

@@ -106,6 +106,9 @@ def _tile(session: Session, block: Block, structure: str, results: str) -> None:
         n = structure.count(kind)
         if n == 0:
             continue
+        if n == 1:
+            levels[kind][0].append(loop)
+            continue
         tile = draw(session, "perfect_tile", loop, n, INNERMOST, address=f"{prefix}/{axis.name}")
         parts = do(session, "split", loop, tile, names=[f"{axis.name}{k}" for k in range(n)])
         for level, part in zip(levels[kind], parts, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mslang.schedule.rules import named
 from mslang.schedule.rules.gpu.auto import auto
 from mslang.schedule.rules.mapping import tensorize_mapping
 from mslang.schedule.rules.multi_level import multi_level
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 NATIVES: Mapping[str, Callable[[Interpreter, Sequence[object], Mapping[str, object]], object]] = MappingProxyType(
     {
         "std.cpu.auto_parallel": auto_parallel,
+        "std.cpu.auto": named.auto,
+        "std.cpu.quick": named.quick,
         "std.cuda.auto": auto,
+        "std.cuda.space": named.auto,
+        "std.rules.named": named.rule_named,
+        **{f"std.rules.{kind().name}": named.Named(kind) for kind in named.RULES},
         "std.tensor.tensorize_mapping": tensorize_mapping,
         "std.tiling.multi_level": multi_level,
     }

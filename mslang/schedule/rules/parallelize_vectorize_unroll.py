@@ -87,7 +87,8 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
             self._share(session, root, block)
             return
         spatial = sum(a.kind == "spatial" for a in block.axes)
-        outside = chain.index(vector) if vector in chain else len(chain) - 1
+        whole = len(chain) == len(loops_around(session.program, block))
+        outside = chain.index(vector) if vector in chain else len(chain) - whole
         for n in range(max(1, min(spatial, outside, _enough(chain, jobs))), 0, -1):
             loops = [handle(session, s.var) for s in chain[:n]]
             if n > 1 and not allows(session, "fuse", *loops):
@@ -106,7 +107,7 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
         own = handle(session, loop.var)
         if not allows(session, "parallel", own):
             return
-        size = draw(session, "choose", self.vector_extents, address=f"{self.name}:{block.name}/share")
+        size = _open(session, self.vector_extents, f"{self.name}:{block.name}/share")
         own, _ = do(session, "split", own, (None, size))
         do_if_legal(session, "parallel", own)
 
@@ -116,7 +117,7 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
         loops = [s for s in loops if allows(session, "unroll", handle(session, s.var))]
         if not loops:
             return
-        steps = draw(session, "choose", self.unroll_steps, address=address)
+        steps = _open(session, self.unroll_steps, address)
         for s in reversed(loops):
             do_if_legal(session, "unroll", handle(session, s.var), max_steps=steps)
 
@@ -130,6 +131,11 @@ def auto_parallel(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, 
     for b in named:
         apply_rule(it, rule, block_of(it.session, b))
     return None
+
+
+def _open(session: Session, sizes: tuple[int, ...], address: str) -> object:
+    """One of some sizes: a decision if there are several."""
+    return sizes[0] if len(sizes) == 1 else draw(session, "choose", sizes, address=address)
 
 
 def _enough(chain: Sequence[For], jobs: int) -> int:

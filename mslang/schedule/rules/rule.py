@@ -8,7 +8,7 @@ rule samples. A rule is applied to the blocks of a program in post-order, one ru
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mslang.diagnostics import MsError
 from mslang.ir.program import Block
@@ -28,6 +28,7 @@ CUSTOM = "custom"
 """The name of the rule that does as such annotations say."""
 
 
+@runtime_checkable
 class Rule(Protocol):
     """A rule of a space.
 
@@ -73,8 +74,14 @@ def apply_rules(it: Interpreter, rules: Iterable[Rule]) -> None:
 
 
 def apply_rule(it: Interpreter, rule: Rule, block: Block) -> None:
-    """Apply a rule to one block: draw an alternative if there are several, and take it."""
-    if (reserved_for(block) is not None and rule.name != CUSTOM) or not rule.applies(it, block):
+    """Apply a rule to one block, unless another is named by the block's annotation."""
+    if reserved_for(block) is None or rule.name == CUSTOM:
+        take(it, rule, block)
+
+
+def take(it: Interpreter, rule: Rule, block: Block) -> None:
+    """Apply a rule to one block whatever its annotations: draw an alternative if there are several, and take it."""
+    if not rule.applies(it, block):
         return
     labels = rule.alternatives(it, block)
     if not labels:

@@ -10,6 +10,7 @@ from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.cpu.rows import RowFusion
+from mslang.schedule.rules.custom import CustomRule
 from mslang.schedule.rules.gpu.auto_bind import AutoBind
 from mslang.schedule.rules.gpu.cross_thread import CrossThreadReduction
 from mslang.schedule.rules.gpu.finish import UnboundBlocks
@@ -21,11 +22,16 @@ from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
 from mslang.schedule.rules.postprocess import AfterRules, Postprocessor, ReductionBlocks, own_postprocessors
+from mslang.schedule.rules.restricted import Restricted
 from mslang.schedule.rules.rule import Rule
 from mslang.suggestions import did_you_mean
 from mslang.target.description import Target
 
+QUICK = "quick"
+"""The set that leaves two or three decisions open, for CPUs."""
+
 _CPU: tuple[Rule, ...] = (
+    CustomRule(),
     InlineConstantScalars(),
     AutoInline(),
     RowFusion(),
@@ -43,6 +49,14 @@ _CUDA: tuple[Rule, ...] = (
     CrossThreadReduction(),
     AutoBind(),
 )
+_QUICK: tuple[Rule, ...] = (
+    CustomRule(),
+    InlineConstantScalars(),
+    AutoInline(),
+    Restricted(AddRFactor(), ("inner",)),
+    Restricted(MultiLevelTiling("SRS"), ("level_1",)),
+    ParallelizeVectorizeUnroll(unroll_steps=(64,), vector_extents=(1024,)),
+)
 _ON_GPUS: tuple[Postprocessor, ...] = (UnboundBlocks(), ReductionBlocks(), AfterRules((GpuUnroll(),)))
 
 SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
@@ -52,8 +66,9 @@ SETS: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
         "avx512": _CPU,
         "vnni": _CPU,
         "amx": _CPU,
-        "cuda": _CUDA,
-        "cuda_tensor_core": (TensorCores(), *_CUDA),
+        QUICK: _QUICK,
+        "cuda": (CustomRule(), *_CUDA),
+        "cuda_tensor_core": (CustomRule(), TensorCores(), *_CUDA),
     }
 )
 """The rules of each set, in the order in which they are applied."""

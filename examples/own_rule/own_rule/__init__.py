@@ -1,0 +1,1 @@
+"""A rule of one's own for mslang."""

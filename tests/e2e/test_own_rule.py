@@ -1,0 +1,57 @@
+"""The example of a user's own rule: its package runs only where it is allowed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_own_primitive import install
+
+import mslang as ms
+from mslang.sema.modules import load
+from mslang.tune.equivalence import difference
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_rule"
+
+
+@pytest.fixture
+def mslang(tmp_path: Path):
+    site = tmp_path / "site"
+    site.mkdir()
+    shutil.copy(EXAMPLE / "rows.ms", tmp_path)
+    install(EXAMPLE, site)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        command = [sys.executable, "-m", "mslang", *words]
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+
+    return run
+
+
+def test_a_packages_rule_is_searched_where_it_is_allowed(mslang) -> None:
+    refused = mslang("show", "rows.ms:searched", "--space")
+    assert "is not loaded" in refused.stdout + refused.stderr
+    shown = mslang("show", "rows.ms:searched", "--space", "--extension", "own-rule")
+    assert shown.returncode == 0, shown.stderr
+    assert "## `in_lanes:s` = lanes" in shown.stdout and "rfactor" in shown.stdout and "# refused" not in shown.stdout
+    tuned = mslang("tune", "rows.ms:searched", "--trials", "3", "--extension", "own-rule")
+    assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+    assert "not loaded; --extension own-rule allows it" in mslang("env").stdout
+
+
+def test_it_means_the_same_from_python() -> None:
+    sys.path.insert(0, str(EXAMPLE))
+    try:
+        from own_rule.lanes import in_lanes
+    finally:
+        sys.path.remove(str(EXAMPLE))
+    program = ms.load(EXAMPLE / "rows.ms").program()
+    assert load(str(EXAMPLE / "rows.ms")).programs
+    space = ms.automatic_space(program, ms.host(), [in_lanes])
+    assert [s.addresses for s in space.sketches()] == [("in_lanes:s",), ("in_lanes:s", "in_lanes:s/lanes")]
+    for seed in range(4):
+        assert difference(program, space.sample(seed).program, 1e-4, 1e-5, seed) is None
