@@ -222,9 +222,8 @@ def tvm_rate(candidates: int = 64) -> float | None:
         search_strategy="replay-trace",
         num_threads=1,
     )
-    context.pre_tuning(
-        max_trials=candidates, num_trials_per_iter=candidates, design_spaces=context.generate_design_space()
-    )
+    spaces = context.generate_design_space()
+    context.pre_tuning(max_trials=candidates, num_trials_per_iter=candidates, design_spaces=spaces)
     start = time.process_time()
     drawn = context.generate_measure_candidates() or ()
     return len(drawn) / (time.process_time() - start)

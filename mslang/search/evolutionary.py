@@ -21,6 +21,7 @@ from mslang.search.generation import Generations
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
 from mslang.search.mutators import MUTATORS, Mutator, Part, mutate
+from mslang.search.parts import together
 from mslang.search.population import Point, Scored, in_order, lowest, merged
 from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
 from mslang.search.strategy import Observed, Problem, Proposal, Rejections
@@ -165,11 +166,11 @@ class Evolutionary:
 
     # ------------------------------------------------------------------ breeding
     def _scored(self, parts: Iterable[Part]) -> list[Scored]:
-        return [Scored(leaf, batch, self._ranking.score(leaf, batch)) for leaf, batch in parts if len(batch)]
+        return [Scored(leaf, batch, self._ranking.score(leaf, batch)) for leaf, batch in together(parts)]
 
     def _drafted(self, parts: Iterable[Part]) -> list[Scored]:
         """The best of some candidates by the draft, with their scores."""
-        drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in parts if len(batch)]
+        drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in together(parts)]
         self.rejections.drafted += sum(map(len, drafts))
         kept = lowest(drafts, max(round(self._breeding.drafted * sum(map(len, drafts))), 64))
         return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.trained else kept
