@@ -11,6 +11,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.equal import structural_hash
 from mslang.ir.program import Program
 from mslang.runtime.timing import Timing
+from mslang.tune.comparison import Compared, Sample
 from mslang.tune.job import Built
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE
@@ -133,6 +134,25 @@ def measure_well(job: bytes) -> bytes:
     """Time nothing."""
     task = pickle.loads(job)
     return pickle.dumps(timed(seconds(task.program), task.dense))
+
+
+def compare_well(job: bytes) -> bytes:
+    """Time nothing, in turns."""
+    task = pickle.loads(job)
+    costs = [seconds(program) for program, _ in task.candidates]
+    return pickle.dumps(tuple(Compared(timed(cost, False), (Sample(cost),) * 5) for cost in costs))
+
+
+def build_slowly(job: bytes) -> bytes:
+    """Compile nothing, so slowly that it can be killed meanwhile."""
+    time.sleep(0.03)
+    return build_well(job)
+
+
+def measure_slowly(job: bytes) -> bytes:
+    """Time nothing, so slowly that it can be killed meanwhile."""
+    time.sleep(0.03)
+    return measure_well(job)
 
 
 def wrong_when_looked_at_closely(job: bytes) -> bytes:
