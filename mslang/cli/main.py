@@ -33,6 +33,7 @@ VERBS = {
     "apply": "a file with the best schedules known for its programs",
     "test": "the tests of files, and generated equivalence tests",
     "tune": "search for the fastest schedule",
+    "report": "what tuning found, as one HTML page",
     "explain": "the long explanation of a code or a primitive",
     "env": "machine, target guessed, back ends and their state",
     "db": "the record store",
@@ -43,7 +44,7 @@ VERBS = {
 (`import_.py`, because `import` is a keyword of Python)."""
 
 
-COMPONENTS = frozenset({"lark", "llvmlite", "msgspec", "numpy", "rich"})
+COMPONENTS = frozenset({"jinja2", "lark", "llvmlite", "msgspec", "numpy", "rich"})
 """Packages that verbs need."""
 
 

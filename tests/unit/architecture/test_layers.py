@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[3] / "mslang"
 
 LAYERS = (
     "cli",
+    "report",
     "ide",
     "interop",
     "apply",

@@ -1,0 +1,55 @@
+"""`mslang report`: what tuning found, as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mslang.cli.common import counted, emit, note, write_text
+from mslang.cli.main import DONE
+from mslang.diagnostics import MsError, problem
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `mslang report`."""
+    parser.add_argument(
+        "what",
+        nargs="?",
+        default=".mslang/records.db",
+        metavar="DB|RUN",
+        help="a record store, or the run of one (default: .mslang/records.db)",
+    )
+    parser.add_argument(
+        "--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE", help="the store that RUN is in"
+    )
+    parser.add_argument("--log", type=Path, metavar="DIR", help="the logs (default: logs beside the store)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="where to write (default: report.html)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report."""
+    from mslang.report.gather import gather
+    from mslang.report.page import page
+    from mslang.tune.database import Database
+
+    path, wanted = (Path(args.what), None) if _is_file(args.what) else (args.db, args.what)
+    if not path.exists():
+        raise MsError(
+            problem("MS547", f"there is no record store {path}", help="tune first: `mslang tune FILE`, or name it")
+        )
+    with Database(path, read_only=True) as database:
+        found = gather(database, wanted, args.log)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(args.out, page(found, str(path)))
+    if args.json:
+        emit({"kind": "report", "file": str(args.out), "runs": [f.run.id for f in found]})
+    else:
+        note(f"{args.out}: {counted(len(found), 'run')}")
+    return DONE
+
+
+def _is_file(text: str) -> bool:
+    """Whether an argument names a store and not a run: there is such a file, or it looks like the path of one."""
+    return Path(text).exists() or "/" in text or "." in text

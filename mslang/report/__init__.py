@@ -1,0 +1,1 @@
+"""What tuning found, as one HTML page."""

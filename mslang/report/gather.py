@@ -1,0 +1,221 @@
+"""What a report says of each run, from the record store and the log folder beside it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mslang.diagnostics import Diagnostic, MsError, problem
+from mslang.ir.expr import Const
+from mslang.ir.program import Program
+from mslang.ir.work import operations
+from mslang.report.importance import importance
+from mslang.sema.program import parse_program
+from mslang.target.limits import MachineLimits, measured_limits
+from mslang.target.machine import this_machine
+from mslang.tune.database import Database
+from mslang.tune.record import TRIED, Record, Run
+from mslang.tune.roofline import rated_dtype
+from mslang.tune.verification import DENSE
+
+MOST = 50
+"""So many runs are in one report at most, the last ones."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A trial: its number, when it was done (seconds after the run began), its time, and its cost and the least so far.
+
+    A cost is the time on a core of the nominal speed, by which candidates are ordered.
+    """
+
+    trial: int
+    at: float
+    seconds: float | None
+    cost: float | None
+    best: float | None
+
+
+class Rated(msgspec.Struct, frozen=True):
+    """The program's operations, the bytes of its parameters, and this machine's limits if the run was made here."""
+
+    operations: int
+    bytes: int
+    limits: MachineLimits | None
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte of the parameters."""
+        return self.operations / max(self.bytes, 1)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """All of one run: what a section of the report shows."""
+
+    run: Run
+    program: str
+    text: str
+    points: tuple[Point, ...]
+    best: Record | None
+    outcomes: dict[str, int]
+    reasons: tuple[tuple[str, str, int], ...]
+    """Outcome, reason and count of what gave no time."""
+    rejected: tuple[tuple[str, int], ...]
+    """Constraints that ruled candidates out, with counts (from the log)."""
+    stages: dict[str, float]
+    scopes: dict[str, float]
+    importance: tuple[tuple[str, float], ...]
+    quality: tuple[tuple[int, float], ...]
+    """Generations with the rank correlation of predicted and measured times (from the log)."""
+    rated: Rated | None
+    damaged: int = 0
+
+
+def gather(database: Database, wanted: str | None = None, logs: Path | None = None) -> list[Found]:
+    """The runs of a store that have records, the last of each program, space, target and machine.
+
+    Args:
+        database: the store.
+        wanted: only this run, by the beginning of its name.
+        logs: the folder of logs (default: `logs` beside the store).
+
+    Raises:
+        MsError: MS547, there is nothing to report; MS548, there is no such run; MS6xx, the store cannot be used.
+    """
+    runs = database.runs()
+    if wanted is not None:
+        runs = [r for r in runs if r.id.startswith(wanted)]
+        if not runs:
+            known = ", ".join(r.id for r in database.runs()[-8:]) or "none"
+            why = f"the last runs of {database.path} are: {known}"
+            raise MsError(problem("MS548", f"there is no run `{wanted}`", why=why, help="mslang db ls"))
+    last = {(r.source or r.workload, r.space, r.target, r.machine): r for r in runs}
+    folder = Path(database.path).parent / "logs" if logs is None else logs
+    found = [f for run in list(last.values())[-MOST:] if (f := _found(database, run, folder / run.id)) is not None]
+    if not found:
+        raise MsError(
+            problem(
+                "MS547",
+                f"there is nothing to report in {database.path}",
+                why="no run has a record",
+                help="tune first: `mslang tune FILE`",
+            )
+        )
+    return found
+
+
+def _found(database: Database, run: Run, log: Path) -> Found | None:
+    rows = list(database.records(run=run.id))
+    records = [r for r in rows if isinstance(r, Record)]
+    if not records:
+        return None
+    # Finalists are measured again: the first record of a candidate is its trial, the last one says how it fared.
+    first: dict[str, Record] = {}
+    for r in records:
+        if r.trial >= 0:
+            first.setdefault(r.candidate, r)
+    last = {r.candidate: r for r in records}
+    texts = {w.source: w for w in database.texts(run.workload)}
+    workload = texts.get(run.source) or next(iter(texts.values()), None)
+    outcomes = Counter(r.result.outcome.value for r in last.values())
+    reasons = Counter((r.result.outcome.value, r.result.reason) for r in last.values() if r.result.reason)
+    stages: Counter[str] = Counter()
+    for r in records:
+        stages.update(r.result.stages)
+    generations = _lines(log / "generations.jsonl")
+    rejected: Counter[str] = Counter()
+    for line in generations:
+        rejected.update(line.get("rejected") or {})
+    measured = [(msgspec.json.decode(r.decisions), r.cost) for r in last.values() if r.cost is not None]
+    return Found(
+        run,
+        records[0].program,
+        "" if workload is None else workload.text,
+        tuple(_points(run, list(first.values()))),
+        _best(list(last.values())),
+        dict(outcomes.most_common()),
+        tuple((o, why, n) for (o, why), n in reasons.most_common(12)),
+        tuple(rejected.most_common(12)),
+        dict(stages),
+        _profile(log / "profile.json"),
+        tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
+        tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
+        None if workload is None else _rated(workload.text, run),
+        sum(isinstance(r, Diagnostic) for r in rows),
+    )
+
+
+def _best(records: Sequence[Record]) -> Record | None:
+    """The fastest that was verified on dense inputs, too; else the fastest."""
+    timed = [r for r in records if r.cost is not None]
+    confirmed = [r for r in timed if any(v.inputs == DENSE for v in r.result.verified)]
+    return min(confirmed or timed, key=lambda r: r.cost or math.inf, default=None)
+
+
+def _points(run: Run, records: Sequence[Record]) -> list[Point]:
+    points: list[Point] = []
+    best: float | None = None
+    tried = [r for r in records if r.result.outcome in TRIED]
+    for number, r in enumerate(tried, 1):
+        best = r.cost if best is None or (r.cost is not None and r.cost < best) else best
+        points.append(Point(number, _between(run.created, r.created), r.seconds, r.cost, best))
+    return points
+
+
+def _between(begin: str, end: str) -> float:
+    try:
+        return max((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _rated(text: str, run: Run) -> Rated | None:
+    """What the program does, if it is floating point with sizes that are known."""
+    try:
+        program = parse_program(text)
+    except MsError:
+        return None
+    dtype, count = rated_dtype(program), operations(program)
+    size = _bytes(program)
+    if dtype is None or not count or size is None:
+        return None
+    here = run.machine == this_machine().key
+    return Rated(count, size, measured_limits(None, dtype) if here else None)
+
+
+def _bytes(program: Program) -> int | None:
+    total = 0
+    for p in program.params:
+        extents = [e.value for e in p.buffer.shape if isinstance(e, Const)]
+        if len(extents) < len(p.buffer.shape):
+            return None
+        width = "".join(c for c in p.buffer.dtype if c.isdigit())
+        total += math.prod(map(int, extents)) * (int(width or 8) // 8)
+    return total
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; those that cannot be read are left out, and a log that is not there has none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+def _profile(path: Path) -> dict[str, float]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+    except (OSError, msgspec.DecodeError):
+        return {}

@@ -1,0 +1,163 @@
+"""The report: what explains times, charts that are well-formed, text that is escaped, runs that are found."""
+
+import math
+import random
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mslang.diagnostics import MsError
+from mslang.ir.print import print_program
+from mslang.report.chart import Axis, Series, chart
+from mslang.report.gather import gather
+from mslang.report.highlight import highlighted
+from mslang.report.importance import importance
+from mslang.report.page import page
+from mslang.runtime.timing import Timing
+from mslang.sema.program import parse_program
+from mslang.tune.database import Database
+from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
+
+TEXT = "program p[N = 64](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] * 2.0 } }"
+
+
+# ---------------------------------------------------------------- importance
+def test_the_decision_that_makes_the_time_is_the_important_one() -> None:
+    chance = random.Random(0)
+    points = []
+    for _ in range(400):
+        decisions = {"tile": [chance.choice([1, 2, 4]), chance.choice([8, 16])], "idle": chance.randrange(5)}
+        points.append((decisions, 2.0 ** decisions["tile"][0] * math.exp(chance.gauss(0, 0.01))))
+    found = dict(importance(points))
+    assert found["tile[0]"] > 0.99 and found["tile[1]"] < 0.02 and found["idle"] < 0.03
+
+
+def test_two_independent_decisions_share_what_they_explain() -> None:
+    points = [({"a": a, "b": b}, math.exp(a + b)) for a in (0, 1) for b in (0, 1) for _ in range(50)]
+    assert dict(importance(points)) == pytest.approx({"a": 0.5, "b": 0.5}, abs=0.01)
+
+
+def test_what_is_different_everywhere_or_nowhere_explains_nothing() -> None:
+    points = [({"each": k, "same": 1}, 1.0 + k) for k in range(20)]
+    assert importance(points) == [] and importance(points[:3]) == []
+
+
+# ---------------------------------------------------------------- pieces
+@pytest.mark.parametrize("log", [False, True])
+def test_charts_are_well_formed_and_inside_their_box(log: bool) -> None:
+    axis = Axis("a < b & c", str, log)
+    made = chart([Series([(1, 1), (5, 90), (7, 3)], "best", "step", "x<y"), Series([(2, 2)], "dot")], axis, axis, '"t"')
+    svg = ElementTree.fromstring(made)
+    _, _, width, height = map(float, svg.attrib["viewBox"].split())
+    circles = [e for e in svg if e.tag == "circle"]
+    assert len(circles) == 1
+    assert all(0 <= float(c.attrib["cx"]) <= width and 0 <= float(c.attrib["cy"]) <= height for c in circles)
+    assert len([e for e in svg if e.attrib.get("class") == "grid"]) >= 4
+
+
+def test_a_chart_of_nothing_or_of_one_point() -> None:
+    axis = Axis("", str)
+    assert chart([Series([], "dot")], axis, axis, "t") == ""
+    ElementTree.fromstring(chart([Series([(0.0, 0.0)], "dot")], axis, axis, "t"))
+
+
+def test_highlighting_keeps_the_text_and_escapes_it() -> None:
+    text = 'schedule s for p { # <b>\n    require 1 <= 2, "a & b"\n}\n'
+
+    class Plain(HTMLParser):
+        text = ""
+
+        def handle_data(self, data: str) -> None:
+            self.text += data
+
+    marked, plain = highlighted(text), Plain()
+    plain.feed(marked)
+    assert plain.text == text and '<span class="k">schedule</span>' in marked and "<b>" not in marked
+
+
+# ---------------------------------------------------------------- the page
+def record(run: str, trial: int, seconds: float | None, **more: object) -> Record:
+    timing = None if seconds is None else Timing((seconds, seconds, seconds), 3)
+    outcome = Outcome.CRASH if seconds is None else Outcome.MEASURED
+    result = Result(
+        outcome, "" if timing else "ended <by> & signal", timing, (Verification("dense", 0.0),), {"time": 0.5}
+    )
+    w = workload()
+    return Record(
+        workload=w.hash,
+        program="p",
+        target="host",
+        device="cpu × 2",
+        compiler="llvm",
+        candidate=f"c{trial}",
+        schedule="schedule p_best for p {\n}\n",
+        trace="schedule p_best for p {\n}\n",
+        decisions=f'{{"a": {trial % 2}, "b<i>": [{trial % 3}, 1]}}',
+        result=result,
+        run=run,
+        trial=trial,
+        seed=0,
+        version="0.1.0",
+        machine="elsewhere",
+    )
+
+
+def workload() -> Workload:
+    return Workload("w" * 64, "p", print_program(parse_program(TEXT)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    with Database(tmp_path / "r.db") as db:
+        db.add_workload(workload())
+        for name in ("first", "second"):
+            db.add_run(Run(name, "p.ms", name, "w" * 64, "host", 0, '{"trials":20}', source=workload().source))
+            for trial in range(20):
+                db.add(record(name, trial, None if trial == 3 else 1e-3 / (1 + trial % 2) + 1e-6 * trial))
+        yield db
+
+
+def test_the_page_shows_each_run_and_stands_alone(store: Database) -> None:
+    found = gather(store)
+    text = page(found, "r.db")
+    assert text.count("<h2") == 2 and text.count("<svg") >= 4
+    for piece in ("1 ×", "crash: ended &lt;by&gt; &amp; signal", "b&lt;i&gt;[0]", '<span class="k">schedule</span>'):
+        assert piece in text, piece
+    for outside in ("http", "<script", "src=", "@import", "url("):
+        assert outside not in text
+    assert "prefers-color-scheme: dark" in text and "width=device-width" in text
+    assert [p.best for p in found[0].points][-1] == found[0].best.cost  # type: ignore[union-attr]
+    assert found[0].importance[0][0] == "a" and found[0].importance[0][1] > 0.9
+    assert "The limits of the machine are not known here" in text
+
+
+def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
+    assert [f.run.id for f in gather(store, "sec")] == ["second"]
+    with pytest.raises(MsError) as error:
+        gather(store, "third")
+    assert error.value.diagnostic.code == "MS548" and "first, second" in str(error.value.diagnostic.why)
+
+
+def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "first"
+    log.mkdir(parents=True)
+    lines = [
+        '{"number": 0, "rejected": {"too <wide>": 7}, "quality": 0.25}',
+        "torn {",
+        '{"number": 1, "quality": 0.75}',
+    ]
+    (log / "generations.jsonl").write_text("\n".join(lines))
+    (log / "profile.json").write_text('{"draw": 1.0, "measure": 3.0, "workers/time": 9.0}')
+    [found] = gather(store, "first")
+    assert found.rejected == (("too <wide>", 7),) and found.quality == ((0, 0.25), (1, 0.75))
+    text = page([found], "r.db")
+    assert "too &lt;wide&gt;" in text and "Quality of the cost model" in text and "75.0 %" in text
+
+
+def test_nothing_to_report_is_one_diagnostic(tmp_path: Path) -> None:
+    with Database(tmp_path / "empty.db") as db, pytest.raises(MsError) as error:
+        gather(db)
+    assert error.value.diagnostic.code == "MS547"
