@@ -58,7 +58,7 @@ class Breeding(msgspec.Struct, frozen=True):
     epsilon: float = 0.1
     first: float = 0.5
     local: float = 0.2
-    growth: int = 4
+    growth: int = 2
 
 
 BREEDING = Breeding()

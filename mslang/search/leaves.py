@@ -26,8 +26,11 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     pass
 
-FEW = 24
+FEW = 16
 """So many structures at most are enumerated; of more a sample is taken, which grows while the search goes on."""
+
+SAMPLE = 8
+"""The structures of the sample to begin with: each costs a replay, and lowering it with open decisions."""
 
 TRIES = 64
 """So many draws for each candidate wanted are made at most, where most draws are invalid."""
@@ -186,9 +189,12 @@ class Leaves:
         seed: the order of draws, and the sample.
         rejections: where rejected draws and illegal structures are counted.
         few: so many structures are enumerated.
+        sample: so many are sampled of more.
     """
 
-    def __init__(self, space: Space, target: Target, seed: int, rejections: Rejections, few: int = FEW) -> None:
+    def __init__(
+        self, space: Space, target: Target, seed: int, rejections: Rejections, few: int = FEW, sample: int = SAMPLE
+    ) -> None:
         self._space, self._target, self._seed, self.rejections = space, target, seed, rejections
         self._attempt = 0
         self._leaves: list[Leaf] = []
@@ -201,7 +207,7 @@ class Leaves:
                 else:
                     self.add(x)
         else:
-            self.grow(few)
+            self.grow(sample)
 
     def __len__(self) -> int:
         """How many are known."""

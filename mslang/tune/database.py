@@ -308,13 +308,20 @@ class Database:
         return next(iter(self.top(program, 1, target=target, machine=machine)), None)
 
     def known(
-        self, workload: Workload, target: str, compiler: str, version: str, machine: str | None = None
+        self,
+        workload: Workload,
+        target: str,
+        compiler: str,
+        version: str,
+        machine: str | None = None,
+        before: str | None = None,
     ) -> dict[str, Record]:
         """The last record of each candidate of a program that was tried on a machine (None: this one), by the
         candidate's hash.
 
         Only records of the same target, compiler and version of mslang, as others have other machine code; and of the
-        same text, as decisions are named after blocks and loops.
+        same text, as decisions are named after blocks and loops. `before`: only what other runs had found when this
+        run kept its first record.
         """
         condition, values = where(
             workload=workload.hash,
@@ -324,6 +331,9 @@ class Database:
             version=version,
             machine=_this_machine() if machine is None else machine,
         )
+        if before is not None:
+            condition += " AND run != ? AND id < (SELECT coalesce(min(id), 9e18) FROM record WHERE run = ?)"
+            values += [before, before]
         return {r.candidate: r for r in self._select((condition, values), "id") if isinstance(r, Record)}
 
     def machines(self) -> dict[str, str]:

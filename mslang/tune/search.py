@@ -143,7 +143,7 @@ class Search:
         """Report that the search begins. `prepared` says how long the unscheduled program took."""
         task, self._trials.prepared = self._task, prepared
         self._known = self._database.known(
-            task.workload, task.target.name, task.compiled_by, __version__, task.machine.key
+            task.workload, task.target.name, task.compiled_by, __version__, task.machine.key, self._run
         )
         names = task.program.name, task.space.name, task.target.name
         about = self._settings.budget.trials, self.trials, self._begun().explanation()
@@ -152,7 +152,7 @@ class Search:
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
         if self._strategy is None:
-            problem = problem_of(self._task, self._settings, self._known, self._run, self._given_up)
+            problem = problem_of(self._task, self._settings, self._known.values(), self._given_up)
             with profiling.scope("draw"):
                 self._strategy = self._make_strategy(problem)
         return self._strategy

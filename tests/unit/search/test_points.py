@@ -170,13 +170,13 @@ def test_draws_are_allocated_by_count() -> None:
 def test_few_structures_are_enumerated_and_of_many_a_sample_is_taken() -> None:
     few = Leaves(space("large"), GENERIC, 0, Rejections())
     assert few.complete and len(few) == 3 and few.points == sum(leaf.count or 0 for leaf in few.all())
-    many = Leaves(space("many"), GENERIC, 0, Rejections(), few=10)
+    many = Leaves(space("many"), GENERIC, 0, Rejections(), few=10, sample=10)
     assert not many.complete and len(many) == 10
     assert len({leaf.sketch.structure for leaf in many.all()}) == 10
     before = [leaf.sketch.structure for leaf in many.all()]
     many.grow(5)
     assert len(many) == 15 and [leaf.sketch.structure for leaf in many.all()][:10] == before
-    again = Leaves(space("many"), GENERIC, 0, Rejections(), few=10)
+    again = Leaves(space("many"), GENERIC, 0, Rejections(), few=10, sample=10)
     assert [leaf.sketch.structure for leaf in again.all()] == before
     many.grow(400)
     assert len(many) <= 81 and len(many) > 60

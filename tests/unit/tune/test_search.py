@@ -17,6 +17,8 @@ from mslang.schedule.interpret import World
 from mslang.schedule.seeds import derive
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
+from mslang.search.evolutionary import Breeding, Evolutionary
+from mslang.search.exhaustive import Exhaustive
 from mslang.search.replay_trace import ReplayTrace, distinct_candidates
 from mslang.search.strategy import Factory, Observed, Problem, Proposal
 from mslang.sema.modules import load
@@ -62,6 +64,7 @@ def search(
     listen: Callable[[Event], None] = lambda _: None,
     stop_at: int | None = None,
     strategy: Factory | None = None,
+    run: str = "r",
 ) -> Finished:
     found = space()
     task = Task(found.program, found, GENERIC, "gemm.ms")
@@ -82,7 +85,7 @@ def search(
             database,
             workers,
             str(folder),
-            "r",
+            run,
             Roofline(found.program, lambda _: 1e15),
             hear,
             strategy=strategy,
@@ -123,6 +126,11 @@ def test_whatever_a_candidate_does_is_its_own_outcome(tmp_path: Path) -> None:
     well = [c for c, m in zip(drawn(TRIALS), moods, strict=True) if m == "well"]
     assert done.best is not None
     assert done.best.candidate == structural_hash(min(well, key=lambda c: chaos.seconds(c.program)).program)
+
+
+def evolving(problem: Problem) -> Evolutionary:
+    """Evolution in small steps."""
+    return Evolutionary(problem, breeding=Breeding(fresh=64, children=64, rounds=2, population=32))
 
 
 class Following(ReplayTrace):
@@ -219,6 +227,34 @@ def test_a_resumed_run_proposes_what_the_uninterrupted_one_would_have(tmp_path: 
     assert order(told) == order(whole) and len(order(whole)) == TRIALS
     assert done.tally == straight.tally and done.best is not None and straight.best is not None
     assert done.best.candidate == straight.best.candidate
+
+
+@pytest.mark.parametrize("make", [evolving, Exhaustive], ids=["evolutionary", "exhaustive"])
+def test_a_strategy_is_resumed_by_what_it_was_shown(tmp_path: Path, make: Factory) -> None:
+    told: list[Event] = []
+    search(tmp_path, listen=told.append, stop_at=GENERATION + 3, strategy=make)
+    done = search(tmp_path, listen=told.append, strategy=make)
+    whole: list[Event] = []
+    straight = search(tmp_path / "straight", listen=whole.append, strategy=make, builders=2)
+    assert order(told) == order(whole) and len(order(whole)) == TRIALS
+    assert done.tally == straight.tally
+
+
+def test_a_strategy_knows_what_other_runs_measured(tmp_path: Path) -> None:
+    first = search(tmp_path, trials=20)
+    problems: list[Problem] = []
+
+    def noted(problem: Problem) -> Evolutionary:
+        problems.append(problem)
+        return evolving(problem)
+
+    told: list[Event] = []
+    search(tmp_path, trials=20, run="another", listen=told.append, strategy=noted, stop_at=18)
+    assert len(problems[0].known) == 20 and first.best is not None
+    assert problems[0].known[0].hash == first.best.candidate == order(told)[0]
+    # What is measured again at the end of a run changes nothing of what is known to it when it is resumed.
+    search(tmp_path, trials=20, run="another", strategy=noted)
+    assert problems[1].known == problems[0].known
 
 
 @pytest.mark.parametrize("how", ["stop", "raise"])
