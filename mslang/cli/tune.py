@@ -74,6 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the rules for programs without a schedule: cpu, quick, … (default: those of the target)",
     )
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
+    parser.add_argument("--cost-model", metavar="NAME", help="what ranks candidates (default: XGBoost if installed)")
     parser.add_argument(
         "--cache",
         choices=("warm", "cold"),
@@ -145,6 +146,7 @@ STALE = "MS254"
 def run(args: argparse.Namespace) -> int:
     """Tune all that is named in one session; all arguments are checked before the first search."""
     from mslang.backend.registry import runnable_target
+    from mslang.search.models.registry import model_named
     from mslang.search.registry import strategy_named
     from mslang.target.named import named_target
     from mslang.tune.duplicates import grouped, names_of
@@ -152,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
 
     target = named_target(args.target or "host") if args.backend else runnable_target(args.target)
     strategy_named(args.strategy)
+    model_named(args.cost_model)
     scheduler = scheduler_named(args.task_scheduler)
     planned = [named for text in args.files for named in _planned(text, args, target)]
     if args.write:
@@ -229,7 +232,8 @@ def _tune(args: argparse.Namespace, chosen: list[Chosen], scheduler: TaskSchedul
     scales = {c.name: scale_of(c.group.first.task.program, c.group.first.task.target) for c in chosen}
     database = args.db or Path(chosen[0].group.first.task.file).parent / ".mslang" / "records.db"
     trials = args.trials or TRIALS * len(chosen)
-    settings = Settings(args.seed, Budget(trials, args.budget, args.patience), strategy=args.strategy)
+    budget = Budget(trials, args.budget, args.patience)
+    settings = Settings(args.seed, budget, strategy=args.strategy, cost_model=args.cost_model)
     if args.cache is not None:
         settings = msgspec.structs.replace(settings, limits=msgspec.structs.replace(settings.limits, cache=args.cache))
     callbacks: list[tuple[str, Callback]] = [*extensions_called()]
@@ -302,7 +306,6 @@ def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
         ("--builder", args.builder or None),
         ("--runner", args.runner or None),
         ("--workers", args.workers),
-        ("--strategy", args.strategy if args.strategy != STRATEGY else None),
         ("--task-scheduler", args.task_scheduler if args.task_scheduler != SCHEDULER else None),
         ("--log", args.log),
     ):

@@ -20,9 +20,9 @@ from mslang.search.crossover import crossed
 from mslang.search.generation import Generations
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
-from mslang.search.mutators import MUTATORS, Mutator, Part, mutate
+from mslang.search.mutators import Mutator, Part, all_mutators, mutate
 from mslang.search.parts import together
-from mslang.search.population import Point, Scored, in_order, lowest, merged
+from mslang.search.population import Point, Scored, in_order, in_turn, lowest, merged
 from mslang.search.ranking import NO_MODELS, Measured, Models, Ranking
 from mslang.search.strategy import Observed, Problem, Proposal, Rejections
 
@@ -74,7 +74,7 @@ class Evolutionary:
         problem: the space, the seed, what is known from before.
         models: draft, features and cost model.
         leaves: the structures of the space, if they are known already.
-        mutators: how candidates are changed.
+        mutators: how candidates are changed (default: the built-in ones and those of allowed packages).
         breeding: the sizes.
     """
 
@@ -85,11 +85,12 @@ class Evolutionary:
         problem: Problem,
         models: Models = NO_MODELS,
         leaves: Leaves | None = None,
-        mutators: Sequence[Mutator] = MUTATORS,
+        mutators: Sequence[Mutator] | None = None,
         breeding: Breeding = BREEDING,
     ) -> None:
         self.rejections = Rejections() if leaves is None else leaves.rejections
-        self._problem, self._mutators, self._breeding = problem, mutators, breeding
+        self._problem, self._breeding = problem, breeding
+        self._mutators = all_mutators() if mutators is None else tuple(mutators)
         self._leaves = (
             Leaves(problem.space, problem.target, problem.seed, self.rejections) if leaves is None else leaves
         )
@@ -104,7 +105,7 @@ class Evolutionary:
     def explanation(self) -> str:
         """How large the space is."""
         points = self._leaves.points
-        size = "" if points is None else f", {points:,} points".replace(",", " ")
+        size = "" if points is None else f", {points:.3g} points"
         structures = f"{len(self._leaves)} structure{'' if len(self._leaves) == 1 else 's'}"
         return f"evolutionary search: {structures}{'' if self._leaves.complete else ' to begin with'}{size}"
 
@@ -140,7 +141,9 @@ class Evolutionary:
         if len(found) < n:
             share = 0.0 if ending else self._breeding.epsilon if self._measured else self._breeding.first
             random = round(share * n)
-            ranked = in_order(self._bred(seed)) if self._ranking.ranks or self._measured else iter(())
+            # Before anything is measured the draft chooses within each structure, not between them.
+            order = in_order if self._measured else in_turn
+            ranked = order(self._bred(seed)) if self._ranking.ranks or self._measured else iter(())
             found += self._generations.take(ranked, n - random - len(found), predicted=trained)
             found += self._generations.take(self._at_random(), n - len(found))
         return found

@@ -7,10 +7,12 @@ weights. Where TVM replays a trace for each mutant, these take columns of decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
+from mslang.diagnostics import MsError
+from mslang.extensions import allowed, loaded
 from mslang.schedule.batch.layout import DecisionBatch, empty
 from mslang.schedule.batch.random_words import Stream, below, chosen, thresholds
 from mslang.schedule.batch.sketch_batch import UNSET, depends
@@ -158,6 +160,24 @@ MUTATORS: tuple[Mutator, ...] = (
     MutateDecision("categorical", 0.05, Role.CATEGORICAL, anywhere=True),
 )
 """The built-in mutators with TVM's weights; what TVM counts as a tile size, a categorical decision, has its own."""
+
+
+GROUP = "mslang.mutators"
+"""The entry points that name a user's own mutators."""
+
+
+def all_mutators() -> tuple[Mutator, ...]:
+    """The built-in mutators, and those of installed packages that were allowed.
+
+    Raises:
+        MsError: MS212 or MS213, one cannot be loaded.
+    """
+    own: list[Mutator] = []
+    for found in loaded(GROUP, object, allowed()):
+        if found.problem is not None:
+            raise MsError(found.problem)
+        own.append(cast(Mutator, found.value))
+    return (*MUTATORS, *own)
 
 
 def mutate(

@@ -83,3 +83,15 @@ def in_order(parts: Sequence[Scored]) -> Iterator[Point]:
     for k in np.argsort(scores, kind="stable").tolist():
         p = parts[part[k]]
         yield Point(p.leaf, p.batch[row[k] : row[k] + 1], float(scores[k]))
+
+
+def in_turn(parts: Sequence[Scored]) -> Iterator[Point]:
+    """The candidates one by one: the best of each structure, then the second best of each, and so on."""
+    import numpy as np
+
+    orders = [np.argsort(p.scores, kind="stable").tolist() for p in parts]
+    for place in range(max(map(len, orders), default=0)):
+        for p, order in zip(parts, orders, strict=True):
+            if place < len(order):
+                k = order[place]
+                yield Point(p.leaf, p.batch[k : k + 1], float(p.scores[k]))

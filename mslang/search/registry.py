@@ -1,11 +1,13 @@
-"""Strategies by name."""
+"""Strategies by name: the built-in ones, and those of installed packages that were allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import cast
 
 from mslang.diagnostics import MsError, problem
+from mslang.extensions import allowed, declared, load
 from mslang.search.evolutionary import Evolutionary
 from mslang.search.exhaustive import POINTS, Exhaustive
 from mslang.search.leaves import Leaves
@@ -17,6 +19,9 @@ from mslang.suggestions import did_you_mean
 
 SMALL = 4
 """A space of at most so many points for each trial is searched exhaustively."""
+
+GROUP = "mslang.strategies"
+"""The entry points that name a user's own strategies: each a function from a `Problem` to a `Strategy`."""
 
 AUTO = "auto"
 """The strategy that is chosen by the size of the space."""
@@ -53,21 +58,23 @@ def strategy_named(name: str, models: Models = NO_MODELS) -> Factory:
     """The strategy of a name.
 
     Raises:
-        MsError: MS515, there is none.
+        MsError: MS515, there is none; MS271, MS272, MS212 or MS213, it is that of a package and cannot be loaded.
 
     Example:
         >>> strategy_named("replay_trace").name
         'replay_trace'
     """
-    known = strategies(models)
-    found = known.get(name)
-    if found is None:
-        raise MsError(
-            problem(
-                "MS515",
-                f"unknown search strategy `{name}`",
-                why=f"the strategies are {', '.join(known)}",
-                help=did_you_mean(name, known),
-            )
+    built_in = strategies(models)
+    if name in built_in:
+        return built_in[name]
+    if name in declared(GROUP):
+        return cast(Factory, load(GROUP, name, allowed()))
+    known = (*built_in, *declared(GROUP))
+    raise MsError(
+        problem(
+            "MS515",
+            f"unknown search strategy `{name}`",
+            why=f"the strategies are {', '.join(known)}",
+            help=did_you_mean(name, known),
         )
-    return found
+    )

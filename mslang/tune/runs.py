@@ -20,12 +20,19 @@ class _Arguments(msgspec.Struct, frozen=True):
     budget: Budget = Budget(None)
     strategy: str = "replay_trace"
     """Runs that say nothing are from before there was another one."""
+    cost_model: str | None = None
 
 
 def _as_begun(settings: Settings, run: Run) -> Settings:
-    """The settings with what decides a run's candidates: seed, strategy, and the trials that this plans with."""
+    """The settings with what decides a run's candidates: seed, strategy and model, and the trials planned with."""
     begun = msgspec.json.decode(run.arguments or "{}", type=_Arguments)
-    return msgspec.structs.replace(settings, seed=run.seed, strategy=begun.strategy, planned=begun.budget.trials)
+    return msgspec.structs.replace(
+        settings,
+        seed=run.seed,
+        strategy=begun.strategy,
+        planned=begun.budget.trials,
+        cost_model=begun.cost_model or settings.cost_model,
+    )
 
 
 def run_of(
@@ -65,7 +72,7 @@ def run_of(
         workload.hash,
         task.target.name,
         settings.seed,
-        msgspec.json.encode(_Arguments(settings.budget, settings.strategy)).decode(),
+        msgspec.json.encode(_Arguments(settings.budget, settings.strategy, settings.cost_model)).decode(),
         machine=task.machine.key,
         source=workload.source,
     )

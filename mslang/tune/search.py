@@ -16,6 +16,7 @@ import msgspec
 from mslang import __version__, profiling
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
+from mslang.search.models.registry import default_models
 from mslang.search.registry import strategy_named
 from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Strategy
 from mslang.tune.comparison import Gap
@@ -60,7 +61,7 @@ class Search:
         strategy: what makes the strategy (default: the one that the settings name).
 
     Raises:
-        MsError: MS515, the settings name no strategy.
+        MsError: MS515 or MS525, the settings name an unknown strategy or cost model.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Search:
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
-        self._make_strategy = strategy_named(settings.strategy) if strategy is None else strategy
+        self._make_strategy = strategy or strategy_named(settings.strategy, default_models(settings.cost_model).models)
         self._strategy: Strategy | None = None
         self._tally = Tally()
         self._records: dict[str, Record] = {}
@@ -96,7 +97,7 @@ class Search:
         self._ties: tuple[Record, ...] = ()
         self._gaps: tuple[Gap, ...] = ()
         self._extra: str | None = None
-        """The incumbent where it was not proposed: it is no trial."""
+        """The incumbent where it was not proposed."""
         self._since_better = 0
         self._stopped = False
         self._start = time.monotonic() if started is None else started

@@ -68,7 +68,8 @@ class Task(msgspec.Struct, frozen=True, dict=True):
 class Settings(msgspec.Struct, frozen=True):
     """How: the seed, when to stop, and how to time. `name` is what the best schedule will be called.
 
-    `strategy` names what chooses the candidates; it plans with `planned` trials (default: those of the budget).
+    `strategy` names what chooses the candidates; it plans with `planned` trials (default: those of the budget), and
+    asks the cost model named `cost_model` (default: XGBoost where it is installed, else the draft).
     """
 
     seed: int = 0
@@ -77,3 +78,4 @@ class Settings(msgspec.Struct, frozen=True):
     name: str = "best"
     strategy: str = AUTO
     planned: int | None = None
+    cost_model: str | None = None

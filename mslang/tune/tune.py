@@ -12,6 +12,7 @@ import msgspec
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.schedule.space import Candidate
+from mslang.search.models.registry import note_of
 from mslang.target.limits import raise_peak
 from mslang.tune.callbacks import Callback, listener
 from mslang.tune.claim import claimed_run
@@ -105,12 +106,14 @@ def tune_all(
     others are tuned all the same.
 
     Raises:
-        MsError: MS503 there is no run to resume; MS515 there is no such strategy; MS6xx the database cannot be used.
+        MsError: MS503 there is no run to resume; MS515 there is no such strategy; MS525 there is no such cost model;
+            MS6xx the database cannot be used.
     """
     begun = time.monotonic() if started is None else started
     listen = listener(listen, [("logging", log_event), *callbacks])
     with Database(database) as store, ExitStack() as held:
         warn(listen, store.check())
+        warn(listen, note_of(settings.strategy, settings.cost_model))
         interruption = held.enter_context(interruptible())
         folder = held.enter_context(scratch_folder())
         builders = workers or max(item.task.target.cores for item in items)

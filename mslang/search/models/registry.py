@@ -63,6 +63,16 @@ def default_models(model: str | None = None, extractor: str | None = None) -> De
     return Default(Models(Draft, FeatureMaker(features), chosen.make), chosen.note)
 
 
+def note_of(strategy: str, model: str | None) -> Diagnostic | None:
+    """What the user should know of the cost model, if the strategy asks one.
+
+    Raises:
+        MsError: as `model_named`.
+    """
+    note = model_named(model).note
+    return None if strategy.startswith("replay") else note
+
+
 def model_named(name: str | None = None) -> Chosen:
     """The cost model of a name; without one XGBoost's, or the draft with a note where XGBoost is not installed.
 
