@@ -204,7 +204,7 @@ def best(run: Callable[[], int], rounds: int) -> float:
 
 
 def tvm_rate(candidates: int = 64) -> float | None:
-    """Candidates a second that TVM's MetaSchedule draws, replays and checks, of a product of 512 x 512; None without."""
+    """Candidates a second that MetaSchedule draws, replays and checks, of a product of 512 x 512; None without TVM."""
     try:
         import tvm
         from tvm.s_tir import meta_schedule
