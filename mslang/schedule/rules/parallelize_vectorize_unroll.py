@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir.expr import Const
+from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Block, For, Region
-from mslang.ir.visit import blocks_of, free_vars
+from mslang.ir.visit import blocks_of, free_vars, path_to_block
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import (
     allows,
@@ -56,7 +57,10 @@ class ParallelizeVectorizeUnroll(msgspec.Struct, frozen=True):
     name: str = "parallelize_vectorize_unroll"
 
     def applies(self, it: Interpreter, block: Block) -> bool:
-        """Whether the block has loops, all on the CPU and none of vectors yet, and no nested blocks."""
+        """Whether the block has loops, all on the CPU and none of vectors yet, and holds no blocks or instruction."""
+        around = path_to_block(it.session.program, block.name) or ()
+        if any(isinstance(s, Block) and intrin_of(s) is not None for s in around):
+            return False
         loops = loops_around(it.session.program, block)
         done = any("Idx." in s.kind or s.kind == "vectorized" for s in loops)
         return bool(loops) and not blocks_of(block.body) and not done

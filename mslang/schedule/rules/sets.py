@@ -8,6 +8,7 @@ from types import MappingProxyType
 from mslang.diagnostics import MsError, problem
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.compute_location import RandomComputeLocation
+from mslang.schedule.rules.cpu.dot import DotProducts
 from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.custom import CustomRule
@@ -35,6 +36,7 @@ _CPU: tuple[Rule, ...] = (
     InlineConstantScalars(),
     AutoInline(),
     RowFusion(),
+    DotProducts(),
     RegisterTiling(),
     AddRFactor(),
     MultiLevelTiling("SSRSRS"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mslang.ir.program import For, Program
 from mslang.ir.visit import all_buffers, blocks_of
@@ -16,11 +17,13 @@ from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import leaf_blocks, loops_around
 from mslang.schedule.sketch import Sketch
 from mslang.sema.modules import load
-from mslang.sema.program import instantiate
+from mslang.sema.program import instantiate, parse_program
 from mslang.target.description import AVX2, AVX512, GENERIC, Target
 from mslang.tune.equivalence import difference
 
-WORKLOADS = Path(__file__).parents[3] / "stdlib" / "workloads"
+LIBRARY = Path(__file__).parents[3] / "stdlib"
+WORKLOADS = LIBRARY / "workloads"
+VNNI = replace(AVX512, name="vnni", features=(*AVX512.features, "avx512vnni"))
 
 SMALL = {
     "gemm.ms:gemm": {"M": 13, "N": 70, "K": 11},
@@ -151,3 +154,36 @@ def test_axes_of_a_convolution():
     first = small("conv2d_nchw.ms:conv2d_nchw")
     turned = contraction(first, leaf_blocks(first)[-1], AVX2)
     assert turned is not None and (turned.vector, turned.row, turned.lanes) == ("w", "co", 8)
+
+
+BYTES = """program p[M = 5, N = 19, K = 9](A: {left}[M, K], B: i8[K, N], out C: i32[M, N]) {{
+    block mm[i: M, j: N | k: K] {{ C[i, j] += i32(A[i, k]) * i32(B[k, j]) }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("target", "left", "instruction"),
+    [(VNNI, "u8", "u8s8_vnni"), (VNNI, "i8", "s8s8_vnni"), (AVX512, "i8", "s8s8_avx512bw"), (AVX2, "u8", "u8s8_avx2")],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_products_of_bytes_run_on_dot_products(target: Target, left: str, instruction: str):
+    made = automatic_space(parse_program(BYTES.format(left=left)), target)
+    (sketch,) = made.sketches()
+    assert instruction in {str(dict(b.annotations).get("intrin")) for b in blocks_of(sketch.program.body)}
+    for seed in range(2):
+        assert difference(made.program, made.sample(seed).program, 0.0, 0.0, seed) is None
+
+
+def test_a_requantised_product_is_taken_from_registers():
+    sizes = {"M": 5, "N": 32, "K": 8}
+    made = automatic_space(instantiate(load(WORKLOADS / "quantized_gemm.ms"), "quantized_gemm", sizes), VNNI)
+    (sketch,) = made.sketches()
+    assert all_buffers(sketch.program)["sums"].scope == "local"
+    assert difference(made.program, made.sample(1).program, 0.0, 0.0, 1) is None
+
+
+def test_other_products_and_other_machines_have_no_dot_products():
+    floats = sketch_of("gemm.ms:gemm", VNNI)
+    assert "dot:mm/registers" not in floats.addresses
+    plain = automatic_space(parse_program(BYTES.format(left="u8")), GENERIC)
+    assert all("dot:mm/registers" not in s.addresses for s in plain.sketches())

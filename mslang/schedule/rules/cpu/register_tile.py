@@ -130,7 +130,7 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     found = contraction(session.program, source, machine)
     assert found is not None
     before = _stages_before(session.program, found)
-    user = _epilogue(session.program, block)
+    user = epilogue(session.program, block)
     operand = packable(source, found) if layout.operand != "direct" else None
     panel = None if operand is None else copy_operand(session, source, operand)
     if layout.operand == "packed" and panel is not None:
@@ -139,7 +139,7 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     shared, beside, inner = _ordered(session, source, found, layout, loops)
     do(session, "reorder", *shared, *beside, *inner, *loops.reduced, *loops.tile)
     place = (*shared, *beside, *inner)[-1]
-    results = _write_back(session, source, user, place)
+    results = write_back(session, block_handle(session, block), user, place)
     if panel is not None and layout.operand == "panel":
         do(session, "compute_at", panel, shared[-1])
     outer = run_in_parallel(session, shared)
@@ -230,14 +230,18 @@ def _as_written(block: Block, axes: Sequence[str]) -> list[str]:
     return sorted(axes, key=lambda a: max((k for k, e in enumerate(written) if a in free_vars(e)), default=-1))
 
 
-def _epilogue(program: Program, block: str) -> str | None:
+def epilogue(program: Program, block: str) -> str | None:
+    """The one stage that uses a block's results, if it does so element by element."""
     users = consumers(program, BlockRef(block))
     return users[0].name if len(users) == 1 and is_injective(program, users[0]) else None
 
 
-def _write_back(session: Session, block: Block, user: str | None, place: Handle) -> Handle:
-    written = session.handles.handle(BufferRef(block.writes[0].buffer))
-    target = block_handle(session, block.name)
+def write_back(session: Session, target: Handle, user: str | None, place: Handle) -> Handle:
+    """Keep the results of a tile in registers until they are complete: what follows, or a copy, takes them from there.
+
+    Returns the block that takes them.
+    """
+    written = session.handles.handle(BufferRef(block_of(session, target).writes[0].buffer))
     if user is not None:
         results = block_handle(session, user)
         if do_if_legal(session, "reverse_compute_at", results, place) is not None:

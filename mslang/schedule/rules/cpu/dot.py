@@ -1,0 +1,230 @@
+"""Products of bytes on dot-product instructions: VNNI, or widening multiplications of AVX-512 and AVX2.
+
+The operand read along vectors is packed so that its bytes lie as the instruction reads them; sums stay in registers
+over the whole reduction. Where a product's sizes do not divide, operands are filled up with zeros.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mslang.diagnostics import MsError
+from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.index_map import IndexMap
+from mslang.ir.program import Block, Region
+from mslang.ir.visit import all_buffers
+from mslang.schedule.decisions import Drawing
+from mslang.schedule.handles import Handle
+from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, contraction, extents, limited, mentions
+from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
+from mslang.schedule.rules.cpu.packing import copy_operand
+from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, epilogue, write_back
+from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.nests import block_handle, block_of, do, draw, leaf_blocks
+from mslang.schedule.session import Session
+from mslang.target.description import Target
+from mslang.transform.getters import producers
+from mslang.transform.outcome import BlockRef, BufferRef
+
+if TYPE_CHECKING:
+    from mslang.schedule.interpret import Interpreter
+
+
+class Dot(msgspec.Struct, frozen=True):
+    """An instruction: `lanes` sums of `group` products of operands of type `left` and i8.
+
+    `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for them.
+    """
+
+    left: str
+    needs: str
+    multiply: str
+    pack: str
+    lanes: int
+    group: int
+    spare: int
+
+
+DOTS = (
+    Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2),
+    Dot("i8", "avx512vnni", "std.cpu.dot.s8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 4),
+    Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
+    Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
+    Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
+    Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
+)
+"""The instructions, the best for a type of operands first."""
+
+
+class DotProducts(msgspec.Struct, frozen=True):
+    """Computes products of bytes by the best dot-product instruction of the target; see the module."""
+
+    name: str = "dot"
+
+    def applies(self, it: Interpreter, block: Block) -> bool:
+        """Whether the block is a product of bytes that an instruction of the target computes."""
+        return self._possible(it, block)
+
+    def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
+        """The one instruction, by its name."""
+        found = _instruction(it.session, block, it.machine)
+        return () if found is None else (found.multiply.rpartition(".")[2],)
+
+    def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
+        """Pack the operand, tile the product, and put the instruction in; samples the register tile and outer tiles."""
+        found = _instruction(it.session, block, it.machine)
+        assert found is not None
+        tensorized(it.session, block.name, found, it.machine, f"{self.name}:{block.name}")
+
+    def _possible(self, it: Interpreter, block: Block) -> bool:
+        """Whether all steps are legal, found by trying: none depends on the value of a decision."""
+        found = _instruction(it.session, block, it.machine)
+        if found is None:
+            return False
+        trial = Session(it.session.program, Drawing(0), it.session.registry)
+        try:
+            tensorized(trial, block.name, found, it.machine, self.name)
+        except MsError:
+            return False
+        return True
+
+
+def _operands(session: Session, block: Block, found: Contraction) -> tuple[Region, Region] | None:
+    """What is broadcast and what is read along vectors, the reduction axis last but one: `A[…, k]` and `B[…, k, j]`."""
+    reads = [r for r in block.reads if r.buffer != block.writes[0].buffer]
+    if len(reads) != 2:
+        return None
+    left, right = sorted(reads, key=lambda r: mentions(r, found.vector))
+    if mentions(left, found.vector) or not all(isinstance(r.start, Var) for r in right.ranges) or len(right.ranges) < 2:
+        return None
+    along = right.ranges[-2].start
+    fits = right.ranges[-1].start == Var(found.vector) and isinstance(along, Var) and along.name in found.reduced
+    return (left, right) if fits and isinstance(along, Var) and contiguous(left, along.name) else None
+
+
+def _instruction(session: Session, block: Block, machine: Target) -> Dot | None:
+    found = contraction(session.program, block, machine)
+    operands = None if found is None else _operands(session, block, found)
+    if operands is None:
+        return None
+    types = {n: b.dtype for n, b in all_buffers(session.program).items()}
+    left, right = (types[r.buffer] for r in operands)
+    if right != "i8" or types[block.writes[0].buffer] != "i32":
+        return None
+    return next((d for d in DOTS if d.left == left and machine.has(d.needs)), None)
+
+
+def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: str) -> None:
+    """Schedule a product of bytes on an instruction.
+
+    Args:
+        session: the running schedule.
+        name: the block's name.
+        dot: the instruction.
+        machine: what it runs on.
+        prefix: of the addresses of decisions: `PREFIX/registers` and `PREFIX/AXIS`.
+
+    Raises:
+        ScheduleError: the block is not what the instruction computes.
+    """
+    block = block_of(session, block_handle(session, name))
+    found = contraction(session.program, block, machine)
+    operands = None if found is None else _operands(session, block, found)
+    assert found is not None and operands is not None
+    along = operands[1].ranges[-2].start
+    assert isinstance(along, Var)
+    before = {b.name for b in leaf_blocks(session.program)}
+    if _padded(session, block, found, along.name, dot):
+        block = block_of(session, block_handle(session, name))
+        operands = _operands(session, block, found)
+        assert operands is not None
+        for p in producers(session.program, BlockRef(name)):
+            if p.name not in before:
+                spread_copy(session, block_handle(session, p.name), dot.lanes)
+    user = epilogue(session.program, name)
+    pack_for(session, copy_operand(session, block, operands[1].buffer), dot)
+    place = _tiled(session, block, found, along.name, dot, machine, prefix)
+    (tile,) = do(session, "blockize", place.lane)
+    results = write_back(session, tile, user, place.inner)
+    run_in_parallel(session, place.shared)
+    for loop in place.unrolled:
+        do(session, "unroll", loop)
+    do(session, "decompose_reduction", tile, place.reduced)
+    do(session, "tensorize", tile, dot.multiply)
+    vectorize_along(session, results, dot.lanes)
+
+
+def _padded(session: Session, block: Block, found: Contraction, along: str, dot: Dot) -> bool:
+    """Fill the product up to multiples of the instruction's sizes, if need be."""
+    sizes = extents(block)
+    if sizes[found.vector] % dot.lanes == 0 and sizes[along] % dot.group == 0:
+        return False
+    wanted = {found.vector: dot.lanes, along: dot.group}
+    do(session, "pad_einsum", block_handle(session, block.name), tuple(wanted.get(a.name, 1) for a in block.axes))
+    return True
+
+
+def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
+    """Lay an operand out as the instruction reads it."""
+    source = block_of(session, copy)
+    buffer = source.writes[0].buffer
+    params = tuple(f"d{k}" for k in range(len(source.axes)))
+    *rest, k, j = (Var(p) for p in params)
+    lanes, group = Const(dot.lanes), Const(dot.group)
+    order = (Binary("//", j, lanes), *rest, Binary("//", k, group), Binary("%", j, lanes), Binary("%", k, group))
+    do(session, "transform_layout", copy, session.handles.handle(BufferRef(buffer)), IndexMap(params, order))
+    *outer, along, across = (session.axis(copy, a.name) for a in source.axes)
+    k0, k1 = do(session, "split", along, (None, dot.group))
+    j0, j1 = do(session, "split", across, (None, dot.lanes))
+    do(session, "reorder", j0, *outer, k0, k1, j1)
+    do(session, "tensorize", k1, dot.pack)
+    do(session, "parallel", j0)
+
+
+class _Loops(msgspec.Struct, frozen=True):
+    """The loops of a tiled product: those to run in parallel, the last before the reduction, the first of the
+    reduction, those of the register tile, and the first of the instruction."""
+
+    shared: tuple[Handle, ...]
+    inner: Handle
+    reduced: Handle
+    unrolled: tuple[Handle, ...]
+    lane: Handle
+
+
+def _tiled(
+    session: Session, block: Block, found: Contraction, along: str, dot: Dot, machine: Target, prefix: str
+) -> _Loops:
+    target = block_handle(session, block.name)
+    sizes = extents(block_of(session, target))
+    rows = 1 if found.row is None else sizes[found.row]
+    codes = register_tiles(machine.registers - dot.spare, rows, -(-sizes[found.vector] // dot.lanes))
+    code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
+    assert isinstance(code, Expr)
+    outer: list[Handle] = []
+    inner: list[Handle] = []
+    unrolled: list[Handle] = []
+    lane = None
+    for axis in (found.vector, *found.outer, *((found.row,) if found.row else ())):
+        rest: tuple[Expr | int, ...] = ()
+        if axis == found.vector:
+            rest = (Binary("%", code, Const(TENS)), dot.lanes)
+        elif axis == found.row:
+            rest = (Binary("//", code, Const(TENS)),)
+        tiles = limited(OUTER_TILES, -(-sizes[axis] // (dot.lanes if axis == found.vector else 1)))
+        count = draw(session, "choose", tiles, address=f"{prefix}/{axis}") if len(tiles) > 1 else 1
+        names = [f"{axis}{k}" for k in range(2 + len(rest))]
+        parts = do(session, "split", session.axis(target, axis), (None, count, *rest), names=names)
+        outer.append(parts[0])
+        inner.append(parts[1])
+        if axis == found.vector:
+            lane = parts[3]
+        unrolled += parts[2:3]
+    assert lane is not None
+    k0, byte = do(session, "split", session.axis(target, along), (None, dot.group), names=[f"{along}0", f"{along}1"])
+    reduced = [*(session.axis(target, a) for a in found.reduced if a != along), k0]
+    unrolled = [*unrolled[1:], unrolled[0]]
+    do(session, "reorder", *outer, *inner, *reduced, *unrolled, lane, byte)
+    return _Loops(tuple(outer), inner[-1], reduced[0], tuple(unrolled), lane)
