@@ -1,0 +1,1 @@
+"""A task scheduler and a callback for mslang."""
