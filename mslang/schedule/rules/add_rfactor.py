@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,11 @@ import msgspec
 
 from mslang.ir.expr import Const
 from mslang.ir.program import Block, Program
+from mslang.ir.visit import free_vars
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.multi_level import needs_tiling
-from mslang.schedule.rules.nests import allows, block_handle, do, draw, own_loop, untiled
+from mslang.schedule.rules.nests import allows, do, do_if_legal, draw, handle, loops_around, own_loop, untiled
 from mslang.schedule.session import Session
 
 if TYPE_CHECKING:
@@ -23,19 +23,24 @@ WHOLE = "whole"
 """The reduction stays as it is."""
 
 
+SHORTEST = 8
+"""A loop of fewer iterations is not worth partial results."""
+
+
 class AddRFactor(msgspec.Struct, frozen=True):
     """Takes reductions apart whose other loops give the cores too little to do.
 
-    The reduction loops are fused and split in two, by a tile at `add_rfactor:block/reduced`. The alternatives: the
-    block stays `whole`; partial results along the `outer` loop, for the cores; partial results along the `inner` loop,
-    for the lanes of a vector.
+    A reduction loop is split in two by a tile at `add_rfactor:block/reduced`. The alternatives: the block stays
+    `whole`; partial results along the `outer` part of the outermost reduction loop, for the cores; partial results
+    along the `inner` part of the innermost one, for the lanes of a vector. Loops of few iterations are not split.
 
     Args:
         max_jobs_per_core: a reduction that would be tiled is left alone if its other loops have more iterations than
             this on each core, or more than the reduction.
         max_innermost: the largest inner part.
 
-    Source: MetaSchedule's `AddRFactor`.
+    Source: MetaSchedule's `AddRFactor`, which fuses the reduction loops first. What is read would then be at quotients
+    and remainders by sizes that are open, of which neither footprints nor vectors are known.
     """
 
     max_jobs_per_core: int = 16
@@ -60,37 +65,36 @@ class AddRFactor(msgspec.Struct, frozen=True):
 
     def _possible(self, it: Interpreter, block: Block, part: str) -> bool:
         trial = Session(it.session.program, Drawing(0), it.session.registry)
-        loop = self._parts(trial, block)
-        return loop is not None and allows(trial, "rfactor", loop[part == "inner"], self._axis(block, part))
+        loop = self._loop(trial, block, part)
+        return loop is not None and allows(trial, "rfactor", loop, self._axis(block, part))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
-        """Fuse and split the reduction loops, and take the block apart along one."""
+        """Split a reduction loop, and take the block apart along one part."""
         if alternative == WHOLE:
             return
-        loops = self._parts(it.session, block)
-        assert loops is not None  # as for `alternatives`
-        do(it.session, "rfactor", loops[alternative == "inner"], self._axis(block, alternative))
+        loop = self._loop(it.session, block, alternative)
+        assert loop is not None  # as for `alternatives`
+        do(it.session, "rfactor", loop, self._axis(block, alternative))
 
     def _axis(self, block: Block, part: str) -> int:
         """Partial results for lanes are contiguous."""
         return len(block.writes[0].ranges) if part == "inner" else 0
 
-    def _parts(self, session: Session, block: Block) -> Sequence[Handle] | None:
-        """The two parts of the fused reduction loops; None if they cannot be brought inside and fused."""
-        own = block_handle(session, block.name)
-        free = [session.axis(own, a.name) for a in block.axes if a.kind == "spatial"]
-        reduced = [session.axis(own, a.name) for a in block.axes if a.kind == "reduce"]
-        order = [*free, *reduced]
-        if len(order) > 1 and not allows(session, "reorder", *order):
+    def _loop(self, session: Session, block: Block, part: str) -> Handle | None:
+        """The loop of the partial results; None if the reduction loops are too short, or cannot be brought inside."""
+        reduced = {v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding)}
+        loops = loops_around(session.program, block)
+        inside = [s for s in loops if s.var in reduced]
+        taken = inside[-1 if part == "inner" else 0]
+        if not isinstance(taken.extent, Const) or taken.extent.value < SHORTEST:
             return None
-        if len(order) > 1:
-            do(session, "reorder", *order)
-        if len(reduced) > 1 and not allows(session, "fuse", *reduced):
+        order = [handle(session, s.var) for s in (*(s for s in loops if s.var not in reduced), *inside)]
+        if list(loops[len(loops) - len(inside) :]) != inside and do_if_legal(session, "reorder", *order) is None:
             return None
-        loop = do(session, "fuse", *reduced)[0] if len(reduced) > 1 else reduced[0]
+        loop = handle(session, taken.var)
         address = f"{self.name}:{block.name}/reduced"
-        tile = draw(session, "perfect_tile", loop, 2, self.max_innermost, address=address)
-        return do(session, "split", loop, tile)
+        parts = do(session, "split", loop, draw(session, "perfect_tile", loop, 2, self.max_innermost, address=address))
+        return parts[part == "inner"]
 
 
 def _iterations(program: Program, block: Block, kind: str) -> int:

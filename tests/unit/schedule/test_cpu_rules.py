@@ -129,11 +129,12 @@ def test_a_reduction_is_taken_apart_for_cores_or_for_lanes() -> None:
     assert "vectorized" in kinds(by["inner"])
 
 
-def test_reductions_over_several_loops_and_to_one_element() -> None:
-    p = parse_program(
-        """program all(A: f32[4, 6, 8], out S: f32[]) { block s[|i: 4, j: 6, k: 8] { S[] += A[i, j, k] } }"""
-    )
-    assert len(sketches(p, AddRFactor(), ParallelizeVectorizeUnroll())) == 3
+@pytest.mark.parametrize(("first", "count"), [(8, 3), (4, 2)])
+def test_reductions_over_several_loops_and_to_one_element(first: int, count: int) -> None:
+    p = parse_program(f"""program all(A: f32[{first}, 6, 8], out S: f32[]) {{
+        block s[|i: {first}, j: 6, k: 8] {{ S[] += A[i, j, k] }}
+    }}""")
+    assert len(sketches(p, AddRFactor(), ParallelizeVectorizeUnroll())) == count
 
 
 def test_products_with_enough_to_do_are_left_whole() -> None:
