@@ -313,7 +313,7 @@ def tune_all(
     Raises:
         MsError: there is nothing to tune, or one of them cannot be tuned; the others were, and are on record.
 
-    >>> tune_all({})
+    >>> tune_all({})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
     """

@@ -358,3 +358,21 @@ def test_bad_input_is_one_diagnostic(
     assert main(["apply", str(path), *words]) in (1, 2, 3)
     errors = capsys.readouterr().err
     assert errors.count("[MS") == 1 and f"[{code}" in errors
+
+
+def test_a_library_is_built_of_what_the_passes_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.ms"
+    path.write_text(f"{print_program(PRODUCT)}\nschedule mine for product {{ mm.i.parallel() }}\n")
+
+    def build(*words: str) -> tuple[int, str]:
+        status = main(["build", *words, "-o", str(tmp_path / "p.ll"), "--target", "avx2"])
+        return status, capsys.readouterr().err
+
+    assert build(f"{path}:product")[0] == 0
+    plain = (tmp_path / "p.ll").read_text()
+    status, said = build(f"{path}:product", "--apply", "db,default")
+    assert status == 0 and "product: default: fixed choices for avx2" in said
+    assert "fork" not in plain and "<8 x float>" in (tmp_path / "p.ll").read_text()
+    for words in ([f"{path}:mine", "--apply", "default"], [f"{path}:product", "--apply", "default", "--seed", "1"]):
+        status, said = build(*words)
+        assert status == 2 and said.count("[MS701]") == 1
