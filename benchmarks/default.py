@@ -25,8 +25,8 @@ PROGRAMS: tuple[tuple[str, str, str, dict[str, int]], ...] = (
     ("dense", "dense_bias_relu", "fused", {}),
     ("conv2d", "conv2d_nhwc", "direct", {}),
     ("depthwise", "depthwise_nhwc", "direct", {}),
-    ("softmax", "softmax", "by_row", {}),
-    ("layer_norm", "layer_norm", "by_row", {}),
+    ("softmax", "softmax", "rows_vectorized", {}),
+    ("layer_norm", "layer_norm", "rows_vectorized", {}),
 )
 """File, program, schedule by hand, sizes."""
 

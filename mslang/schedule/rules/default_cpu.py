@@ -1,8 +1,8 @@
 """A good schedule for a CPU without a search: the choices that hand-written schedules have in common, with fixed sizes.
 
 A reduction that reuses what it reads keeps a tile of results in registers: some rows by some vectors, unrolled. Blocks
-that only combine elements are computed where their results are needed, or on the tile that they read; loops outside are
-parallel, inner contiguous ones vectors. A step that a primitive refuses is left out.
+that only combine elements are computed where their results are needed, or on the tile that they read; stages that share
+rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. A step that a primitive refuses is left out.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 from mslang.ir.expr import Call, Const, Select
 from mslang.ir.program import Block, For, Program
-from mslang.ir.visit import free_vars, stmt_exprs, walk, walk_expr
+from mslang.ir.visit import free_vars, path_to_block, stmt_exprs, walk, walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import Interpreter, World
+from mslang.schedule.rules.cpu.groups import group_of
+from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import (
     attempt,
@@ -37,6 +39,9 @@ from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 NAME = "default"
 """The space's name; it has one candidate."""
 
+ACCUMULATORS = 4
+"""Vectors in which a reduction along a row keeps its parts."""
+
 UNROLLED = 32
 """Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
 
@@ -50,7 +55,7 @@ def default_schedule(program: Program, machine: Target) -> Candidate:
         program: a program without schedule.
         machine: the CPU: its vectors and registers give the tiles.
 
-    Returns the candidate; it has no decisions.
+    Returns the candidate; what its rules draw is fixed.
 
     >>> from mslang.sema.program import parse_program
     >>> from mslang.target.description import AVX2
@@ -66,13 +71,17 @@ def default_schedule(program: Program, machine: Target) -> Candidate:
     def recipe(session: Session) -> None:
         schedule_by_default(Interpreter(session, world), machine)
 
-    return Space(program, recipe, name=NAME, item=False).sample(0)
+    space = Space(program, recipe, name=NAME, item=False)
+    # A rule that draws is given the same value for every program.
+    drawn = space.sample(0)
+    return space.sample(0, dict.fromkeys(drawn.decisions, ACCUMULATORS)) if drawn.decisions else drawn
 
 
 def schedule_by_default(it: Interpreter, machine: Target) -> None:
     """Take the steps on a running schedule."""
     session = it.session
     _inline(session)
+    _fuse_rows(it)
     tiled = {b.name for b in leaf_blocks(session.program) if needs_tiling(session.program, b)}
     for name in sorted(tiled):
         _tile(session, block_handle(session, name), machine)
@@ -110,6 +119,25 @@ def _expressions(block: Block) -> Iterator[object]:
     for s in walk(block.body):
         for e in stmt_exprs(s):
             yield from walk_expr(e)
+
+
+# ------------------------------------------------------------------ rows
+def _fuse_rows(it: Interpreter) -> None:
+    """Compute stages that share rows, as those of a softmax, row by row; not those with a product among them."""
+    rule = RowFusion()
+    done: set[str] = set()
+    # The last stage first: a stage of its group is fused with it, not by itself.
+    for name in reversed([b.name for b in leaf_blocks(it.session.program)]):
+        if name in done or path_to_block(it.session.program, name) is None:
+            continue
+        block = block_of(it.session, block_handle(it.session, name))
+        group = group_of(it.session.program, block)
+        if group is None:
+            continue
+        stages = [block_of(it.session, block_handle(it.session, n)) for n in (*group.stages, group.last)]
+        if not any(needs_tiling(it.session.program, b) for b in stages):
+            rule.apply(it, block, "fused")
+            done.update(group.stages)
 
 
 # ------------------------------------------------------------------ tiles
