@@ -2,7 +2,8 @@
 
 A reduction that reuses what it reads keeps a tile of results in registers: some rows by some vectors, unrolled. Blocks
 that only combine elements are computed where their results are needed, or on the tile that they read; stages that share
-rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. A step that a primitive refuses is left out.
+rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. A step that a primitive refuses
+is left out.
 """
 
 from __future__ import annotations
