@@ -145,7 +145,7 @@ class Ranking:
             # What cannot be lowered before its decisions have values has no features.
             self._models, self._model = msgspec.structs.replace(models, model=None), None
             return
-        self._rows += [features.rows(m.leaf.number, m.row) for m in self._measured[len(self._rows) :]]
+        self._rows += _rows(features, self._measured[len(self._rows) :])
         if models.model is None or all(m.cost is None for m in self._measured):
             return
         if self._model is None:
@@ -165,3 +165,20 @@ class Ranking:
             self._of = len(self._leaves)
             self._rows, self._model = [], None
         return self._features
+
+
+def _rows(features: Features, measured: Sequence[Measured]) -> list[NDArray[np.float32]]:
+    """The features of candidates, each of shape (1, features); those of one structure are computed together."""
+    import numpy as np
+
+    out: list[NDArray[np.float32]] = [np.zeros((0, 0), np.float32)] * len(measured)
+    places: dict[int, list[int]] = {}
+    for k, m in enumerate(measured):
+        places.setdefault(m.leaf.number, []).append(k)
+    for number, at in places.items():
+        layout = measured[at[0]].row.layout
+        array = np.asfortranarray(np.concatenate([measured[k].row.array for k in at]))
+        found = features.rows(number, DecisionBatch(layout, array))
+        for j, k in enumerate(at):
+            out[k] = found[j : j + 1]
+    return out

@@ -1,0 +1,1 @@
+"""A search strategy and a mutator of one's own."""
