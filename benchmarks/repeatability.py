@@ -1,66 +1,142 @@
-"""Repeatability of a pinned result: the same program and speed in new processes.
+"""Whether measuring repeats: one candidate in new processes, and the ranks of many in two passes.
 
-    python benchmarks/repeatability.py [examples/gemm.ms] [--trials 32] [--processes 5]
+    python benchmarks/repeatability.py [FILE:SPACE …] [--candidates 24] [--processes 10] [--cache warm|cold]
 
-Tunes a copy of the file, then runs `mslang run` on the schedule written back in so many new processes. Good is: one
-program hash, the one on record, and every time within max(5 %, 3 × MAD) of the median, MAD being the spread that the
-run itself saw. A loaded machine cannot reach this.
+Distinct candidates are drawn, compiled, and measured twice, each pass in a new runner process, exactly as a search
+does; the best of both passes is then measured in so many new processes, as a finalist is. Good is: max/min of the
+normalised times at most 1.10, rank correlation (Spearman) of the two passes at least 0.95. Plain times are shown beside
+the normalised ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
-from common import ROOT, conditions, table
+from common import WORKLOADS, conditions, table
+from msgspec.structs import replace
 
-from mslang.tune.database import Database
+from mslang.schedule.space import Candidate
+from mslang.search.replay_trace import distinct_candidates
+from mslang.search.strategy import Problem, Rejections
+from mslang.sema.modules import load
+from mslang.target.detect import host
+from mslang.tune.job import BuildJob, Built, MeasureJob, PrepareJob
+from mslang.tune.record import Result
+from mslang.tune.sampling import final_limits
+from mslang.tune.scratch import scratch_folder
+from mslang.tune.task import Settings, Task
+from mslang.tune.tasks import tasks_of
+from mslang.tune.workers import Workers
+
+STANDARD = ("gemm:tiled", "conv2d:tiled", "softmax:cpu")
+MOST, LEAST = 1.10, 0.95
+"""What is good: max/min of the times of one candidate; Spearman's correlation of two passes."""
 
 
-def mslang(*words: str, folder: Path) -> str:
-    """What the command prints; its own errors stay visible."""
-    return subprocess.run(
-        [sys.executable, "-m", "mslang.cli.main", *words], cwd=folder, check=True, text=True, stdout=subprocess.PIPE
-    ).stdout
+def task_of(item: str) -> Task:
+    file, _, name = item.rpartition(":")
+    path = Path(file) if file.endswith(".ms") else WORKLOADS / f"{file}.ms"
+    return next(iter(tasks_of(load(str(path)), name, {}, host()))).task
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path, nargs="?", default=ROOT / "examples" / "gemm.ms")
-    parser.add_argument("--trials", type=int, default=32)
-    parser.add_argument("--processes", type=int, default=5)
+def built(task: Task, count: int) -> list[tuple[Candidate, Built]]:
+    """Distinct candidates of a space, compiled."""
+    drawn = distinct_candidates(Problem(task.space, task.target), Rejections())
+    with Workers(task.target.cores) as workers:
+        started = [
+            (p.candidate, workers.build(BuildJob(p.candidate.program, task.target, backend=task.compiler)))
+            for p in islice(drawn, count)
+        ]
+        found = [(candidate, workers.built(pending)) for candidate, pending in started]
+    return [(candidate, made) for candidate, made in found if made.result is None]
+
+
+def cost(result: Result) -> float:
+    """The normalised time."""
+    assert result.timing is not None, result
+    return result.timing.median * (result.timing.yardstick or 1.0)
+
+
+def plain(result: Result) -> float:
+    assert result.timing is not None
+    return result.timing.median
+
+
+def ranks(values: Sequence[float]) -> list[int]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return [order.index(k) for k in range(len(values))]
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """The rank correlation of two lists without ties."""
+    n, pairs = len(a), zip(ranks(a), ranks(b), strict=True)
+    if n < 2:
+        return float("nan")
+    return 1.0 - 6.0 * sum((x - y) ** 2 for x, y in pairs) / (n * (n * n - 1))
+
+
+def spread(values: Sequence[float]) -> float:
+    return max(values) / min(values)
+
+
+def measured(item: str, candidates: int, processes: int, cache: str | None) -> dict[str, object]:
+    """The figures of one space."""
+    task = task_of(item)
+    limits = replace(Settings().limits, cache=cache)
+    with scratch_folder() as folder:
+        with Workers(1) as workers:
+            workers.prepare(PrepareJob(task.program, task.target, folder, 0))
+        ready = built(task, candidates)
+
+        def one_pass() -> list[Result]:
+            with Workers(1) as workers:
+                return [workers.measure(MeasureJob(c.program, b, folder, limits)) for c, b in ready]
+
+        first, second = one_pass(), one_pass()
+        kept = [k for k, (a, b) in enumerate(zip(first, second, strict=True)) if a.timing and b.timing]
+        code = ready[min(kept, key=lambda k: cost(first[k]) + cost(second[k]))]
+        again = []
+        for _ in range(processes):
+            with Workers(1) as workers:
+                again.append(workers.measure(MeasureJob(code[0].program, code[1], folder, final_limits(limits))))
+    taken = sum(len(r.timing.samples) + r.timing.disturbed for r in again if r.timing)
+    return {
+        "space": item,
+        "candidates": len(kept),
+        "spearman": spearman([cost(first[k]) for k in kept], [cost(second[k]) for k in kept]),
+        "spearman plain": spearman([plain(first[k]) for k in kept], [plain(second[k]) for k in kept]),
+        "processes": len(again),
+        "max/min": spread([cost(r) for r in again]),
+        "max/min plain": spread([plain(r) for r in again]),
+        "disturbed": sum(r.timing.disturbed for r in again if r.timing) / max(taken, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("spaces", nargs="*", default=STANDARD, metavar="FILE:SPACE")
+    parser.add_argument("--candidates", type=int, default=24)
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--cache", choices=("warm", "cold"))
+    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        file = Path(shutil.copy(args.file, folder))
-        mslang("tune", file.name, "--trials", str(args.trials), "--write", folder=folder)
-        with Database(folder / ".mslang" / "records.db", read_only=True) as database:
-            best = database.top(n=1)[0]
-        item = f"{file.name}:{best.program}_best"
-        runs = [json.loads(mslang("run", item, "--json", folder=folder)) for _ in range(args.processes)]
-    times = [r["seconds"] for r in runs]
-    middle = statistics.median(times)
-    allowed = [max(0.05 * middle, 3 * r["mad"]) for r in runs]
-    rows = [
-        (r["program"][:12], f"{t * 1e6:.2f} µs", f"{100 * (t / middle - 1):+.1f} %", f"± {100 * a / middle:.1f} %")
-        for r, t, a in zip(runs, times, allowed, strict=True)
-    ]
-    print(table(("program", "time", "of the median", "allowed"), rows))
-    same = {r["program"] for r in runs} == {best.candidate}
-    near = all(abs(t - middle) <= a for t, a in zip(times, allowed, strict=True))
-    print(f"\nprogram: {'identical, the one on record' if same else 'DIFFERENT'}")
-    print(
-        f"time: median {middle * 1e6:.2f} µs, {'all within' if near else 'NOT all within'} what is allowed; "
-        f"when tuned {(best.seconds or 0.0) * 1e6:.2f} µs"
-    )
-    print(f"\n{conditions('numpy', 'llvmlite', 'xgboost')}")
+    found = [measured(item, args.candidates, args.processes, args.cache) for item in args.spaces]
+    if args.json:
+        print(json.dumps(found))
+    else:
+        head = tuple(found[0])
+        rows = [[f"{x:.3f}" if isinstance(x, float) else x for x in row.values()] for row in found]
+        print(table(head, rows))
+    good = all(row["max/min"] <= MOST and row["spearman"] >= LEAST for row in found)
+    print(f"\n{'good' if good else 'NOT good'}: max/min ≤ {MOST:.2f}, Spearman ≥ {LEAST:.2f}", file=sys.stderr)
+    print(f"\n{conditions('numpy', 'llvmlite')}", file=sys.stderr)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

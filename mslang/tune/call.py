@@ -152,7 +152,7 @@ def _turn(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Iterator[
 
         def sampled() -> Sample:
             pair = sampler.sample(runs)
-            return Sample(pair.seconds * pair.rate / NOMINAL_RATE, pair.clean)
+            return Sample(pair.seconds * pair.rate / NOMINAL_RATE, sampler.is_clean(pair))
 
         yield _Turn(sampled, lambda: sampler.timing(runs))
 

@@ -1,7 +1,7 @@
 """Timing beside other programs: samples of a kernel alternate with a loop of known work, disturbed ones are left out.
 
 The speed of a core changes in steps, and other programs take the processor. A sample during which this process was
-preempted, one of its threads waited for a core, or the core changed its speed says nothing about the kernel; one on a
+preempted, had fewer cores than in others, or the core changed its speed says nothing about the kernel; one on a
 slow core is comparable once the loops that ran right before and after it are known. Ranks of candidates by normalised
 times repeat far better than those by plain times.
 """
@@ -18,8 +18,14 @@ from msgspec.structs import replace
 from mslang.runtime.disturbance import Disturbance, disturbance
 from mslang.runtime.timing import Limits, Timing, median_error
 
+STARVED = 0.9
+"""A sample is disturbed if the process had fewer cores than this share of what it had in another one."""
+
 LEAST_SAMPLE = 20e-6
 """Seconds that a sample takes at least, so that the clock's own time does not count."""
+
+FEWEST_CLEAN = 2
+"""Where fewer samples are undisturbed, the least disturbed ones count, too."""
 
 LONG_ENOUGH = 1.25
 """A sample may be shorter than wanted by this factor."""
@@ -58,8 +64,9 @@ def trial_limits(limits: Limits, best: float | None) -> Limits:
 
 
 def final_limits(limits: Limits) -> Limits:
-    """How to time a finalist: to the end, and with half of the error."""
-    return replace(limits, cutoff=None, near=None, enough=None, spread=limits.spread / 2)
+    """How to time a finalist: to the end, with half of the error, and waiting longer for undisturbed samples."""
+    longer = MOST_TAKEN * limits.max_total
+    return replace(limits, cutoff=None, near=None, enough=None, spread=limits.spread / 2, max_total=longer)
 
 
 class Pair(NamedTuple):
@@ -70,11 +77,8 @@ class Pair(NamedTuple):
     seconds: float
     rate: float
     disturbed: float
-
-    @property
-    def clean(self) -> bool:
-        """Whether the pair counts as undisturbed."""
-        return self.disturbed == 0.0
+    cores: float
+    """How many cores the process had on average."""
 
 
 class Sampler:
@@ -90,6 +94,7 @@ class Sampler:
         flush: empties the caches, before each sample, which then is of one run (None: they stay warm).
         clock: nanoseconds.
         disturbed: what other programs took from this process so far.
+        busy: seconds that its threads ran on a core so far.
     """
 
     def __init__(
@@ -103,9 +108,11 @@ class Sampler:
         flush: Callable[[], None] | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
         disturbed: Callable[[], Disturbance] = disturbance,
+        busy: Callable[[], float] = time.process_time,
     ) -> None:
         self._run, self._limits, self._yardstick, self._nominal = run, limits, yardstick, nominal
-        self._restore, self._flush, self._clock, self._disturbed = restore, flush, clock, disturbed
+        self._restore, self._flush, self._clock = restore, flush, clock
+        self._disturbed, self._busy = disturbed, busy
         self._pairs: list[Pair] = []
         self._spent = 0.0
 
@@ -173,14 +180,16 @@ class Sampler:
             self._flush()
         begun = self._disturbed()
         before = self._rate()
+        idle = self._busy()
         seconds = self._timed(lambda: self._run(runs))
+        cores = (self._busy() - idle) / max(seconds, 1e-9)
         after = self._rate()
         ended = self._disturbed()
         waited = ended.waited - begun.waited
         changed = max(before, after) / min(before, after) if before and after else 1.0
         clean = ended.switches == begun.switches and waited <= max(WAKING, WAITED * seconds) and changed <= CHANGED
         disturbed = 0.0 if clean else waited / max(seconds, 1e-9) + (changed - 1.0) + 1e-9
-        self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed))
+        self._pairs.append(Pair(seconds / runs, (before + after) / 2, disturbed, cores))
 
     def _rate(self) -> float:
         found = 0.0
@@ -201,13 +210,22 @@ class Sampler:
         self._spent += seconds
         return seconds
 
+    def is_clean(self, pair: Pair) -> bool:
+        """Whether nothing disturbed a pair, as far as that is known yet."""
+        return pair.disturbed == 0.0 and pair.cores >= STARVED * self._most_cores()
+
     def _clean(self) -> list[Pair]:
-        return [p for p in self._pairs if p.clean]
+        fewest = STARVED * self._most_cores()
+        return [p for p in self._pairs if p.disturbed == 0.0 and p.cores >= fewest]
+
+    def _most_cores(self) -> float:
+        return max((p.cores for p in self._pairs), default=0.0)
 
     def _kept(self) -> list[Pair]:
-        clean = self._clean()
-        fewest = min(self._limits.repeats, len(self._pairs))
-        return clean if len(clean) >= fewest else sorted(self._pairs, key=lambda p: p.disturbed)[:fewest]
+        clean, most = self._clean(), max(self._most_cores(), 1e-9)
+        if len(clean) >= min(FEWEST_CLEAN, len(self._pairs)):
+            return clean
+        return sorted(self._pairs, key=lambda p: p.disturbed + 1.0 - p.cores / most)[: self._limits.repeats]
 
     def _normalised(self, pair: Pair) -> float:
         return pair.seconds * pair.rate / self._nominal if pair.rate else pair.seconds
@@ -230,7 +248,9 @@ class Sampler:
     def _wants_more(self) -> bool:
         limits = self._limits
         times = [self._normalised(p) for p in self._clean()]
-        if len(times) >= limits.max_repeats or len(self._pairs) >= MOST_TAKEN * limits.max_repeats:
+        if len(times) >= limits.max_repeats or (
+            len(times) >= FEWEST_CLEAN and len(self._pairs) >= MOST_TAKEN * limits.max_repeats
+        ):
             return False
         if len(times) < limits.repeats:
             return limits.enough is None or self._spent < MOST_TAKEN * limits.enough

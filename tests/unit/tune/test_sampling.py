@@ -26,12 +26,14 @@ class Machine:
     ) -> None:
         self.seconds, self.speed, self.preempted, self.cold = seconds, speed, preempted, cold
         self.now = 0.0
-        self.waited = 0.0
+        self.waited = self.busy = 0.0
         self.samples = self.switches = self.runs = self.restored = self.flushed = 0
         self.lengths: list[int] = []
 
     def run(self, times: int) -> None:
-        self.now += times * self.seconds / self.speed(self.samples) * (self.cold if self.samples == 0 else 1.0)
+        seconds = times * self.seconds / self.speed(self.samples) * (self.cold if self.samples == 0 else 1.0)
+        self.now += seconds
+        self.busy += seconds
         if self.preempted(self.samples):
             self.now += 0.004
             self.switches += 1
@@ -60,6 +62,7 @@ class Machine:
             restore=self.restore if in_place else None,
             clock=lambda: round(self.now * 1e9),
             disturbed=lambda: Disturbance(self.switches, self.waited),
+            busy=lambda: self.busy,
             flush=self.flush if limits.cache == "cold" else None,
         )
 
@@ -220,3 +223,16 @@ def test_what_others_take_is_counted() -> None:
     before = disturbance()
     after = disturbance()
     assert after.switches >= before.switches and after.waited >= before.waited >= 0
+
+
+def test_a_sample_on_fewer_cores_is_disturbed() -> None:
+    # A thread that waits to the end of the sample is no switch, and what it waited is not counted yet.
+    class Parallel(Machine):
+        def run(self, times: int) -> None:
+            alone = self.samples % 3 != 0
+            self.now += times * self.seconds * (2.0 if alone else 1.0)
+            self.busy += times * self.seconds * 2.0
+            self.samples += 1
+
+    timing = Parallel(1e-3).take(LIMITS)
+    assert timing.disturbed > 0 and timing.samples == pytest.approx([1e-3] * len(timing.samples))
