@@ -10,7 +10,7 @@ from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.ir.expr import Const, DynamicRange, Symbol
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers
-from mslang.ir.work import operations
+from mslang.lower.trim import iterations
 from mslang.sema.consteval import evaluate
 from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
@@ -19,8 +19,8 @@ from mslang.syntax import tree
 from mslang.target.description import Target
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, computed_indices, make_arguments, make_inputs
 
-AFFORDABLE = 3_000_000
-"""Operations of a program, not all of whose sizes could be cut, that the interpreter can still run."""
+AFFORDABLE = 1_000_000
+"""Iterations that the interpreter can run: a program whose sizes are written as numbers cannot be cut."""
 
 SMALL_SIZES = (6, 9, 13)
 """Sizes are cut down to the first of these for which the program can be made."""
@@ -36,7 +36,7 @@ def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Progra
     kept = _indexing_sizes(module, name, full)
     for bound in SMALL_SIZES:
         small = _instance(module, name, {n: v if n in kept else min(v, bound) for n, v in full.items()}, bound)
-        if small is not None:
+        if small is not None and _is_quick(small, unknown=bool(full)):
             return small
     # One size after the other, as far as the program lets each be cut.
     cut = dict(full)
@@ -47,8 +47,13 @@ def small_program(module: Module, name: str, sizes: Mapping[str, int]) -> Progra
                 cut = tried
                 break
     small = _instance(module, name, cut, SMALL_SIZES[0])
-    work = None if small is None else operations(small)
-    return small if work is not None and work <= AFFORDABLE else None
+    return small if small is not None and _is_quick(small) else None
+
+
+def _is_quick(program: Program, unknown: bool = False) -> bool:
+    """Whether the interpreter can run a program; `unknown` where data decide how long that takes."""
+    found = iterations(program)
+    return unknown if found is None else found <= AFFORDABLE
 
 
 def _defaults(module: Module, item: tree.Program) -> dict[str, int]:

@@ -77,3 +77,12 @@ program many(A: f32[1], out B: f32[1]) {
     with pytest.raises(TooLong) as error:
         difference(program, program, 1e-4, 1e-5, 0)
     assert isinstance(error.value, MsError) and error.value.diagnostic.code == "MS130"
+
+
+@pytest.mark.parametrize("value", ["A[i, j] + 1.0", "A[j, i]"])
+def test_sizes_that_are_numbers_cannot_be_cut_and_large_ones_are_not_interpreted(value: str) -> None:
+    text = "program p(A: f32[N, N], out B: f32[N, N]) { block b[i: N, j: N] { B[i, j] = VALUE } }".replace(
+        "VALUE", value
+    )
+    assert shapes(text.replace("N", "64"), "p") == {"A": (64, 64), "B": (64, 64)}
+    assert small_program(load("main.ms", text.replace("N", "2048")), "p", {}) is None
