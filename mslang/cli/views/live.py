@@ -92,13 +92,17 @@ class LiveTable:
         from rich.table import Table
 
         board, width = self._board, self.console.width
-        made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        made.add_column("task", overflow="ellipsis", no_wrap=True, min_width=6, ratio=1)
-        for head in _columns(width):
-            made.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
         shown = _shown(list(board.tasks.values()), board.active, max(self.console.height - BESIDE, 1))
-        for task in shown:
-            cells = (str(_cell(task, head)) for head in _columns(width))
+        heads = _columns(width)
+        rows = [[str(_cell(task, head)) for head in heads] for task in shown]
+        widths = [max(map(len, column)) for column in zip(heads, *rows)]
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        # What is not taken by the numbers and three blanks before each is for the names.
+        room = max(width - sum(w + 3 for w in widths) - 3, 4)
+        made.add_column("task", overflow="ellipsis", no_wrap=True, max_width=room)
+        for head, own in zip(heads, widths):
+            made.add_column(head, justify="left" if head == "state" else "right", no_wrap=True, min_width=own)
+        for task, cells in zip(shown, rows):
             made.add_row(task.name or "program", *cells, style="bold" if task.name == board.active else "")
         hidden = len(board.tasks) - len(shown)
         if hidden:

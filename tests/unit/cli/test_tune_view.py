@@ -1,14 +1,32 @@
 """What a search tells a person: a pipe gets plain lines, a program gets JSON, the summary fits a narrow terminal."""
 
+import io
 import json
 from collections import Counter
 
 import pytest
+from rich.console import Console
 
+from mslang.cli.views.board import Board
 from mslang.cli.views.choose import view_for
-from mslang.cli.views.summary import summary
+from mslang.cli.views.live import LiveTable
+from mslang.cli.views.summary import overview, summary
+from mslang.diagnostics import problem
 from mslang.runtime.timing import Timing
-from mslang.tune.progress import Confirming, Event, Finished, Preparing, Started, Tally, Trial
+from mslang.tune.progress import (
+    Confirming,
+    Event,
+    Failed,
+    Finished,
+    Generation,
+    Planned,
+    PlannedTask,
+    Preparing,
+    Started,
+    Tally,
+    Trial,
+    Warned,
+)
 from mslang.tune.record import Outcome, Record, Result, Verification
 from mslang.tune.scale import Scale
 
@@ -104,3 +122,87 @@ def test_the_summary_says_what_was_not_done() -> None:
     assert summary(finished(None), SCALE, "r.db", None).endswith("nothing valid was found")
     text = summary(finished(record(2, 1e-3), confirmed=False), SCALE, "r.db", None)
     assert "not measured again" in text and text.endswith("schedule gemm_best …")
+
+
+# ---------------------------------------------------------------- several tasks
+class Clock:
+    """A clock that goes on by a second for each look at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def session(names: tuple[str, ...] = ("gemm", "a_very_long_name_of_a_convolution")) -> list[Event]:
+    tasks = tuple(PlannedTask(n, n, "tiled", "f.ms", "host") for n in names)
+    events: list[Event] = [Planned(tasks, "Gradient", 40, None, "r.db")]
+    for name in names[:2]:
+        events += [Preparing("gemm", task=name), Started("gemm", "tiled", "host", "r1", "r.db", 20, task=name)]
+        events += [Trial(record(0, 2e-3), True, task=name), Trial(record(1, None, Outcome.CRASH), False, task=name)]
+        events += [Generation(0, 2, 9, {"too large": 5, "too small": 2}, task=name)]
+    return events
+
+
+def test_the_board_keeps_the_score_of_each_task() -> None:
+    board = Board({"gemm": SCALE}, Clock())
+    for event in session():
+        board.take(event)
+    gemm = board.of("gemm")
+    assert (gemm.trials, gemm.failed, gemm.rejected, gemm.time) == (2, 1, 7, "2 ms")
+    assert (gemm.gflops, gemm.share) == ("1", "1 %") and board.trials == 4
+    other = board.of("a_very_long_name_of_a_convolution")
+    assert (other.gflops, other.share, other.state) == ("", "", "searching")
+    assert board.wanted == 40 and board.left is not None and board.left > 0
+    board.take(Failed(problem("MS502", "no"), "gemm"))
+    assert gemm.state == "failed"
+
+
+def test_resumed_trials_do_not_count_as_fast_ones() -> None:
+    board = Board({}, Clock())
+    board.take(Started("gemm", "tiled", "host", "r1", "r.db", 100, resumed=90, task="gemm"))
+    assert board.trials == 90 and board.rate == 0 and board.left is None
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_the_live_table_fits_the_terminal(width: int) -> None:
+    console = Console(width=width, height=30, file=io.StringIO(), force_terminal=True, color_system=None)
+    table = LiveTable({"gemm": SCALE}, Clock(), console)
+    for event in session():
+        table(event)
+    with console.capture() as capture:
+        console.print(table.render())
+    text = capture.get()
+    assert max(map(len, text.splitlines())) <= width
+    for word in ("gemm", "2 ms", "GFLOP/s", "peak   trials", "1 %        2", "4/40 trials", "to go"):
+        assert word in text, word
+    assert ("rejected" in text) == (width >= 72) and ("searching" in text) == (width >= 100)
+
+
+def test_a_long_table_shows_the_task_at_hand() -> None:
+    names = tuple(f"task{k}" for k in range(40))
+    console = Console(width=100, height=20, file=io.StringIO())
+    table = LiveTable({}, Clock(), console)
+    for event in session(names):
+        table(event)
+    table(Preparing("p", task="task30"))
+    with console.capture() as capture:
+        console.print(table.render())
+    text = capture.get()
+    assert "task30" in text and "task0 " not in text and "… and 28 more" in text
+
+
+def test_quiet_shows_diagnostics_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with view_for({}, quiet=True) as view:
+        for event in (*session(), Warned(problem("MS545", "the callback failed"))):
+            view(event)
+    told = capsys.readouterr()
+    assert told.out == "" and len(told.err.splitlines()) == 1 and "MS545" in told.err
+
+
+def test_the_overview_has_a_line_for_each_task() -> None:
+    text = overview([("gemm", finished(record(2, 1e-3)), SCALE), ("none", finished(None), SCALE)])
+    lines = text.splitlines()
+    assert len(lines) == 4 and lines[2].split()[:3] == ["gemm", "1", "ms"] and "nothing valid" in lines[3]
