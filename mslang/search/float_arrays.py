@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float32]
 
-ROWS = 2048
-"""So many candidates are computed at a time: 200 columns of them fit a second-level cache of 2 MiB."""
+ROWS = 8192
+"""So many candidates are computed at a time. Fewer fit closer caches, but then the calls of NumPy cost more than that
+gains: drafts of a product are computed at 2.8, 4.4 and 6.3 million a second with 2048, 4096 and 8192 rows."""
 
 PADDING = 16
 """Numbers between two columns in memory, so that the columns of one candidate do not share a cache set."""
