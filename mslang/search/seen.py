@@ -70,4 +70,4 @@ class Seen:
         self._runs.append(keys)
         while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
             b, a = self._runs.pop(), self._runs.pop()
-            self._runs.append(np.sort(np.concatenate([a, b])))
+            self._runs.append(np.sort(np.concatenate([a, b]), kind="stable"))  # it merges sorted runs
