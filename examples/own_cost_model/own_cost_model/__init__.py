@@ -1,0 +1,1 @@
+"""A cost model and features of one's own."""
