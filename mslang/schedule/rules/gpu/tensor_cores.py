@@ -157,9 +157,7 @@ class TensorCores(msgspec.Struct, frozen=True):
         do(session, "reverse_compute_at", sums, warps)
         do(session, "reverse_compute_at", staged, blocks)
         do(session, "tensorize", sums, family.address(family.store))
-        for user in consumers(session.program, BlockRef(session.handles.resolve(staged).name)):
-            if user.name not in before:  # What lays the result out as it was, or cuts the padding off.
-                do(session, "reverse_compute_inline", session.handles.handle(user))
+        _use_results(session, staged)
         extent = session.get("extent", {"loop": warps})
         assert isinstance(extent, Expr | int)
         count = extent if isinstance(extent, Expr) else Const(extent)
@@ -227,6 +225,16 @@ def _inline_users(session: Session, block: BlockRef, kept: Collection[str]) -> N
         users = consumers(session.program, copy) if copy.name not in kept else ()
         if len(users) == 1 and attempt(session.program, "reverse_compute_inline", users[0]) is not None:
             do(session, "reverse_compute_inline", session.handles.handle(users[0]))
+
+
+def _use_results(session: Session, block: Handle) -> None:
+    """Inline what uses the results into the block that stores them, as far as that is legal: what lays them out as they
+    were, what cuts padding off, and elementwise blocks."""
+    while True:
+        users = consumers(session.program, BlockRef(session.handles.resolve(block).name))
+        if len(users) != 1 or attempt(session.program, "reverse_compute_inline", users[0]) is None:
+            return
+        do(session, "reverse_compute_inline", session.handles.handle(users[0]))
 
 
 def _plain(block: Block) -> bool:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 PLAIN = "plain"
+WHOLE = "whole_window"
+"""Where tiles of windows would need proofs that are not found: the operands of whole windows are staged."""
 ASYNC = "async_"
 
 
@@ -31,6 +33,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
     The first groups of spatial loops are fused and bound to `binds`. Operands are staged in shared memory under the
     loop of level `read_level`, results in registers under that of `write_level`. Where the target copies
     asynchronously, there is an alternative for each number of `stages`, in which the copies of later tiles run ahead.
+    Of several reduction axes those of at most `window` iterations are not tiled, as those of a convolution's window.
 
     Decisions: `gpu_tiling:block/axis` (tiles), `gpu_tiling:block/buffer` (elements that a thread fetches at once).
 
@@ -55,7 +58,8 @@ class GpuTiling(msgspec.Struct, frozen=True):
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """Plain copies, and asynchronous ones by their number of stages where the target has them."""
         stages = self.stages if capability(it.machine) >= CP_ASYNC else ()
-        return legal(it, self, block, (PLAIN, *(f"{ASYNC}{n}" for n in stages)))
+        found = legal(it, self, block, (PLAIN, *(f"{ASYNC}{n}" for n in stages)))
+        return found or legal(it, self, block, (WHOLE,))
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Tile, bind, and stage results and operands."""
@@ -68,7 +72,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
             (buffer, do(session, "cache_read", b, handle_of(session, buffer), self.read_scope, consumers=(b,))[0])
             for buffer in operands(block_of(session, b))
         ]
-        levels = self._tiled(session, b, block_of(session, b), prefix)
+        levels = self._tiled(session, b, block_of(session, b), prefix, alternative == WHOLE)
         bound, threads = self._bound(session, levels)
         fetchers = [(axis, n) for axis, n in threads if axis.startswith("threadIdx")]
         total: Expr = ONE
@@ -84,9 +88,10 @@ class GpuTiling(msgspec.Struct, frozen=True):
         if alternative.startswith(ASYNC):
             do(session, "pipeline", place, stages=int(alternative.removeprefix(ASYNC)), copy="cp_async")
 
-    def _tiled(self, session: Session, b: Handle, block: Block, prefix: str) -> list[list[Handle]]:
+    def _tiled(self, session: Session, b: Handle, block: Block, prefix: str, whole: bool) -> list[list[Handle]]:
         """The loops of each letter of the structure, in its order."""
         levels: list[list[Handle]] = [[] for _ in self.structure]
+        kept = self._windows(block, whole)
         for axis in block.axes:
             letter = "S" if axis.kind == "spatial" else "R"
             places = [k for k, x in enumerate(self.structure) if x == letter]
@@ -95,7 +100,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
             if size == 1:  # One iteration has no tiles to draw.
                 levels[places[0]].append(loop)
                 continue
-            if letter == "R" and size is not None and size <= self.window:
+            if axis.name in kept:
                 levels[places[min(1, len(places) - 1)]].append(loop)
                 continue
             tile = draw(session, "perfect_tile", loop, len(places), self.innermost, address=f"{prefix}/{axis.name}")
@@ -104,6 +109,13 @@ class GpuTiling(msgspec.Struct, frozen=True):
                 levels[place].append(part)
         do(session, "reorder", *(h for level in levels for h in level))
         return levels
+
+    def _windows(self, block: Block, whole: bool) -> frozenset[str]:
+        """The reduction axes that are not tiled: those of a window, all of them if `whole`; otherwise one is tiled if
+        there are no others."""
+        reduced = [a for a in block.axes if a.kind == "reduce" and a.extent != ONE]
+        short = [a for a in reduced if isinstance(a.extent, Const) and a.extent.value <= self.window]
+        return frozenset(a.name for a in (short if whole or len(short) < len(reduced) else short[1:]))
 
     def _bound(self, session: Session, levels: list[list[Handle]]) -> tuple[list[Handle], list[tuple[str, Expr]]]:
         """The fused loops bound to each axis of `binds`, and their extents."""
