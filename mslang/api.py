@@ -19,6 +19,7 @@ from mslang.ir.unwritten import require_written
 from mslang.notebook import page
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.rule import Rule
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import space_of
@@ -79,11 +80,24 @@ class Source:
             raise MsError(problem("MS704", f"{self.module.path} has {there_are}", why=", ".join(self.programs) or None))
         return instantiate(self.module, self.programs[0] if name is None else name, sizes)
 
-    def space(self, name: str, *, target: Target | str | None = None, sizes: Mapping[str, int] = NO_SIZES) -> Space:
-        """The space that a schedule or space spans; `machine` is `target` or the target of that name (default: this
-        machine)."""
+    def space(
+        self,
+        name: str,
+        *,
+        target: Target | str | None = None,
+        sizes: Mapping[str, int] = NO_SIZES,
+        rules: Iterable[Rule] = (),
+    ) -> Space:
+        """The space that a schedule or space spans.
+
+        Args:
+            name: the schedule or space.
+            target: the value of `machine`, or the name of a target (default: this machine).
+            sizes: sizes of the program; the others take their defaults.
+            rules: rules that its text may name, by `std.rules.named` or annotation.
+        """
         machine = named_target(target) if isinstance(target, str) else target or host()
-        world = World(machine=machine, registry=self.registry)
+        world = World(machine=machine, registry=self.registry, rules=tuple(rules))
         return space_of(self.module, name, world=world, sizes=sizes)
 
     def __repr__(self) -> str:

@@ -142,6 +142,12 @@ def test_a_function_is_a_rule() -> None:
     assert left.structure == (("dealt:mm", "none"),) and split.structure == (("dealt:mm", "split"),)
 
 
+def test_a_rule_from_python_is_named_in_a_text() -> None:
+    mine = msgspec.structs.replace(halve, name="delt")
+    made = ms.parse(TEXT.replace("RULE", "dealt")).space("lost", target=GENERIC, rules=[mine])
+    assert [s.addresses for s in legal(made)] == [("delt:mm",), ("delt:mm", "delt:mm/t")]
+
+
 def test_a_rule_with_fewer_alternatives() -> None:
     (s,) = legal(ms.automatic_space(space("mixed").program, GENERIC, [Restricted(halve, ("split",))]))
     assert s.addresses == ("halve:mm/t",)
