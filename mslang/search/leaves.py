@@ -165,9 +165,11 @@ class Leaf:
 
     def all(self) -> DecisionBatch:
         """Every valid point once, in the order of the seed."""
-        assert self.count is not None
-        self._drawn = 0
-        return self.draw(self.count)
+        import numpy as np
+
+        assert self.numbering is not None
+        order = Permutation(self.numbering.count, self._seed)
+        return self.checked(self.numbering.rows(order(np.arange(self.numbering.count))))
 
     def candidate(self, batch: DecisionBatch, row: int) -> tuple[Candidate, str]:
         """The concrete candidate of a point, and the structural hash of its program."""

@@ -157,8 +157,10 @@ def test_draws_are_valid_and_distinct_and_continue(name: str, evenly: bool, monk
         assert [tuple(same.row(k).values()) for k in range(len(same))] == rows[: len(same)]
 
 
-def test_all_points_of_a_structure() -> None:
-    for sketch in sketches("guarded"):
+@pytest.mark.parametrize("evenly", [1 << 16, 0])
+def test_all_points_of_a_structure(evenly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaves_module, "EVENLY", evenly)
+    for sketch in sketches("small"):
         whole = leaf_of(sketch).all()
         found = Counter(tuple(whole.row(k).values()) for k in range(len(whole)))
         assert found == Counter(tuple(v.values()) for v in sketch.points()) and set(found.values()) <= {1}
