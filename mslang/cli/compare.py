@@ -19,6 +19,7 @@ from mslang.cli.common import (
     note,
     positive,
     seconds_text,
+    split_item,
 )
 from mslang.cli.main import DONE, FINDINGS
 from mslang.diagnostics import MsError, problem
@@ -112,9 +113,12 @@ def _chosen(args: argparse.Namespace, target: Target) -> dict[str, Chosen]:
         found[_fresh(item, found)] = choose(
             argparse.Namespace(**{**vars(args), **given, "item": item, "record": None}), target
         )
+    # A record replays on its program: the schedule that is compared with it may be another one than it was found in.
+    program = next(iter(found.values())).space.program.name
+    of_program = f"{split_item(args.items[0])[0]}:{program}"
     for number in args.record:
-        one = {**vars(args), **given, "item": args.items[0], "record": number}
-        found[_fresh(f"record {number}", found)] = choose(argparse.Namespace(**one), target)
+        one = argparse.Namespace(**{**vars(args), **given, "item": of_program, "record": number})
+        found[_fresh(f"record {number}", found)] = choose(one, target)
     return found
 
 

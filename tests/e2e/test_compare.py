@@ -86,6 +86,14 @@ def test_what_cannot_be_compared(folder: Path, words: tuple[str, ...], code: int
     assert said in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_record_is_compared_with_a_schedule_that_it_was_not_found_in(folder: Path):
+    tune = [sys.executable, "-m", "mslang", "tune", "add.ms:tiled", "--trials", "2"]
+    subprocess.run(tune, cwd=folder, check=True, capture_output=True, timeout=120)
+    done = compare(folder, "add.ms:vector", "--record", "1")
+    assert done.returncode == 0, done.stderr
+    assert "record 1" in done.stdout
+
+
 def test_verdicts():
     assert verdict(Gap(1.0, 0.02)) == "within noise (0.98 to 1.02)"
     assert verdict(Gap(1.13, 0.02)) == "faster by 1.11 to 1.15"
