@@ -4,7 +4,8 @@
 
 Runs the very jobs that the tuner's processes run, one after the other in this process, with the cut-off that a search
 would have; what is cut off is counted apart. `pickle` is what sends a candidate to the worker processes and back. Times
-are milliseconds of wall time; `cpu` is the processor time of a whole trial, which other programs disturb less.
+are milliseconds of wall time; `cpu` is the processor time of a whole trial, `build cpu` that of lowering and compiling,
+which other programs disturb less.
 """
 
 from __future__ import annotations
@@ -19,33 +20,32 @@ from statistics import median
 
 from common import WORKLOADS, conditions, percentile, table
 
-from mslang.ir.equal import structural_hash
-from mslang.runtime.timing import Limits
 from mslang.search.replay_trace import distinct_candidates
+from mslang.search.strategy import Problem, Rejections
 from mslang.sema.modules import load
 from mslang.target.detect import host
 from mslang.tune import job as jobs
 from mslang.tune.database import Database
-from mslang.tune.progress import Tally
-from mslang.tune.record import Outcome, Record, Result
+from mslang.tune.record import Outcome, Result
+from mslang.tune.recording import record_of, texts_of
 from mslang.tune.sampling import trial_limits
 from mslang.tune.task import Settings
 from mslang.tune.tasks import tasks_of
 from mslang.tune.workers import PRELOAD
 
-STAGES = ("draw", "text", "pickle", "lower", "compile", "verify", "time", "commit", "all", "cpu")
+STAGES = ("draw", "text", "pickle", "lower", "compile", "verify", "time", "commit", "all", "build cpu", "cpu")
 STANDARD = ("gemm:cpu", "conv2d:cpu", "softmax:cpu")
 
 
-def trials(item: str, count: int, seed: int, limits: Limits) -> tuple[dict[str, list[float]], int]:
+def trials(item: str, count: int, settings: Settings) -> tuple[dict[str, list[float]], int]:
     """Milliseconds by stage of each candidate that was not cut off, and how many were."""
     file, _, name = item.rpartition(":")
     path = Path(file) if file.endswith(".ms") else WORKLOADS / f"{file}.ms"
     named = next(iter(tasks_of(load(str(path)), name, {}, host())))
     task, found, cut = named.task, defaultdict[str, list[float]](list), 0
-    drawn = distinct_candidates(task.space, seed, Tally())
+    drawn = distinct_candidates(Problem(task.space, task.target, settings.seed), Rejections())
     with tempfile.TemporaryDirectory() as folder, Database(Path(folder) / "records.db") as database:
-        jobs.prepare(jobs.encode(jobs.PrepareJob(task.program, task.target, folder, seed)))
+        jobs.prepare(jobs.encode(jobs.PrepareJob(task.program, task.target, folder, settings.seed)))
         best: float | None = None
         for number in range(count + 1):
             took: dict[str, float] = {}
@@ -57,35 +57,21 @@ def trials(item: str, count: int, seed: int, limits: Limits) -> tuple[dict[str, 
             sent = time.perf_counter()
             order = jobs.encode(jobs.BuildJob(one.candidate.program, task.target, task.allow_native, task.backend))
             took["pickle"] = time.perf_counter() - sent
+            before = time.process_time()
             built: jobs.Built = pickle.loads(jobs.build(order))
+            took["build cpu"] = time.process_time() - before
             sent = time.perf_counter()
-            order = jobs.encode(jobs.MeasureJob(one.candidate.program, built, folder, trial_limits(limits, best)))
+            order = jobs.encode(
+                jobs.MeasureJob(one.candidate.program, built, folder, trial_limits(settings.limits, best))
+            )
             took["pickle"] += time.perf_counter() - sent
             result: Result = built.result or pickle.loads(jobs.measure(order))
             took |= result.stages
             start = time.perf_counter()
-            trace = one.candidate.trace
-            text = trace.as_ms("best", pinned=trace.source is not None), trace.as_ms("best")
+            texts = texts_of(one.candidate, "best")
             took["text"] = time.perf_counter() - start
             start = time.perf_counter()
-            record = database.add(
-                Record(
-                    workload=structural_hash(task.program),
-                    program=task.program.name,
-                    target=task.target.name,
-                    device="",
-                    compiler="",
-                    candidate=one.hash,
-                    schedule=text[0],
-                    trace=text[1],
-                    decisions="{}",
-                    result=result,
-                    run="",
-                    trial=number,
-                    seed=seed,
-                    version="",
-                )
-            )
+            record = database.add(record_of(task, settings, "run", texts, one.hash, result, number))
             took["commit"] = time.perf_counter() - start
             took["all"], took["cpu"] = time.perf_counter() - begun, time.process_time() - cpu
             best = min((c for c in (record.cost, best) if c is not None), default=None)
@@ -107,7 +93,7 @@ def main() -> None:
         __import__(module)
     rows = []
     for item in args.spaces:
-        found, cut = trials(item, args.trials, args.seed, Settings().limits)
+        found, cut = trials(item, args.trials, Settings(args.seed))
         for name, of in (("median", median), ("p95", lambda x: percentile(x, 95))):
             figures = [f"{of(found[s]):.1f}" if found[s] else "–" for s in STAGES]
             rows.append(
