@@ -71,7 +71,7 @@ def test_resume_goes_on_where_the_run_stopped(run: Run, gemm: Path) -> None:
 def test_a_space_with_few_points_ends_by_itself(run: Run, gemm: Path) -> None:
     text = gemm.read_text().replace("max_inner = 8", "max_inner = 1").replace("max_inner = 16", "max_inner = 2")
     gemm.write_text(text)
-    done = run("tune", "gemm.ms", "--trials", "50", "--json")
+    done = run("tune", "gemm.ms", "--trials", "50", "--json", "--strategy", "replay_trace")
     assert done.returncode == 0
     finished = summary_of(done.stdout)
     assert finished["reason"] == "the space is exhausted: no draw gives a new candidate"
