@@ -110,5 +110,5 @@ def _missing(severity: Severity) -> Diagnostic:
         if severity is Severity.INFORMATION
         else "the cost model `xgboost` needs XGBoost, which is not installed",
         severity=severity,
-        help="pip install 'mslang[learn]'",
+        help="pip install '.[learn]'",
     )

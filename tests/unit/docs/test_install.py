@@ -32,7 +32,7 @@ def test_nobody_is_told_to_install_a_package_of_this_name_from_elsewhere(path: P
 
 
 def test_every_extra_is_used() -> None:
-    used = {"lsp", "bench", "cuda", "nvrtc", "test", "test-editors"}
+    used = {"lsp", "bench", "learn", "cuda", "nvrtc", "test", "test-editors"}
     assert set(EXTRAS) <= used
     assert {extra for _, _, extra, _ in PARTS if extra} <= set(EXTRAS)
 
