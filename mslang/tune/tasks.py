@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from mslang.backend.registry import compiling, require_runnable
+from mslang.backend.registry import compiling, require_runnable, serving
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.rules.sets import rules_named
+from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found, Module
 from mslang.sema.program import instantiate
@@ -120,3 +122,18 @@ def _automatic(
     space = automatic_space(program, target, used, module=module)
     task = Task(program, space, target, module.path, backend=made_by)
     return Named(task, name, name, _best(name), small_program(module, name, sizes))
+
+
+def default_candidate(named: Named) -> Candidate | None:
+    """The schedule that a program in the automatic space has without tuning, so that tuning never gives a slower one.
+
+    None where the space was written for the program, or the back end schedules by itself.
+    """
+    task = named.task
+    if named.space != named.program or (task.backend or serving(task.target)).default is not None:
+        return None
+    try:
+        found = default_schedule(task.program, task.target)
+    except MsError:
+        return None
+    return found if found.trace.instructions else None
