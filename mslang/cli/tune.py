@@ -36,7 +36,7 @@ from mslang.tune.log_folder import LogFolder
 from mslang.tune.record import Outcome
 from mslang.tune.scale import Scale, scale_of
 from mslang.tune.task_scheduler import BUILT_IN
-from mslang.tune.tasks import Named, default_candidate, tasks_of
+from mslang.tune.tasks import Named, tasks_of
 
 if TYPE_CHECKING:
     from mslang.sema.module import Module
@@ -211,10 +211,7 @@ def _look_at_pins(named: Named, seed: int, strict: bool) -> None:
 
 
 def _incumbent_of(args: argparse.Namespace, group: Group) -> Candidate | None:
-    """What is measured beside the best at the end: the schedule that `--write` would replace, or the default one."""
-    first = group.first
-    written = _incumbent(Path(first.task.file), first, dict(args.sizes)) if args.write else None
-    return written or default_candidate(first)
+    return _incumbent(Path(group.first.task.file), group.first, dict(args.sizes)) if args.write else None
 
 
 def _check_weights(weights: list[tuple[str, float]], chosen: list[Chosen]) -> None:

@@ -17,7 +17,7 @@ from mslang.tune.duplicates import Group, schedule_for
 from mslang.tune.progress import Finished
 from mslang.tune.scale import Scale
 from mslang.tune.session import Item
-from mslang.tune.tasks import Named
+from mslang.tune.tasks import Named, default_candidate
 from mslang.tune.write_back import with_schedule
 
 
@@ -46,7 +46,8 @@ class Chosen(msgspec.Struct, frozen=True):
         others = tuple(f"{m.task.file}:{m.program}" for m in self.group.others)
         if all(m.program != self.name for m in self.members):
             weight = weights.get(self.name, weight)
-        return Item(self.name, first.task, first.best, weight, first.small, self.incumbent, others)
+        incumbent = self.incumbent or default_candidate(first)
+        return Item(self.name, first.task, first.best, weight, first.small, incumbent, others)
 
 
 def write_all(

@@ -236,7 +236,7 @@ class Search:
             self._stopped,
             confirmed,
             self._ties,
-            len(self._reused),
+            len(self._reused - {self._extra}),
             gaps=self._gaps,
         )
         self._listen(finished)
@@ -376,11 +376,12 @@ class Search:
         Returns whether there is one. Records that another run of this machine confirmed are not measured again.
         """
         finalists = sorted((r for r in self._records.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
-        if self._incumbent is None and finalists and all(map(self._confirmed_before, finalists[:REMEASURED])):
+        incumbent = None if self._incumbent is None else self._measured_incumbent(*self._incumbent)
+        if incumbent is not None:
+            finalists = with_incumbent(finalists, incumbent)
+        if finalists and all(map(self._confirmed_before, finalists[:REMEASURED])):
             self._best = finalists[0]
             return True
-        if self._incumbent is not None:
-            finalists = with_incumbent(finalists, self._measured_incumbent(*self._incumbent))
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         seconds = self._settings.budget.seconds
         end = self._start + seconds if end is None and seconds is not None else end
@@ -401,16 +402,26 @@ class Search:
     def _confirmed_before(self, record: Record) -> bool:
         return record.candidate in self._reused and any(v.inputs == DENSE for v in record.result.verified)
 
-    def _measured_incumbent(self, hash: str, incumbent: Candidate) -> Record:
-        """The record of the incumbent, which is measured now unless it was proposed."""
+    def _measured_incumbent(self, hash: str, incumbent: Candidate) -> Record | None:
+        """The record of the incumbent, which is measured now unless it was proposed or is on record; None if there is
+        no time for that."""
         there = self._records.get(hash)
-        if there is None:
-            self._extra = hash
+        if there is not None:
+            return there
+        self._extra = hash
+        known = self._reusable(hash)
+        if known is not None and known.cost is not None:
+            self._reused.add(hash)
+            self._records[hash] = known
+            return known
+        try:
             result = self._trials.measure_again(hash, lambda: incumbent)
-            texts = texts_of(incumbent, self._settings.name)
-            made = record_of(self._task, self._settings, self._run, texts, hash, result, -1)
-            there = self._records[hash] = self._database.add(made)
-        return there
+        except BudgetSpent:
+            return None
+        texts = texts_of(incumbent, self._settings.name)
+        made = record_of(self._task, self._settings, self._run, texts, hash, result, -1)
+        self._records[hash] = self._database.add(made)
+        return self._records[hash]
 
     def _candidate(self, record: Record) -> Candidate:
         if self._incumbent is not None and self._incumbent[0] == record.candidate:

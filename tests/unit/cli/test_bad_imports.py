@@ -132,9 +132,8 @@ def test_a_trace_that_is_none(place: Path, capsys: pytest.CaptureFixture[str], t
         (["import", "ok.json", "--for", "p.ms:g"], "MS703", 1),
         (["import", "ok.json", "--for", "a.txt:f"], "MS0", 1),
         (["import", "ok.json", "--for", ""], "MS702", 1),
-        (["db", "import", "absent"], "MS747", 1),
+        (["db", "import", "absent"], "MS702", 1),
         (["db", "import", "folder.py"], "MS747", 1),
-        (["db", "import", "ok.py"], "MS747", 1),
         (["db", "import"], "MS701", 2),
         (["db", "export", "--format", "csv"], "MS701", 2),
         (["db", "export", "--format", "tvm", "out"], "MS603", 1),
@@ -199,3 +198,13 @@ def test_times_of_elsewhere_are_no_top_and_that_is_said(place: Path, capsys: pyt
     capsys.readouterr()
     assert main(["db", "top", "--db", "r.db"]) == 1
     assert "no record has a time of this machine" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_store_is_told_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.txt").write_text("not a row\n")
+    assert main(["db", "import", "plain.txt", "--db", "r.db"]) == 1
+    captured = capsys.readouterr()
+    assert "warning[MS608]: line 1 of plain.txt" in captured.err and "0 records added" in captured.out

@@ -13,6 +13,7 @@ from test_search import TEXT, WELL
 from mslang.diagnostics import MsError
 from mslang.schedule.interpret import World
 from mslang.schedule.strategies import space_of
+from mslang.search.registry import AUTO
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
 from mslang.tune import session as session_module
@@ -57,10 +58,11 @@ def go(
     resume: bool = False,
     listen: Callable[[Event], None] = lambda _: None,
     callbacks: tuple[tuple[str, Callable[[Event], None]], ...] = (),
+    strategy: str = AUTO,
 ) -> tuple[Finished | MsError, ...]:
     return tune_all(
         items(names),
-        Settings(3, budget or Budget(40)),
+        Settings(3, budget or Budget(40), strategy=strategy),
         database=folder / "r.db",
         scheduler=scheduler,
         workers=1,
@@ -218,8 +220,8 @@ def test_a_generation_that_was_cut_is_continued(tmp_path: Path) -> None:
     """What the first round leaves goes to the others, whose candidates are those of an uninterrupted run."""
     told: list[Event] = []
     work = Work(chaos.refuse_one, chaos.build_well, chaos.measure_well)
-    go(tmp_path / "a", ("second", "first"), work=work, budget=Budget(10), listen=told.append)
+    go(tmp_path / "a", ("second", "first"), work=work, budget=Budget(10), listen=told.append, strategy="replay_trace")
     alone: list[Event] = []
-    go(tmp_path / "b", ("second",), budget=Budget(10), listen=alone.append)
+    go(tmp_path / "b", ("second",), budget=Budget(10), listen=alone.append, strategy="replay_trace")
     assert [g.trials for g in of(told, Generation)] == [5, 5]
     assert [t.record.candidate for t in of(told, Trial)] == [t.record.candidate for t in of(alone, Trial)]
