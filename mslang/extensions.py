@@ -34,13 +34,16 @@ REDUCERS = "mslang.reducers"
 RULES = "mslang.rules"
 """The group of entry points that name rules of spaces."""
 
+SPACES = "mslang.spaces"
+"""The group of entry points that name space generators: functions of a program and a target that give a space."""
+
 POSTPROCESSORS = "mslang.postprocessors"
 """The group of entry points that name postprocessors of spaces."""
 
 ON_REQUEST = (
     REDUCERS,
     RULES,
-    "mslang.spaces",
+    SPACES,
     "mslang.mutators",
     POSTPROCESSORS,
     "mslang.strategies",

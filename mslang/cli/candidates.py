@@ -18,8 +18,7 @@ from mslang.schedule.decisions import PinError, shown
 from mslang.schedule.interpret import World
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.replay import space_of_text
-from mslang.schedule.rules.automatic import automatic_space
-from mslang.schedule.rules.sets import rules_named
+from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found
@@ -90,8 +89,10 @@ def space_to_show(args: argparse.Namespace, target: Target, rules: str | None) -
             raise UsageError("--target and --rules go with a program", f"`{name}` is a schedule or space")
         return name, space_of(module, name, world=World(machine=target), sizes=sizes)
     machine = target if wanted is None else named_target(wanted)
-    used = None if rules is None else rules_named(rules)
-    return name, automatic_space(program_of(module, name, sizes), machine, used, module=module)
+    program = program_of(module, name, sizes)
+    if rules is None:
+        return name, automatic_space(program, machine, module=module)
+    return name, space_named(program, machine, rules, module=module)
 
 
 def _named(module: Module, name: str | None) -> str:

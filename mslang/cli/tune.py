@@ -12,6 +12,7 @@ import msgspec
 
 from mslang.cli.candidates import warn
 from mslang.cli.common import (
+    UsageError,
     add_back_end,
     add_native,
     add_sizes,
@@ -71,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
         metavar="SET",
-        help="the rules for programs without a schedule: cpu, quick, … (default: those of the target)",
+        help="tune programs by these rules: cpu, quick, … (default: spaces in the file, else by the target)",
     )
     parser.add_argument("--strategy", default=STRATEGY, metavar="NAME", help=f"how to search (default {STRATEGY})")
     parser.add_argument("--cost-model", metavar="NAME", help="what ranks candidates (default: XGBoost if installed)")
@@ -174,6 +175,8 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]
     known = (*module.programs, *module.spaces, *module.schedules)
     if name is not None and name not in known:
         raise unknown_item("program, space or schedule", name, known, module.path)
+    if args.rules is not None and name is not None and name not in module.programs:
+        raise UsageError("--rules goes with a program", f"`{name}` is a schedule or space")
     tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target, args.backend, args.rules))
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):

@@ -10,9 +10,8 @@ from mslang.backend.registry import compiling, require_runnable, serving
 from mslang.diagnostics import MsError, problem
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
-from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.rules.default_cpu import default_schedule
-from mslang.schedule.rules.sets import rules_named
 from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found, Module
@@ -48,7 +47,7 @@ def tasks_of(
     A program is tuned in the spaces written for it: its `space` items, else each of its schedules; a program that has
     neither in the automatic space. Of a whole file that has any, programs without one are passed over. A space or
     schedule is tuned alone. `backend` names what compiles (default: what serves the target), `rules` the set that makes
-    automatic spaces (default: that of the target).
+    automatic spaces (default: that of the target); where it is given, spaces written for the programs are passed over.
 
     Raises:
         MsError: MS504 if there is no program; MS273 if there are no such rules.
@@ -60,7 +59,8 @@ def tasks_of(
         yield _task(module, program, name, sizes, target, backend)
         return
     programs = [name] if name is not None else list(module.programs)
-    found = [(program, space) for program in programs for space in spaces_for(module, program)]
+    written = [(program, space) for program in programs for space in spaces_for(module, program)]
+    found = written if rules is None else []
     if not programs:
         raise MsError(problem("MS504", f"{module.path} has no program to tune", help="name a file that has one"))
     if not found:
@@ -118,8 +118,10 @@ def _automatic(
 ) -> Named:
     program = instantiate(module, name, sizes)
     made_by, _ = compiling(target, target, backend)
-    used = None if rules is None else rules_named(rules)
-    space = automatic_space(program, target, used, module=module)
+    if rules is None:
+        space = automatic_space(program, target, module=module)
+    else:
+        space = space_named(program, target, rules, module=module)
     task = Task(program, space, target, module.path, backend=made_by)
     return Named(task, name, name, _best(name), small_program(module, name, sizes))
 

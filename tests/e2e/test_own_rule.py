@@ -43,6 +43,28 @@ def test_a_packages_rule_is_searched_where_it_is_allowed(mslang) -> None:
     assert "not loaded; --extension own-rule allows it" in mslang("env").stdout
 
 
+def test_a_packages_space_generator_takes_the_place_of_a_rule_set(mslang) -> None:
+    refused = mslang("tune", "rows.ms:energy", "--rules", "rows_only", "--trials", "2")
+    assert refused.returncode == 1 and "error[MS272]" in refused.stderr
+    wrong = mslang("tune", "rows.ms:searched", "--rules", "rows_only")
+    assert wrong.returncode == 2 and "--rules goes with a program" in wrong.stderr
+    shown = mslang("show", "rows.ms:energy", "--space", "--rules", "rows_only", "--extension", "own-rule")
+    assert shown.returncode == 0 and shown.stdout.count("## `in_lanes:s`") == 2, shown.stderr
+    unknown = mslang("show", "rows.ms:energy", "--space", "--rules", "rows_onyl", "--extension", "own-rule")
+    assert unknown.returncode == 1 and "error[MS273]" in unknown.stderr
+
+
+def test_a_space_generator_that_gives_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mslang.diagnostics import MsError
+    from mslang.schedule.rules import automatic
+
+    program = ms.load(EXAMPLE / "rows.ms").program()
+    monkeypatch.setattr(automatic, "declared", lambda group: {"broken": ()})
+    monkeypatch.setattr(automatic, "load", lambda group, name, allowed: lambda program, target: program)
+    with pytest.raises(MsError, match="MS275"):
+        automatic.space_named(program, ms.host(), "broken")
+
+
 def test_it_means_the_same_from_python() -> None:
     sys.path.insert(0, str(EXAMPLE))
     try:

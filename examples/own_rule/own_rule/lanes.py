@@ -1,6 +1,9 @@
 """A rule for reductions along rows: whole, or in partial results that are the lanes of a vector."""
 
 import mslang as ms
+from mslang.ir.program import Program
+from mslang.schedule.space import Space
+from mslang.target.description import Target
 
 
 def reduces_rows(s: ms.Schedule, block: ms.Handle) -> bool:
@@ -20,3 +23,8 @@ def in_lanes(s: ms.Schedule, block: ms.Handle, alternative: str) -> None:
         s.parallel(rows)
         s.vectorize(own)
     s.parallel(s.loops(block)[0])
+
+
+def rows_only(program: Program, target: Target) -> Space:
+    """A space generator: this rule alone."""
+    return ms.automatic_space(program, target, [in_lanes])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mslang.diagnostics import MsError, problem
+from mslang.extensions import SPACES, allowed, declared, load
 from mslang.ir.program import Program
 from mslang.schedule.interpret import Interpreter, World
 from mslang.schedule.rules.postprocess import Postprocessor, postprocess
 from mslang.schedule.rules.rule import Rule, apply_rules
-from mslang.schedule.rules.sets import postprocessors_for, rules_for
+from mslang.schedule.rules.sets import SETS, postprocessors_for, rules_for, rules_named
 from mslang.schedule.session import Session
 from mslang.schedule.space import Space
 from mslang.sema.module import Module
@@ -58,3 +60,33 @@ def automatic_space(
         postprocess(it, last)
 
     return Space(program, recipe, name=name, item=False, registry=registry)
+
+
+def space_named(program: Program, machine: Target, name: str, *, module: Module | None = None) -> Space:
+    """The space that a rule set of the library makes, or a space generator of an allowed package.
+
+    Args:
+        program: what to schedule.
+        machine: the target.
+        name: the set (`cpu`, `quick`), or the generator's name among `mslang.spaces`: a function of the program and the
+            target that gives a space of that program.
+        module: the program's file, whose rules annotations may name.
+
+    Raises:
+        MsError: MS272, the generator's package is not allowed; MS273, there is no such set or generator; MS275, the
+            generator gives something else.
+    """
+    if name in SETS or name not in declared(SPACES):
+        return automatic_space(program, machine, rules_named(name), module=module)
+    generator = load(SPACES, name, allowed())
+    made = generator(program, machine) if callable(generator) else generator
+    if not isinstance(made, Space) or made.program != program:
+        raise MsError(
+            problem(
+                "MS275",
+                f"the space generator `{name}` gives no space of {program.name}",
+                why=f"it gives {made!r:.60}" if not isinstance(made, Space) else "it gives one of another program",
+                help="return `ms.automatic_space(program, target, …)`, or a `Space` of the program that it is given",
+            )
+        )
+    return made
