@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from mslang.cli.common import emit
 from mslang.cli.views.lines import Lines, show_diagnostic
+from mslang.diagnostics import Severity
 from mslang.tune.event_json import as_builtins
 from mslang.tune.progress import Event, Failed, Listener, Warned
 from mslang.tune.scale import Scale
@@ -20,7 +21,7 @@ def view_for(scales: Mapping[str, Scale], *, as_json: bool = False, quiet: bool 
     Args:
         scales: what the times of each task are worth, by name.
         as_json: one JSON line an event, on standard output.
-        quiet: diagnostics only.
+        quiet: warnings and errors only.
     """
     if as_json:
         yield show_json
@@ -43,5 +44,7 @@ def show_json(event: Event) -> None:
 def show_diagnostics(event: Event) -> None:
     """Print warnings and errors."""
     match event:
+        case Warned(diagnostic=d) if d.severity is Severity.INFORMATION:
+            pass
         case Warned() | Failed():
             show_diagnostic(event)

@@ -62,7 +62,7 @@ def go(
 ) -> tuple[Finished | MsError, ...]:
     return tune_all(
         items(names),
-        Settings(3, budget or Budget(40), strategy=strategy),
+        Settings(3, budget or Budget(40), strategy=strategy, cost_model="draft"),
         database=folder / "r.db",
         scheduler=scheduler,
         workers=1,
