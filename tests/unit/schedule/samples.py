@@ -107,3 +107,20 @@ def body(statements: str, program: str = "matmul", **sizes: int) -> Space:
 
 
 __all__ = ["body", "module", "replay", "space"]
+
+
+GUARDED = """
+let ti ~ perfect_tile(mm.i, n = 3, max_inner = 16)
+let i0, i1, i2 = mm.i.split(ti)
+let tj ~ tile(mm.j, n = 2, max_inner = 9)
+let j0, j1 = mm.j.split(tj)
+let inner ~ perfect_tile(i1, n = 2)
+let a, b = i1.split(inner)
+let w ~ choose([0, 1, 2, 5], weights = [1, 2, 3, 1])
+if ti[2] * tj[1] > 16 and w != 0 { b.unroll() }
+if w == 0 or ti[0] // w > 3 { a.unroll() }
+require ti[2] + tj[1] <= 20, "too wide"
+require w == 0 or 64 % w == 0 or tj[0] % w != 1, "uneven"
+j1.annotate("w", w * ti[1] - tj[1])
+"""
+"""Statements on a product `mm`: tiles of tiles, a free tile, weights, two guards and two requirements."""

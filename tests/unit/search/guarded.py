@@ -5,27 +5,11 @@ from mslang.schedule.space import Space
 from mslang.schedule.strategies import space_of
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
+from tests.unit.schedule.samples import GUARDED
 
 PROGRAM = """
 program gemm[M = 64, N = 48, K = 32](A: f32[M, K], B: f32[K, N], out C: f32[M, N]) {
     block mm[i: M, j: N | k: K] { C[i, j] += A[i, k] * B[k, j] }
-}
-"""
-
-GUARDED = """
-schedule guarded for gemm {
-    let ti ~ perfect_tile(mm.i, n = 3, max_inner = 16)
-    let i0, i1, i2 = mm.i.split(ti)
-    let tj ~ tile(mm.j, n = 2, max_inner = 9)
-    let j0, j1 = mm.j.split(tj)
-    let inner ~ perfect_tile(i1, n = 2)
-    let a, b = i1.split(inner)
-    let w ~ choose([0, 1, 2, 5], weights = [1, 2, 3, 1])
-    if ti[2] * tj[1] > 16 and w != 0 { b.unroll() }
-    if w == 0 or ti[0] // w > 3 { a.unroll() }
-    require ti[2] + tj[1] <= 20, "too wide"
-    require w == 0 or 64 % w == 0 or tj[0] % w != 1, "uneven"
-    j1.annotate("w", w * ti[1] - tj[1])
 }
 """
 
@@ -85,5 +69,5 @@ schedule illegal for gemm {
 
 def space(name: str) -> Space:
     """A space of this module."""
-    text = PROGRAM + GUARDED + SMALL + LARGE + MANY + ILLEGAL
+    text = f"{PROGRAM}schedule guarded for gemm {{{GUARDED}}}\n" + SMALL + LARGE + MANY + ILLEGAL
     return space_of(load("guarded.ms", text), name, world=World(machine=GENERIC))
