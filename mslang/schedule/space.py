@@ -83,12 +83,16 @@ class Illegal(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A rejected draw: why, and whether its structure (the answers at forks) is refused for all values."""
+    """A rejected draw: why, and whether its structure (the answers at forks) is refused for all values.
+
+    Such a structure is `dead`; it is `illegal` as well if a primitive refuses it, not a requirement.
+    """
 
     reason: str
     illegal: bool = False
     error: MsError | None = None
     structure: tuple[tuple[str, Label], ...] = ()
+    dead: bool = False
 
 
 class NoCandidate(ScheduleError):
@@ -247,7 +251,8 @@ class Space:
     def _arrive(self, leaf: _Leaf, drawing: Drawing, values: dict[str, Number]) -> Candidate | Rejection:
         if leaf.failure is not None:
             reason = leaf.failure.diagnostic.message
-            return Rejection(reason, not isinstance(leaf.failure, RequireFailed), leaf.failure, leaf.structure)
+            illegal = not isinstance(leaf.failure, RequireFailed)
+            return Rejection(reason, illegal, leaf.failure, leaf.structure, dead=True)
         assert leaf.sketch is not None
         unused = drawing.unused()
         if unused:

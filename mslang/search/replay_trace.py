@@ -63,11 +63,14 @@ def distinct_candidates(problem: Problem, rejections: Rejections) -> Iterator[Pr
         attempt += 1
         without_news += 1
         if isinstance(drawn, Rejection):
-            if not drawn.illegal:
+            if not drawn.dead:
                 rejections.constraint[drawn.reason] += 1
             elif drawn.structure not in dead:
                 dead.add(drawn.structure)
-                rejections.illegal[_never_legal(drawn)] += 1
+                if drawn.illegal:
+                    rejections.illegal[_never_legal(drawn)] += 1
+                else:
+                    rejections.constraint[drawn.reason] += 1
                 if not drawn.structure:
                     # The schedule has no other structure.
                     return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mslang.backend.llvm import half
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
@@ -100,7 +101,7 @@ def optimised(text: str, target: Target, auto_vectorize: bool = False) -> Module
     tm = machine(target)
     header = f'target triple = "{tm.triple}"\ntarget datalayout = "{tm.target_data}"\n'
     try:
-        module = llvm.parse_assembly(header + text)
+        module = llvm.parse_assembly(header + text + half.conversions(text, target, tm.triple))
         module.verify()
     except RuntimeError as error:
         raise MsError(
