@@ -145,6 +145,19 @@ FAMILIES = [
     ),
     *(
         Family(
+            f"mma_s8.load_a{d}",
+            f"mma_s8.load_b{t}{d}",
+            "mma_s8.fill_s32",
+            f"mma_s8.s8s8s32{t}",
+            f"mma_s8.store_s32{d}",
+            (16, 16, 32),
+            bool(t),
+        )
+        for d in ("", "_dyn")
+        for t in ("", "_trans")
+    ),
+    *(
+        Family(
             "mma.load_a_32x8_dyn",
             "mma.load_b_8x32_dyn",
             f"mma.fill_{a}",
