@@ -21,6 +21,7 @@ from tests.property.judge import sparse_inputs
 
 GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
 GEMM_F16, CONV, ATTENTION = "std.cuda.gemm_f16", "std.cuda.conv", "std.cuda.attention"
+MMA = "std.cuda.gemm_mma"
 Case = tuple[str, str, str, Mapping[str, int], str]
 CASES: list[Case] = [
     (
@@ -65,6 +66,27 @@ CASES: list[Case] = [
         "warps_down = 1, down = 1, across = 1, deep = 1",
     ),
     (GEMM_F16, "tensor_cores_drawn", "std.cuda.gemm_f16.gemm_f16", {"M": 32, "N": 32, "K": 64}, ""),
+    (
+        MMA,
+        "f16_by_warps",
+        "std.cuda.gemm_f16.gemm_f16",
+        {"M": 64, "N": 64, "K": 96},
+        "down = 2, across = 2, stages = 3",
+    ),
+    (
+        MMA,
+        "bf16_by_warps",
+        "std.cuda.gemm_mma.gemm_bf16",
+        {"M": 32, "N": 32, "K": 64},
+        "warps_down = 1, down = 2, across = 1, deep = 1, stages = 2",
+    ),
+    (
+        MMA,
+        "s8_by_warps",
+        "std.cuda.gemm_mma.gemm_s8",
+        {"M": 64, "N": 64, "K": 256},
+        "down = 2, across = 2, stages = 3",
+    ),
     (
         CONV,
         "shared_tiles",

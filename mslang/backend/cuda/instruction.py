@@ -18,6 +18,7 @@ from mslang.ir.intrin import PLACEHOLDER
 from mslang.ir.program import HOLDERS
 from mslang.kernel.nodes import Body, Invoke
 from mslang.kernel.visit import walk
+from mslang.lower.gpu.axes import WARP
 
 LANE = "lane"
 """`{lane}` in a text: the number of the thread in its warp."""
@@ -41,7 +42,7 @@ def instruction(printer: ExpressionPrinter, s: Invoke, scope: Scope) -> list[str
     def named(m: re.Match[str]) -> str:
         name, stride, dimension, at = m.groups()
         if name == LANE and stride is None and at is None and name not in operands:
-            return _LANE_TEXT
+            return _lane(scope)
         e, rank = operands.get(name, (None, 0))
         if not isinstance(e, Load):
             raise _unknown(s.name, f"the operand `{name}`")
@@ -69,7 +70,16 @@ def _moved(e: Load, by: tuple[int, ...], rank: int) -> Load:
     return replace(e, indices=indices)
 
 
-_LANE_TEXT = "((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32)"
+def _lane(scope: Scope) -> str:
+    """The number of the thread in its warp: it is `threadIdx.x` alone where rows of threads are whole warps."""
+    across = scope.ranges.get(_ACROSS)
+    if across is not None and isinstance(n := across.extent, Const) and int(n.value) % WARP == 0:
+        own = scope.variables[_ACROSS].text
+        return own if int(n.value) == WARP else f"({own} % {WARP})"
+    return f"((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % {WARP})"
+
+
+_ACROSS = "threadIdx.x"
 
 
 def operand(printer: ExpressionPrinter, e: Load, scope: Scope) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 from mslang.diagnostics import MsError
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Call, Const
 from mslang.ir.program import Program
 from mslang.kernel import Allocate, Evaluate, If, Invoke
@@ -63,3 +66,23 @@ def test_pipelined_fragments_wait_once_an_iteration():
     assert sizes <= {Const(4), Const(8), Const(16)} and sizes
     shared = [s.buffer for s in walk(body) if isinstance(s, Allocate) and s.buffer.scope == "shared"]
     assert all(b.shape[0] == Const(3) and b.strides is not None for b in shared) and len(shared) == 2
+
+
+@pytest.mark.parametrize(
+    ("schedule", "program"),
+    [("f16_by_warps", "gemm_f16"), ("bf16_by_warps", "gemm_bf16"), ("s8_by_warps", "gemm_s8")],
+)
+def test_rows_that_ldmatrix_reads_at_once_lie_in_different_banks(schedule: str, program: str):
+    """Eight rows of 16 bytes fill the 128 bytes of all banks once if rows are an odd number of 16 bytes apart."""
+    text = f"""use std.cuda.{{sm_80}}
+use std.cuda.gemm_mma.{{{schedule}}}
+use std.cuda.{"gemm_f16" if program == "gemm_f16" else "gemm_mma"}.{{{program}}}
+space s for {program} on sm_80 = {schedule}
+"""
+    (f,) = lower(space_of(load("test.ms", text), "s").sample(0).program, TARGETS["sm_80"]).functions
+    held = [s.buffer for s in walk(f.body) if isinstance(s, Allocate) and s.buffer.scope == "shared.dyn"]
+    assert len(held) == 2
+    for b in held:
+        assert b.strides is not None and isinstance(b.strides[-2], Const)
+        assert divmod(int(b.strides[-2].value) * size_of(b.dtype), 16)[1] == 0
+        assert int(b.strides[-2].value) * size_of(b.dtype) // 16 % 2 == 1
