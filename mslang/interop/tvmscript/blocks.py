@@ -20,7 +20,7 @@ from mslang.interop.tvmscript.source import refuse, refusing, text_of
 from mslang.interop.tvmscript.values import Number, as_index, index, promoted
 from mslang.ir.arith import Verdict, covers, simplify
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Var
-from mslang.ir.program import Axis, Block, Buffer, Range, Region
+from mslang.ir.program import Annotations, Axis, Block, Buffer, Range, Region
 from mslang.ir.region import Regions, infer_regions, range_between, resolved
 from mslang.transform.rewriting.rewrite import substitute_loops
 
@@ -65,6 +65,21 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
     except MsError as error:
         d = error.diagnostic
         raise refuse(d.code, s, f"what the block `{name}` touches cannot be told: {d.message}", d.why, d.help) from None
+
+
+def around(
+    made: Statements, at: ast.Call, name: str, notes: Annotations, inside: list[ast.stmt], scope: Scope
+) -> Block:
+    """A block without axes of its own around statements, to carry annotations."""
+    frame = Frame()
+    body = made.body(inside, scope.inner(), frame)
+    if frame.axes or frame.init is not None or frame.predicate is not None:
+        raise refuse("MS731", at, f"`{text_of(at)}` tears a block apart", help="put it around the block")
+    own = made.names.declared(name, f"{name}_block")
+    whole = Block(own, (), (), (), body, None, TRUE, tuple(frame.allocs), tuple(frame.views), notes)
+    with refusing(at):
+        whole = closed(whole, scope.outer, lambda n: made.names.inside(n, (*scope.outer, *made.names.local)))
+        return _with_regions(whole, frame, made)
 
 
 def _with_regions(b: Block, frame: Frame, made: Statements) -> Block:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from mslang.interop.sizes import ANY_SIZE, is_empty
+from mslang.interop.tvmscript.aliases import over
 from mslang.interop.tvmscript.call_arguments import bound, needed
-from mslang.interop.tvmscript.calls import element_type
+from mslang.interop.tvmscript.calls import dotted, element_type
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import OUR_SCOPES
-from mslang.interop.tvmscript.scope import Handle, Names, Reads, Scope, Unnamed, Value
+from mslang.interop.tvmscript.scope import Array, Handle, Names, Pointer, Reads, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, constant, index
 from mslang.ir.arith import simplify
@@ -21,7 +24,19 @@ from mslang.lower.layout import row_major
 
 _FIELDS = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor")
 _ANNOTATED = ("shape", "dtype", "data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
-_HARMLESS = frozenset({"buffer_type", "axis_separators", "layout", "allocated_addr", "byte_offset", "logical_scope"})
+ALLOCATIONS: Mapping[str, str | None] = MappingProxyType(
+    {
+        "alloc_buffer": None,
+        "sblock_alloc_buffer": None,
+        "decl_buffer": None,
+        "alloc_local": "local",
+        "alloc_shared": "shared",
+    }
+)
+"""Calls that make buffers, and the scope that the name of the call gives."""
+_HARMLESS = frozenset(
+    {"buffer_type", "axis_separators", "layout", "allocated_addr", "byte_offset", "logical_scope", "annotations"}
+)
 
 
 class Declared:
@@ -66,15 +81,6 @@ class Declared:
         self.buffers[buffer.name] = buffer
         return buffer
 
-    def parameter(
-        self, read: Expressions, target: ast.Name, call: ast.Call, of: Handle, scope: Scope, frame: Frame
-    ) -> Buffer:
-        """`A = T.match_buffer(a, (16, 16), "float32")` of a parameter."""
-        found = _fields(call, "param", *_FIELDS)
-        made = self.add(_buffer(read, self, target.id, call, found, scope, frame))
-        self.matched[of.name] = made
-        return made
-
 
 def annotated(
     read: Expressions, declared: Declared, name: str, annotation: ast.expr, scope: Scope, frame: Frame
@@ -97,9 +103,41 @@ def allocation(
 ) -> Buffer:
     """`A = T.sblock_alloc_buffer((16, 16), "float32", scope="local")`."""
     found = _fields(call, *_FIELDS)
-    if "data" in found and not _is_none(found["data"]):
-        raise refuse("MS731", call, f"`{target.id}` is made of a pointer", "programs have no pointers")
+    scope_of = ALLOCATIONS[dotted(call.func, read.aliases) or ""]
+    if scope_of is not None:
+        found["scope"] = ast.copy_location(ast.Constant(scope_of), call)
     return declared.add(_buffer(read, declared, target.id, call, found, scope, frame))
+
+
+def pointer_of(call: ast.Call, name: str, scope: Scope) -> ast.expr | None:
+    """The pointer over which a declaration makes a buffer: the parameter of `T.match_buffer(a, …)`, the data of
+    `T.decl_buffer(…, data=a)`; None if it makes no buffer of a pointer."""
+    if name == "match_buffer":
+        of = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "param"), None)
+        return of if isinstance(of, ast.Name) and isinstance(scope.names.get(of.id), Handle) else None
+    data = _fields(call, *_FIELDS).get("data")
+    return None if _is_none(data) else data
+
+
+def pointed(
+    read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, of: ast.expr, scope: Scope, frame: Frame
+) -> Array:
+    """The buffer that a declaration makes of a pointer: that of a parameter, or one over the memory of another."""
+    name = dotted(call.func, read.aliases)
+    found = _fields(call, *(("param", *_FIELDS) if name == "match_buffer" else _FIELDS))
+    made = _buffer(read, declared, target.id, call, found, scope, frame)
+    pointer = read.value(of, scope)
+    if isinstance(pointer, Handle):
+        if pointer.name not in declared.matched:
+            declared.matched[pointer.name] = declared.add(made)
+            return Array(made)
+        pointer = Pointer(Array(declared.matched[pointer.name]), ZERO)
+    if not isinstance(pointer, Pointer):
+        raise refuse("MS731", call, f"`{target.id}` is made of `{text_of(of)}`, which is no pointer to a buffer")
+    alias = over(made, pointer.array, pointer.offset)
+    if isinstance(alias, str):
+        raise refuse("MS731", call, f"`{target.id}` cannot be read as elements of another buffer", alias)
+    return alias
 
 
 def view(read: Expressions, declared: Declared, target: ast.Name, call: ast.Call, scope: Scope, frame: Frame) -> View:
@@ -197,11 +235,11 @@ def _offset(read: Expressions, e: ast.expr | None, scope: Scope) -> Expr | None:
 def _sizes(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, frame: Frame) -> tuple[Expr, ...]:
     """A shape or strides. A string names a size (`"n"`, `"n + 1"`), and declares it if necessary."""
     elements = e.elts if isinstance(e, ast.Tuple | ast.List) else None
-    if elements is None:
+    if elements is None or any(isinstance(x, ast.Starred) for x in elements):
         value = read.value(e, scope)
         if isinstance(value, tuple):
             return tuple(as_index(_number(v, e), e) for v in value)
-        elements = [e]
+        elements = elements or [e]
     return tuple(_size(read, declared, x, scope, frame) for x in elements)
 
 

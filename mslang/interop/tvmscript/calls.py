@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mslang.interop.tvmscript.call_arguments import bound, needed
 from mslang.interop.tvmscript.names import OUR_FUNCTIONS, our_type
 from mslang.interop.tvmscript.quantized import by_constants, by_data
-from mslang.interop.tvmscript.scope import Array, Scope, Unnamed, Value
+from mslang.interop.tvmscript.scope import Array, Pointer, Scope, Thread, Unnamed, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import (
     Number,
@@ -25,11 +25,12 @@ from mslang.interop.tvmscript.values import (
     met,
     with_expr,
 )
-from mslang.ir.arith import Verdict, decide
+from mslang.ir.arith import Verdict, decide, simplify
 from mslang.ir.dtype import SCALARS, is_float
 from mslang.ir.expr import ZERO, Binary, Call, Cast, Const, Unary, dtype_of
 from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.reduction import highest, lowest
+from mslang.lower.layout import row_major
 
 if TYPE_CHECKING:
     from mslang.interop.tvmscript.expressions import Expressions
@@ -96,7 +97,7 @@ def call(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     if name is None:
         return _foreign(read, e, scope)
     if name in _OPERATORS:
-        a, b = arguments(read, e, scope, "a", "b")
+        a, b = arguments(read, e, scope, "a", "b", "**")
         return binary(_OPERATORS[name], a, b, e)
     if name in _TRUNCATED:
         return _truncated(read, e, scope, _TRUNCATED[name])
@@ -269,6 +270,41 @@ def _same(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     return read.number(needed(e, found, "value"), scope)
 
 
+def _thread(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`tx = T.env_thread("threadIdx.x")`."""
+    tag = read.value(needed(e, bound(e, "thread_tag", "dtype"), "thread_tag"), scope)
+    if not isinstance(tag, str):
+        raise refuse("MS733", e, f"`{text_of(e)}` names no thread")
+    return Thread(tag)
+
+
+def _iterated(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`tx = T.iter_var(v, (0, 32), "ThreadIndex", "threadIdx.x")`: a thread, whose extent its launch says."""
+    found = bound(e, "var", "dom", "iter_type", "thread_tag")
+    tag = read.value(found["thread_tag"], scope) if "thread_tag" in found else None
+    if not isinstance(tag, str) or not tag:
+        raise refuse("MS731", e, f"`{text_of(e)}` is no thread")
+    return Thread(tag)
+
+
+def _bind(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`x = T.bind(value)`: the value."""
+    return read.value(needed(e, bound(e, "value", "type_annotation", "**"), "value"), scope)
+
+
+def _address(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.address_of(A[i, j])`: a pointer to an element."""
+    match needed(e, bound(e, "obj", "**"), "obj"):
+        case ast.Subscript(value=of) as target if isinstance(array := read.value(of, scope), Array):
+            b = array.buffer
+            indices = read.indices(target, b, scope)
+            offset = b.offset or ZERO
+            for x, step in zip(indices, b.strides or row_major(b.shape), strict=True):
+                offset = Binary("+", offset, Binary("*", x, step))
+            return Pointer(array, simplify(offset))
+    raise refuse("MS731", e, f"`{text_of(e)}` is no address of an element")
+
+
 def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     """`T.Let(expr, where={x: value})`: the expression after substitution of the values."""
     found = bound(e, "expr", "where", "**")
@@ -351,6 +387,10 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         **dict.fromkeys(("call_extern", "call_pure_extern"), _extern),
         **dict.fromkeys(("Ramp", "ramp", "Broadcast", "broadcast", "Shuffle", "vscale"), _vector),
         **dict.fromkeys(("Not",), _not),
+        "address_of": _address,
+        "bind": _bind,
+        "env_thread": _thread,
+        "iter_var": _iterated,
         "var": _variable,
         "ceildiv": _ceildiv,
         "bitwise_not": _complement,

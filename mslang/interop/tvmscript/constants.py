@@ -117,4 +117,4 @@ def is_program(f: ast.stmt) -> bool:
 def size_type(e: ast.expr | None, aliases: frozenset[str]) -> str | None:
     """The type of a parameter that is a number (`n: T.int32`), or None."""
     name = None if e is None else dotted(e.func if isinstance(e, ast.Call) else e, aliases)
-    return None if name is None else our_type(name)
+    return None if name is None else our_type({"boolean": "bool"}.get(name, name))

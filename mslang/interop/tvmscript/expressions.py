@@ -6,10 +6,11 @@ import ast
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from mslang.interop.tvmscript.aliases import element, region
 from mslang.interop.tvmscript.calls import call, dotted
 from mslang.interop.tvmscript.names import their_type
 from mslang.interop.tvmscript.patterns import TVM
-from mslang.interop.tvmscript.scope import Array, Reads, Scope, Value
+from mslang.interop.tvmscript.scope import Array, Handle, Pointer, Reads, Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import (
     Number,
@@ -23,7 +24,7 @@ from mslang.interop.tvmscript.values import (
     with_expr,
 )
 from mslang.ir.arith import simplify
-from mslang.ir.expr import Binary, Const, Expr, Load, Select, Unary
+from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Select, Unary
 from mslang.ir.intrin import Intrin
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.region import point, range_between
@@ -119,13 +120,19 @@ class Expressions:
 
     def number(self, e: ast.expr, scope: Scope) -> Number:
         """An expression that must be a number."""
-        match self.value(e, scope):
+        return self.as_number(self.value(e, scope), e, scope)
+
+    def as_number(self, value: Value, e: ast.expr, scope: Scope) -> Number:
+        """A value that must be a number; `e` is its expression."""
+        match value:
             case Number() as n:
                 return n
-            case Array(buffer=b) if not b.shape:
-                return Number(Load(b.name, (), b.dtype), b.dtype)
+            case Array(buffer=b) as of if not b.shape:
+                return self.loaded(of, (), scope)
             case Reads():
                 raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "several elements are no number here")
+            case Pointer() | Handle():
+                raise refuse("MS731", e, f"`{text_of(e)}` is a pointer", "programs have no pointers")
         raise refuse("MS733", e, f"`{text_of(e)}` is no number")
 
     def index(self, e: ast.expr, scope: Scope) -> Expr:
@@ -182,8 +189,12 @@ class Expressions:
             raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
         if any(isinstance(x, ast.Slice) for x in _parts(e.slice)) or len(_parts(e.slice)) < len(of.buffer.shape):
             return Reads(self.region(e, scope))
-        b = of.buffer
-        return Number(Load(b.name, self.indices(e, b, scope), b.dtype), b.dtype)
+        return self.loaded(of, self.indices(e, of.buffer, scope), scope)
+
+    def loaded(self, of: Array, indices: tuple[Expr, ...], scope: Scope) -> Number:
+        """An element of a buffer."""
+        held, at = element(of, indices, scope.ranges())
+        return Number(Load(held.name, at, held.dtype), held.dtype)
 
     def indices(self, e: ast.Subscript, b: Buffer, scope: Scope) -> tuple[Expr, ...]:
         """The indices of one element of a buffer."""
@@ -217,7 +228,8 @@ class Expressions:
         if len(parts) > len(shape):
             raise refuse("MS733", e, f"`{of.buffer.name}` has {len(shape)} dimensions, but {len(parts)} are indexed")
         said = [self._range(x, n, scope) for x, n in zip(parts, shape, strict=False)]
-        return Region(of.buffer.name, (*said, *(Range(Const(0), n) for n in shape[len(said) :])))
+        ranges = (*said, *(Range(Const(0), n) for n in shape[len(said) :]))
+        return region(of, ranges, scope.ranges())
 
     def _range(self, x: ast.expr, whole: Expr, scope: Scope) -> Range:
         match x:
@@ -229,7 +241,7 @@ class Expressions:
         return point(scope.expanded(self.index(x, scope)))
 
     def attribute(self, e: ast.Attribute, scope: Scope) -> Value:
-        """`A.shape`, `A.dtype`, `A.strides`."""
+        """`A.shape`, `A.dtype`, `A.strides`, `A.data`."""
         if dotted(e, self.aliases) is not None:
             raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
         of = self.value(e.value, scope)
@@ -238,6 +250,8 @@ class Expressions:
                 return tuple(index(n) for n in b.shape)
             case Array(buffer=b), "strides" if b.strides is not None:
                 return tuple(index(n) for n in b.strides)
+            case Array(), "data":
+                return Pointer(of, ZERO)
             case Array(buffer=b), "dtype":
                 return their_type(b.dtype)
             case Number(dtype=d), "dtype":

@@ -59,9 +59,14 @@ def notes_of(read: Expressions, e: ast.expr, scope: Scope) -> Annotations:
             raise refuse("MS733", k or e, "the key of an annotation is a text")
         found[k.value] = annotation(read, v, scope)
     made = tuple(found.items())
-    if any(free_vars(x) or any(loads_of(x)) for x in annotation_exprs(made)):
-        raise refuse("MS731", e, "an annotation here names sizes only")
+    check_closed(made, e)
     return made
+
+
+def check_closed(notes: Annotations, at: ast.AST) -> None:
+    """Check that annotations name sizes only."""
+    if any(free_vars(x) or any(loads_of(x)) for x in annotation_exprs(notes)):
+        raise refuse("MS731", at, "an annotation here names sizes only")
 
 
 def annotation(read: Expressions, e: ast.expr, scope: Scope) -> AttrValue:
@@ -85,7 +90,7 @@ def _held(value: Value, e: ast.expr) -> AttrValue:
         case str():
             return value
         case Array():
-            return value.buffer.name
+            return (value.memory or value.buffer).name
         case tuple():
             return tuple(_held(x, e) for x in value)
         case Number(expr=Const(value=bool() as v)):

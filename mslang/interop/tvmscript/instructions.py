@@ -93,7 +93,7 @@ def _is_whole(region: Region, of: Buffer) -> bool:
 
 def _operands(names: Mapping[str, str], scope: Scope) -> Operands | None:
     found = {operand: scope.names.get(name) for operand, name in names.items()}
-    arrays = {operand: value for operand, value in found.items() if isinstance(value, Array)}
+    arrays = {operand: value for operand, value in found.items() if isinstance(value, Array) and value.memory is None}
     return arrays if len(arrays) == len(found) else None
 
 

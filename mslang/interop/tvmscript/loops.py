@@ -9,7 +9,7 @@ import msgspec
 
 from mslang.interop.closed import Loop
 from mslang.interop.sizes import iterations
-from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.call_arguments import bound
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.names import LOOPS
@@ -67,14 +67,12 @@ def loops(made: Statements, s: ast.For, scope: Scope, frame: Frame) -> tuple[Stm
     return body
 
 
-def launched(made: Statements, name: str, call: ast.Call, scope: Scope) -> For:
+def launched(made: Statements, name: str, tag: Value, size: ast.expr, call: ast.Call, scope: Scope) -> For:
     """`x = T.launch_thread("threadIdx.x", 32)`: a loop of threads, without its body."""
-    found = bound(call, "thread", "extent")
-    tag = made.read.value(needed(call, found, "thread"), scope)
     kind = {"vthread": "vthread.x"}.get(tag, tag) if isinstance(tag, str) else ""
     if kind not in LOOP_KINDS:
         raise refuse("MS731", call, f"there is no thread {tag!r} here", f"there are {', '.join(sorted(LOOP_KINDS))}")
-    n = made.read.number(needed(call, found, "extent"), scope)
+    n = made.read.number(size, scope)
     extent = as_index(n, call)
     var = made.names.loop(name, scope.outer)
     scope.outer[var] = Loop(Const(0), scope.expanded(extent), "opaque")

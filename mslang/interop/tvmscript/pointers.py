@@ -35,7 +35,8 @@ def target(made: Statements, e: ast.expr, scope: Scope) -> ast.Name | None:
             pass
         case _:
             return None
-    return name if isinstance(scope.names.get(name.id), Array) else None
+    found = scope.names.get(name.id)
+    return name if isinstance(found, Array) and found.memory is None else None
 
 
 def buffer(made: Statements, e: ast.expr, scope: Scope) -> Array:

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.interop.block_names import with_names
-from mslang.interop.tvmscript.buffers import annotated
+from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, parameters, size_type
 from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
-from mslang.interop.tvmscript.names import SIZES
+from mslang.interop.tvmscript.names import SIZES, UNUSED_POINTERS
 from mslang.interop.tvmscript.patterns import TVM, implementation
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
 from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
@@ -25,14 +25,15 @@ from mslang.interop.tvmscript.values import index
 from mslang.ir.dtype import is_integer
 from mslang.ir.expr import Symbol
 from mslang.ir.intrin import Intrin
-from mslang.ir.program import Buffer, Param, Program
+from mslang.ir.program import AttrValue, Buffer, Param, Program
 from mslang.ir.symbols import symbols_of
 from mslang.ir.verify import verify
 from mslang.ir.visit import walk_expr
 
 ALIGNED = 64
 """TVM's default alignment of buffers in bytes."""
-_DECLARING = frozenset({"match_buffer", "alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
+_BUFFERS = frozenset({"Buffer", "buffer"})
+_DECLARING = frozenset({"match_buffer", *ALLOCATIONS})
 
 
 class Function(msgspec.Struct, frozen=True):
@@ -225,14 +226,16 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
     given = [_parameter(a, scope, frame, read, made) for a in f.args.args]
     body = made.body(f.body, scope, frame)
     params: list[Param] = []
-    for a, buffer in zip(f.args.args, given, strict=True):
+    unused: list[tuple[AttrValue, ...]] = []
+    for k, (a, buffer) in enumerate(zip(f.args.args, given, strict=True)):
         buffer = made.declared.matched.get(a.arg) if buffer is None else buffer
         if buffer is not None:
             params.append(Param(buffer))
         elif isinstance(scope.names.get(a.arg), Handle):
-            raise refuse("MS731", a, f"`{a.arg}` is a pointer that no `match_buffer` makes a buffer of")
-    carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(frame.notes))
-    program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*frame.notes, *carried))
+            unused.append((k, a.arg))
+    notes = (*frame.notes, (UNUSED_POINTERS, tuple(unused))) if unused else frame.notes
+    carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(notes))
+    program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*notes, *carried))
     used = {s.name for s in symbols_of(program)} | {a.arg for a in f.args.args}
     dynamic = tuple(s for s in made.declared.symbols.values() if s.name in used)
     program = replace(program, dynamic=dynamic)
@@ -280,7 +283,7 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
         scope.bind(a.arg, Handle(a.arg))
         return None
     of = kind.value if isinstance(kind, ast.Subscript) else kind
-    if name == "Buffer" or (of is not None and dotted(of, read.aliases) == "Buffer"):
+    if name in _BUFFERS or (of is not None and dotted(of, read.aliases) in _BUFFERS):
         assert kind is not None
         buffer = annotated(read, made.declared, a.arg, kind, scope, frame)
         scope.bind(a.arg, Array(buffer))

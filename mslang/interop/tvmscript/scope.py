@@ -16,15 +16,29 @@ from mslang.ir.visit import free_vars, substitute
 
 
 class Array(msgspec.Struct, frozen=True):
-    """A buffer."""
+    """A buffer. `memory` is the one in which its elements lie, if it is declared over the memory of another."""
 
     buffer: Buffer
+    memory: Buffer | None = None
+
+
+class Pointer(msgspec.Struct, frozen=True):
+    """A pointer into a buffer, `offset` elements from the start of its memory."""
+
+    array: Array
+    offset: Expr
 
 
 class Handle(msgspec.Struct, frozen=True):
     """A parameter that needs a `match_buffer` to become a buffer."""
 
     name: str
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A thread that is named before it is launched (`tx = T.env_thread("threadIdx.x")`)."""
+
+    tag: str
 
 
 class Unnamed(msgspec.Struct, frozen=True):
@@ -45,7 +59,20 @@ class Reads(msgspec.Struct, frozen=True):
     region: Region
 
 
-Value = Number | Array | Handle | Unnamed | Unknown | Reads | str | None | tuple["Value", ...] | dict[str, "Value"]
+Value = (
+    Number
+    | Array
+    | Pointer
+    | Handle
+    | Thread
+    | Unnamed
+    | Unknown
+    | Reads
+    | str
+    | None
+    | tuple["Value", ...]
+    | dict[str, "Value"]
+)
 
 
 class Scope:

@@ -9,26 +9,27 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from mslang.interop.closed import Let
+from mslang.interop.tvmscript.aliases import element
+from mslang.interop.tvmscript.attributes import applies_to_rest, attributed, launch
 from mslang.interop.tvmscript.blocks import block, declare_axes
-from mslang.interop.tvmscript.buffers import Declared, allocation, view
+from mslang.interop.tvmscript.buffers import ALLOCATIONS, Declared, allocation, pointed, pointer_of, view
 from mslang.interop.tvmscript.call_arguments import bound, needed
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction
 from mslang.interop.tvmscript.loops import launched, loops
-from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value
+from mslang.interop.tvmscript.scope import Array, Names, Pointer, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
 from mslang.ir import program as ir
-from mslang.ir.expr import Binary, Load, Var, dtype_of
+from mslang.ir.expr import Binary, Load, Symbol, Var, dtype_of
 from mslang.ir.program import Stmt
 from mslang.ir.visit import loads_of
 
 _IN_PLACE: Mapping[type[ast.operator], str] = MappingProxyType(
     {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
 )
-_ALLOCATIONS = frozenset({"alloc_buffer", "sblock_alloc_buffer", "decl_buffer"})
 _BLOCKS = frozenset({"block", "sblock"})
 _HINTS = frozenset({"assume"})
 """Hints to the compiler without influence on the results."""
@@ -65,6 +66,11 @@ class Statements:
         unless it declares a name that they need."""
         made: list[Stmt] = []
         for k, s in enumerate(statements):
+            call = applies_to_rest(s, self.read.aliases)
+            if call is not None:
+                nothing: list[ast.stmt] = [ast.copy_location(ast.Pass(), s)]
+                around = ast.With([ast.withitem(call)], statements[k + 1 :] or nothing)
+                return (*made, *self.body([ast.copy_location(around, s)], scope, frame))
             try:
                 last = not made and statements is self.top and k == len(statements) - 1
                 root = self._root(s, scope, frame) if last else None
@@ -126,8 +132,8 @@ class Statements:
         of = self.read.value(target.value, scope)
         if not isinstance(of, Array):
             raise refuse("MS733", target, f"`{text_of(target.value)}` is no buffer")
-        indices = self.read.indices(target, of.buffer, scope)
-        return ir.Store(of.buffer.name, indices, as_data(value, of.buffer.dtype))
+        held, at = element(of, self.read.indices(target, of.buffer, scope), scope.ranges())
+        return ir.Store(held.name, at, as_data(value, held.dtype))
 
     def assign(
         self, target: ast.expr, value: ast.expr, scope: Scope, frame: Frame
@@ -138,13 +144,15 @@ class Statements:
             if name.startswith("axis."):
                 declare_axes(self, target, value, scope, frame)
                 return ()
-            if name in _ALLOCATIONS | {"match_buffer"}:
+            if name in ALLOCATIONS or name == "match_buffer":
                 if not isinstance(target, ast.Name):
                     raise refuse("MS733", target, "a buffer has one name")
                 self.buffer(target, value, name, scope, frame)
                 return ()
             if name == "launch_thread" and isinstance(target, ast.Name):
-                return launched(self, target.id, value, scope)
+                given = bound(value, "thread", "extent")
+                tag = self.read.value(needed(value, given, "thread"), scope)
+                return launched(self, target.id, tag, needed(value, given, "extent"), value, scope)
         return self.bind(target, self.read.value(value, scope), scope, frame)
 
     def bind(self, target: ast.expr, value: Value, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
@@ -190,6 +198,17 @@ class Statements:
         scope.outer[name] = Let(found)
         return ir.Let(name, found, ())
 
+    def bound_later(self, call: ast.Call, scope: Scope) -> tuple[Stmt, ...] | ir.Let:
+        """`T.bind(value, var=x)`: the value of a variable that is declared before."""
+        found = bound(call, "value", "type_annotation", "var")
+        variable = found.get("var")
+        if variable is None:
+            return ()
+        known = scope.names.get(variable.id) if isinstance(variable, ast.Name) else None
+        if not isinstance(variable, ast.Name) or not isinstance(known, Number) or not isinstance(known.expr, Symbol):
+            raise refuse("MS731", call, f"`{text_of(variable)}` is no variable without a value")
+        return self.let(variable, self.read.number(needed(call, found, "value"), scope), scope)
+
     def annotated(
         self, target: ast.Name, kind: ast.expr, value: ast.expr | None, scope: Scope, frame: Frame
     ) -> tuple[Stmt, ...] | ir.Let | ir.For:
@@ -202,15 +221,13 @@ class Statements:
 
     def buffer(self, target: ast.Name, call: ast.Call, name: str, scope: Scope, frame: Frame) -> None:
         """`match_buffer` of a parameter or of a region, or an allocation."""
+        pointer = pointer_of(call, name, scope)
+        if pointer is not None:
+            scope.bind(target.id, pointed(self.read, self.declared, target, call, pointer, scope, frame))
+            return
         if name != "match_buffer":
             made = allocation(self.read, self.declared, target, call, scope, frame)
             frame.allocs.append(made)
-        elif (
-            call.args
-            and isinstance(call.args[0], ast.Name)
-            and isinstance(of := scope.names.get(call.args[0].id), Handle)
-        ):
-            made = self.declared.parameter(self.read, target, call, of, scope, frame)
         else:
             found = view(self.read, self.declared, target, call, scope, frame)
             frame.views.append(found)
@@ -251,11 +268,13 @@ class Statements:
                     inner = scope.inner()
                     found = self.let(variable, self.read.number(value, inner), inner)
                     return (ir.Let(found.name, found.value, self.body(inside, inner, frame)),)
-            case "launch_thread", ast.Call() if isinstance(target, ast.Name):
-                inner = scope.inner()
-                loop = launched(self, target.id, call, inner)
-                return (replace(loop, body=self.body(inside, inner, frame)),)
-            case "decl_buffer" | "alloc_buffer" | "sblock_alloc_buffer", ast.Call() if isinstance(target, ast.Name):
+            case "launch_thread", ast.Call():
+                given = bound(call, "thread", "extent")
+                thread, extent = needed(call, given, "thread"), needed(call, given, "extent")
+                return (launch(self, thread, extent, call, inside, scope, frame, target),)
+            case "attr", ast.Call() if target is None:
+                return (attributed(self, call, inside, scope, frame),)
+            case str(), ast.Call() if name in ALLOCATIONS and isinstance(target, ast.Name):
                 inner = scope.inner()
                 self.buffer(target, call, name, inner, frame)
                 return self.body(inside, inner, frame)
@@ -277,6 +296,8 @@ class Statements:
                 frame.notes += notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope)
             case "func_attr":
                 frame.function_attributes(notes_of(self.read, needed(call, bound(call, "attrs"), "attrs"), scope))
+            case "bind":
+                return self.bound_later(call, scope)
             case "evaluate":
                 return self.evaluate(needed(call, bound(call, "value"), "value"), scope, frame)
             case "buffer_store":
@@ -299,7 +320,10 @@ class Statements:
         meaning = instruction(self, e, scope, frame)
         if meaning is not None:
             return meaning
-        n = self.read.number(e, scope)
+        value = self.read.value(e, scope)
+        if isinstance(value, Pointer):
+            return ()
+        n = self.read.as_number(value, e, scope)
         if constant(n) is not None or not any(isinstance(x, Load) for x in loads_of(n.expr)):
             return ()
         return self.let(ast.copy_location(ast.Name("unused", ast.Store()), e), n, scope)

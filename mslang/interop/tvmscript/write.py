@@ -18,6 +18,7 @@ from mslang.interop.tvmscript.names import (
     SIZES,
     THEIR_LOOPS,
     THEIR_SCOPES,
+    UNUSED_POINTERS,
     their_type,
 )
 from mslang.interop.tvmscript.patterns import TVM
@@ -171,6 +172,8 @@ class _Writer:
             for b in (q.buffer for q in p.params)
         ]
         params += [f"{self.names[n]}: T.int32" for n in self.given]
+        for k, name in self.unused_pointers():
+            params.insert(k, f"{self.identifiers.take(name)}: T.handle")
         head = f"def {Identifiers().take(p.name)}({', '.join(params)}):"
         if len(head) > 110:
             head = "\n".join((head[: head.index("(") + 1], *(f"{INDENT}{x}," for x in params), "):"))
@@ -194,11 +197,26 @@ class _Writer:
             body = [f"with {self.words.block}({text('root')}):", *_indented(["T.reads()", "T.writes()", *body])]
         return [self.words.decorator, *head.split("\n"), *_indented([*inside, *body])]
 
+    def unused_pointers(self) -> list[tuple[int, str]]:
+        """The parameters that are pointers which the program does not use, by their positions."""
+        found: list[tuple[int, str]] = []
+        match dict(self.program.annotations).get(UNUSED_POINTERS):
+            case tuple() as said:
+                for pair in said:
+                    match pair:
+                        case (int() as k, str() as name):
+                            found.append((k, name))
+        return sorted(found)
+
     def attributes(self) -> Annotations:
         """The attributes of the function: its annotations, and facts that its text does not imply."""
         p = self.program
         notes: list[tuple[str, AttrValue]] = [(self.words.no_alias, True)]
-        notes += [(k.removeprefix(FUNCTION_ATTRIBUTE), v) for k, v in p.annotations if k.startswith(FUNCTION_ATTRIBUTE)]
+        notes += [
+            (k.removeprefix(FUNCTION_ATTRIBUTE), v)
+            for k, v in p.annotations
+            if k.startswith(FUNCTION_ATTRIBUTE) and k != UNUSED_POINTERS
+        ]
         ranges = [(self.names[s.name], s.domain) for s in p.dynamic if isinstance(s, Symbol)]
         sizes = tuple((n, d.lo, d.hi, d.multiple) for n, d in ranges if isinstance(d, DynamicRange) and d != ANY_SIZE)
         if sizes:

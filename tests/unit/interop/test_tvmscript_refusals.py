@@ -67,7 +67,6 @@ def test_in_a_block(statement: str, code: str, place: str) -> None:
         ("  x = 1\n y = 2", "MS730"),
         ("", "MS736"),
         ("def f(): pass", "MS736"),
-        ("@T.prim_func\ndef f(a: T.handle): pass", "MS731"),
         ("@T.prim_func\ndef f(a): pass", "MS733"),
         ("@T.prim_func\ndef f(A: T.Buffer): pass", "MS733"),
         ("@T.prim_func\ndef f(A: T.Buffer((4,), 'handle')): pass", "MS734"),
