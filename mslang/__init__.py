@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mslang.api import build as build
     from mslang.api import load as load
     from mslang.api import parse as parse
+    from mslang.api import profile_kernel as profile_kernel
     from mslang.api import program as program
     from mslang.api import schedule as schedule
     from mslang.api import tune as tune
@@ -58,7 +59,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     **dict.fromkeys(
-        ("Source", "apply", "build", "load", "parse", "program", "schedule", "tune", "tune_all"), "mslang.api"
+        ("Source", "apply", "build", "load", "parse", "profile_kernel", "program", "schedule", "tune", "tune_all"),
+        "mslang.api",
     ),
     **dict.fromkeys(("BackEnd", "Options", "Stage"), "mslang.backend.backend"),
     **dict.fromkeys(("Diagnostic", "MsError"), "mslang.diagnostics"),

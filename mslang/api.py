@@ -34,6 +34,7 @@ from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Pass
+    from mslang.perf.result import KernelProfile
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
     from mslang.tune.progress import Event
@@ -195,6 +196,41 @@ def build(
     require_written(scheduled)
     made_by, machine = _back_end(backend, target)
     return made_by.loaded(scheduled, machine, Options(checked, allow_native))
+
+
+def profile_kernel(
+    program: Program | Schedule | Candidate | Tuned | Applied | Space | Source,
+    target: Target | str | None = None,
+    *,
+    parts: Sequence[str] = (),
+    seconds: float = 1.0,
+    seed: int = 0,
+    pins: Mapping[str, Value] = NO_PINS,
+    allow_native: bool = False,
+) -> KernelProfile:
+    """Where the time of a kernel goes: its loops timed while it runs, with their operations and bytes (`print` it).
+
+    Args:
+        program: what `build` takes.
+        target: the machine or its name (default: this one).
+        parts: loops, or blocks for their loops, to be timed besides the outermost ones and long inner ones.
+        seconds: how long to measure.
+        seed, pins, allow_native: those of `build`.
+
+    Raises:
+        MsError: MS710, there is no such loop in the compiled kernel; MS711, the target's back end cannot time parts; or
+            the program cannot be compiled or run.
+
+    >>> p = parse_program("program p(A: f32[4096], out B: f32[4096]) { block b[i: 4096] { B[i] = A[i] + 1.0 } }")
+    >>> [row.name for row in profile_kernel(p, seconds=0.05).rows]
+    ['p', 'i']
+    """
+    from mslang.perf.profile import profile_kernel as run
+
+    scheduled = _program_in(program, seed, pins)
+    made_by, machine = _back_end(None, target)
+    prepared = made_by.scheduled(scheduled, machine)
+    return run(prepared, scheduled, machine, names=parts, seconds=seconds, backend=made_by, allow_native=allow_native)
 
 
 def _back_end(given: BackEnd[Any] | str | None, target: Target | str | None) -> tuple[BackEnd[Any], Target]:

@@ -92,6 +92,19 @@ class Library(msgspec.Struct, frozen=True):
     forms: Mapping[str, Callable[[], bytes]]
 
 
+class Clock(msgspec.Struct, frozen=True):
+    """Two instructions in the text of a back end, over `{slot}`: two 64-bit words, ticks and entries.
+
+    `start` subtracts the clock from the ticks; `stop` adds it, and one to the entries. `shared_start` and
+    `shared_stop` do so where several threads have one slot.
+    """
+
+    start: str
+    stop: str
+    shared_start: str
+    shared_stop: str
+
+
 def always_available(target: Target) -> str | None:
     """The `unavailable` of a back end that can run everywhere."""
     return None
@@ -130,6 +143,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         library: makes a library of a program for each target, given its name, what it is made from, and whether
             `allow_native`; None: there are none (`mslang build`).
         device: the name of what runs the code; None: the processor does.
+        clock: what times parts of a kernel while it runs; None: they cannot be timed (`mslang run --profile`).
 
     >>> def compiled(module, target, options): return module
     >>> mine = BackEnd("mine", ("cpu",), compiled, load=lambda module: module, version=lambda: "mine 1")
@@ -152,6 +166,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     time: Callable[[Bound, Limits, Callable[[], None] | None], Timing] | None = None
     library: Callable[[Sequence[LibraryPart], str, str, bool], Library] | None = None
     device: Callable[[], str] | None = None
+    clock: Clock | None = None
 
     def scheduled(self, program: Program, target: Target) -> Program:
         """The program that is compiled: with the default schedule of the back end, if it has none."""

@@ -21,7 +21,7 @@ from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.automatic import automatic_space, space_named
 from mslang.schedule.space import Candidate, Space
 from mslang.schedule.strategies import machine_of, space_of
-from mslang.sema.module import Found
+from mslang.sema.module import Found, Module
 from mslang.target.description import Target
 from mslang.target.named import named_target
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from mslang.ir.program import Program
     from mslang.schedule.statements import Step
     from mslang.schedule.trace import Value
-    from mslang.sema.module import Module
     from mslang.tune.record import Record
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A candidate, its space, the name of the item, and the target that the item is `on`."""
+    """A candidate, its space, the name of the item, the target that the item is `on`, and the file's module."""
 
     candidate: Candidate
     space: Space
     name: str
     target: Target
+    module: Module
 
 
 def candidate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +137,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         raise UsageError("--target goes with a program; a schedule or space names its own", f"`{name}` is one")
     given = target if wanted is None else named_target(wanted)
     machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
-    return Chosen(candidate, space, name, machine)
+    return Chosen(candidate, space, name, machine, module)
 
 
 def _applied(

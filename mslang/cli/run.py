@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mslang.backend.registry import compiling, require_runnable
-from mslang.cli.candidates import apply_argument, candidate_arguments, choose, program_target_argument
-from mslang.cli.common import emit, note, seconds_text
+from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
+from mslang.cli.common import UsageError, emit, note, seconds_text
 from mslang.cli.main import DONE, FINDINGS
+
+if TYPE_CHECKING:
+    from mslang.backend.backend import BackEnd
+    from mslang.target.description import Target
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +24,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="show where its time goes: seconds, operations and bytes of its loops, beside the machine's peak",
+    )
+    parser.add_argument(
+        "--part",
+        dest="parts",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --profile: time this loop, or the loop of this block, too",
     )
 
 
@@ -33,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     from mslang.tune.scratch import scratch_folder
     from mslang.tune.workers import Workers
 
+    if args.parts and not args.profile:
+        raise UsageError("--part goes with --profile", "it names a loop or block that is timed")
     chosen = choose(args, host())
     back_end, target = compiling(chosen.target, host(), args.backend)
     require_runnable(back_end, target)
@@ -71,4 +91,32 @@ def run(args: argparse.Namespace) -> int:
         )
         print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))
         print(f"program   {hash[:16]}")
-    return DONE if result.outcome is Outcome.MEASURED else FINDINGS
+    if result.outcome is not Outcome.MEASURED:
+        return FINDINGS
+    if args.profile:
+        _profile(args, chosen, back_end, target)
+    return DONE
+
+
+def _profile(args: argparse.Namespace, chosen: Chosen, back_end: BackEnd[Any], target: Target) -> None:
+    """Print where the time of a verified candidate goes."""
+    from msgspec import to_builtins
+
+    from mslang.cli.views.profile import show
+    from mslang.ide.places import block_lines
+    from mslang.perf.profile import profile_kernel
+
+    plain, program = chosen.space.program, back_end.scheduled(chosen.candidate.program, target)
+    found = profile_kernel(
+        program,
+        plain,
+        target,
+        names=args.parts,
+        backend=back_end,
+        allow_native=args.allow_native,
+        lines=block_lines(chosen.module, plain.name),
+    )
+    if args.json:
+        emit({"kind": "profile", **to_builtins(found)})
+    else:
+        show(found)

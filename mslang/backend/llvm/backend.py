@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mslang.backend.backend import BackEnd, Library, LibraryPart, Loaded, Options, Stage
+from mslang.backend.llvm.clock import CLOCK
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -87,5 +88,6 @@ LLVM = BackEnd(
     stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
     peak=peak,
     library=library,
+    clock=CLOCK,
 )
 """The back end of CPUs."""

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[3] / "mslang"
 LAYERS = (
     "cli",
     "report",
+    "perf",
     "ide",
     "interop",
     "apply",

@@ -1,0 +1,192 @@
+"""The profile of a kernel: time, operations and bytes of its parts, beside what the machine can do."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from mslang.backend.backend import BackEnd
+from mslang.backend.registry import serving
+from mslang.diagnostics import MsError
+from mslang.ir.program import Program
+from mslang.lower.passes import lower_symbolic
+from mslang.lower.summary import summarize
+from mslang.perf.measure import Measured, Overhead, TimedJob, measure, no_clock
+from mslang.perf.parts import Part, blocks_in
+from mslang.perf.result import KernelProfile, Row
+from mslang.perf.work import Work, work_of
+from mslang.target.description import Target
+from mslang.target.limits import measured_limits
+from mslang.tune.job import PrepareJob
+from mslang.tune.roofline import rated_dtype
+from mslang.tune.scratch import scratch_folder
+from mslang.tune.workers import PRELOAD, Workers
+from mslang.workers.outcome import Done, explanation
+from mslang.workers.pool import Pool, usual_memory
+
+UNCERTAIN = 0.2
+"""A part of whose counted time the clock took more than this share is uncertain."""
+
+NO_LINES: Mapping[str, str] = MappingProxyType({})
+
+
+def profile_kernel(
+    program: Program,
+    plain: Program,
+    target: Target,
+    *,
+    names: Sequence[str] = (),
+    seconds: float = 1.0,
+    backend: BackEnd[Any] | None = None,
+    allow_native: bool = False,
+    lines: Mapping[str, str] = NO_LINES,
+) -> KernelProfile:
+    """Time the parts of a kernel in a worker process.
+
+    Args:
+        program: the scheduled program.
+        plain: the program before its schedule, which the inputs are made for.
+        target: the machine.
+        names: loops, or blocks for their loops, to be timed besides the parts that are timed in any case: the outermost
+            ones, and loops that share the time of one and run long enough.
+        seconds: how long to measure.
+        backend: what compiles it (default: what serves the target).
+        allow_native: that of `build`.
+        lines: where blocks are written, for the rows: `gemm.ms:12` by block.
+
+    Raises:
+        MsError: MS710, a name is none of a loop; MS711, the back end has no clock; or the program cannot be compiled or
+            run.
+    """
+    made_by = serving(target) if backend is None else backend
+    if made_by.clock is None:
+        raise no_clock(made_by)
+    with scratch_folder() as folder:
+        with Workers(1) as workers:
+            workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=allow_native))
+        job = TimedJob(program, target, made_by, folder, tuple(names), seconds, allow_native)
+        with Pool(1, memory=usual_memory(), preload=PRELOAD) as pool:
+            outcome = pool.submit(measure, (pickle.dumps(job),), seconds=60.0 + 10.0 * seconds).outcome()
+    if not isinstance(outcome, Done):
+        raise MsError(*explanation(outcome, "profiling"))
+    return profile_of(pickle.loads(outcome.value), program, target, lines)
+
+
+def profile_of(found: Measured, program: Program, target: Target, lines: Mapping[str, str]) -> KernelProfile:
+    """What was measured, as a profile."""
+    dtype = rated_dtype(program)
+    limits = measured_limits(target, dtype or "f32")
+    peak = limits.peak if dtype else None
+    summary = summarize(lower_symbolic(program, target), target)
+    blocks = blocks_in(program)
+    whole = Part(0, -1, program.name, ())
+    ticks = _corrected(found)
+    average = [t / (found.threads if p.shared else 1) for p, t in zip((whole, *found.parts), ticks, strict=True)]
+    seconds = [t / found.ticks_per_second for t in average]
+    everything = tuple(dict.fromkeys(b for p in found.parts for b in blocks.get(p.name, ())))
+    rows = []
+    for part, depth in [(whole, 0), *_ordered(found.parts, 0, 1)]:
+        k = part.number
+        inner = sum(seconds[p.number] for p in found.parts if p.parent == k)
+        counted = found.ticks[k]
+        inside = blocks.get(part.name, ()) if depth else everything
+        rows.append(
+            _row(
+                part,
+                depth,
+                inside,
+                _line(inside, lines),
+                found.entries[k],
+                (seconds[k], max(seconds[k] - inner, 0.0), seconds[k] / max(seconds[0], 1e-12)),
+                work_of(part, summary),
+                peak,
+                limits.bandwidth,
+                counted > 0 and (counted - ticks[k]) / counted > UNCERTAIN,
+            )
+        )
+    cost = (found.alone.inside + found.alone.around) / found.ticks_per_second
+    return KernelProfile(
+        program.name,
+        tuple(rows),
+        found.plain,
+        found.instrumented / found.plain,
+        cost,
+        found.threads,
+        dtype,
+        peak,
+        limits.bandwidth,
+        found.events,
+        found.refused,
+    )
+
+
+def _row(
+    part: Part,
+    depth: int,
+    blocks: tuple[str, ...],
+    line: str | None,
+    entries: int,
+    times: tuple[float, float, float],
+    work: Work | None,
+    peak: float | None,
+    bandwidth: float,
+    uncertain: bool,
+) -> Row:
+    seconds, own, share = times
+    known = work is not None and seconds > 0
+    rate = work.operations / seconds if work is not None and known else None
+    traffic = work.bytes / seconds if work is not None and known else None
+    return Row(
+        part.name,
+        depth,
+        blocks,
+        line,
+        entries,
+        seconds,
+        own,
+        share,
+        None if work is None else work.operations,
+        None if work is None else work.bytes,
+        rate,
+        traffic,
+        None if rate is None or peak is None else rate / peak,
+        None if traffic is None else traffic / bandwidth,
+        uncertain,
+        part.parallel,
+    )
+
+
+def _line(blocks: Sequence[str], lines: Mapping[str, str]) -> str | None:
+    """Where the first block is written, or the one that it was made of: `mm_update` is part of `mm`."""
+    for block in blocks:
+        origins = [b for b in lines if block == b or block.startswith(f"{b}_")]
+        if origins:
+            return lines[max(origins, key=len)]
+    return None
+
+
+def _corrected(found: Measured) -> list[float]:
+    """Ticks without those of the clocks: a part's own, and those of all parts in it."""
+    costs = {p.number: found.shared if p.shared else found.alone for p in found.parts} | {0: Overhead(0.0, 0.0)}
+    corrected = []
+    for k, counted in enumerate(found.ticks):
+        own = found.entries[k] * costs[k].inside
+        inner = sum(found.entries[d] * (costs[d].inside + costs[d].around) for d in _below(k, found.parts))
+        corrected.append(max(counted - own - inner, 0.0))
+    return corrected
+
+
+def _below(k: int, parts: Sequence[Part]) -> Iterator[int]:
+    for p in parts:
+        if p.parent == k:
+            yield p.number
+            yield from _below(p.number, parts)
+
+
+def _ordered(parts: Sequence[Part], parent: int, depth: int) -> Iterator[tuple[Part, int]]:
+    for p in parts:
+        if p.parent == parent:
+            yield p, depth
+            yield from _ordered(parts, p.number, depth + 1)
