@@ -59,7 +59,7 @@ class Loaded(Protocol):
         """What it takes."""
 
     def __call__(self, *arrays: object, **named: object) -> Any:
-        """Run on arrays; returns the outputs."""
+        """Run on arrays; returns the outputs. `threads = n` lets at most so many threads of the processor run."""
 
     def bind(self, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times."""

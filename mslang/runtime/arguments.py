@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from mslang.brevity import brief
 from mslang.diagnostics import MsError, problem
 from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
@@ -67,6 +68,25 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
     _check_overlaps(signature, arrays)
     staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
     return Arguments(arrays, sizes, staged, matched)
+
+
+def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tuple[int | None, dict[str, object]]:
+    """The number of threads that a call asks for by `threads = n`, and its other arguments.
+
+    Where a parameter is called `threads`, it is meant.
+
+    Raises MsError MS410 unless it is a whole number from 1 on, or None.
+    """
+    others = dict(named)
+    if "threads" not in others or any(p.name == "threads" for p in signature.parameters):
+        return None, others
+    threads = others.pop("threads")
+    if threads is None:
+        return None, others
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        why = "it is a whole number from 1 on: how many run a call"
+        _refuse("MS410", f"`threads` is {brief(repr(threads))}", why=why)
+    return threads, others
 
 
 def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, problem
-from mslang.runtime.arguments import Arguments, pack, prepare
+from mslang.runtime.arguments import Arguments, number_of_threads, pack, prepare
 from mslang.runtime.packing import Packed
 from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing, measure
@@ -53,6 +53,7 @@ class FunctionKernel:
 
     def bind(self, *arrays: object, **named: object) -> FunctionCall:
         """Check the arguments once, to run many times. Raises MsError MS410 to MS414, MS420."""
+        _, named = number_of_threads(self.signature, named)
         return FunctionCall(self, prepare(self.signature, arrays, named))
 
     def pack(self, name: str, array: object) -> Packed:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, Note, problem
-from mslang.runtime.arguments import Arguments, pack, prepare
+from mslang.runtime.arguments import Arguments, number_of_threads, pack, prepare
 from mslang.runtime.linker import Linker, process_linker
 from mslang.runtime.packing import Packed
 from mslang.runtime.signature import FIRST_ARGUMENT, Signature
@@ -52,6 +52,9 @@ class LoadedKernel:
     def __call__(self, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
+        `threads = n`, which is no array, lets at most so many threads run its parallel loops (default: as many as there
+        are processors).
+
         Where the schedule gave a parameter another layout, its array is given and returned as the unscheduled program
         has it, and packed and unpacked here; `pack` does that once for an array that stays as it is (weights).
 
@@ -65,7 +68,8 @@ class LoadedKernel:
 
     def bind(self, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times. Raises MsError MS410 to MS414, MS420."""
-        return Bound(self, prepare(self.signature, arrays, named))
+        threads, named = number_of_threads(self.signature, named)
+        return Bound(self, prepare(self.signature, arrays, named), threads)
 
     def pack(self, name: str, array: object) -> Packed:
         """An array as the kernel takes it for a parameter of another layout: a copy, to call the kernel with.
@@ -92,10 +96,11 @@ class LoadedKernel:
         ]
 
     @contextmanager
-    def ready(self, words: Any) -> Iterator[Callable[[int], None]]:
+    def ready(self, words: Any, threads: int | None = None) -> Iterator[Callable[[int], None]]:
         """What runs the kernel so many times over bound arguments; it has a workspace until the context ends."""
-        pool = self._linker.pool if self.signature.parallel and self._linker.workers > 1 else None
-        words[1], words[2] = (0, 0) if pool is None else (pool.launcher, pool.state)
+        alone = not self.signature.parallel or self._linker.workers == 1 or threads == 1
+        pool = None if alone else self._linker.pool
+        words[1], words[2] = (0, 0) if pool is None else (pool.launcher, pool.team(threads))
         address = ctypes.addressof(words)
 
         def enter(times: int) -> None:
@@ -111,8 +116,9 @@ class LoadedKernel:
 class Bound:
     """A kernel with its arguments: `arrays` are the caller's. Its runs take turns, as they write to the same arrays."""
 
-    def __init__(self, kernel: LoadedKernel, arguments: Arguments) -> None:
+    def __init__(self, kernel: LoadedKernel, arguments: Arguments, threads: int | None = None) -> None:
         self.kernel = kernel
+        self._threads = threads
         self.arguments = arguments
         self._turn = threading.Lock()
         self.arrays = arguments.arrays
@@ -141,7 +147,7 @@ class Bound:
 
         with self._turn:
             put()
-            with self.kernel.ready(self._words) as enter:
+            with self.kernel.ready(self._words, self._threads) as enter:
                 yield enter, put
             self._check_status()
             for p in self.kernel.signature.parameters:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from mslang.diagnostics import MsError, problem
-from mslang.runtime.pool import Pool
+from mslang.runtime.pool import Pool, PoolCode
 from mslang.target.detect import cores
 
 
@@ -24,10 +25,12 @@ class Linker:
         self.jit = llvm.create_lljit_compiler()
         self.workers = cores() if workers is None else workers
         self._pool: Pool | None = None
+        self._pool_code: PoolCode | None = None
         self._inherited: Pool | None = None  # kept, as ending it would wait for threads that do not exist here
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._numbers = count()
+        _renewed_in_children(self)
 
     def link(self, code: bytes, names: tuple[str, ...]) -> Any:
         """A library (a mapping of the names to addresses) that lives as long as it is referred to.
@@ -49,10 +52,15 @@ class Linker:
     @property
     def pool(self) -> Pool:
         """The pool of workers; a process that was forked makes a new one, as threads are not inherited."""
+        known = self._pool
+        if known is not None and self._process == os.getpid():
+            return known
         with self._lock:
             if self._pool is None or self._process != os.getpid():
-                self._inherited, self._pool = self._pool, Pool(self.jit, self.workers)
-                self._process = os.getpid()
+                self._pool_code = self._pool_code or PoolCode(self.jit)
+                self._inherited, made = self._pool, Pool(self._pool_code, self.workers)
+                # In this order, so that who does not take the lock finds no pool of the parent with its own number.
+                self._pool, self._process = made, os.getpid()
             return self._pool
 
     def close(self) -> None:
@@ -60,6 +68,20 @@ class Linker:
         with self._lock:
             if self._pool is not None:
                 self._pool.close()
+
+
+def _renewed_in_children(linker: Linker) -> None:
+    """Give a forked process a lock of its own: the thread that held it at the fork is not there to release it."""
+    if not hasattr(os, "register_at_fork"):
+        return
+    known = weakref.ref(linker)
+
+    def renew() -> None:
+        found = known()
+        if found is not None:
+            found._lock = threading.Lock()
+
+    os.register_at_fork(after_in_child=renew)
 
 
 @lru_cache(maxsize=1)

@@ -2,8 +2,10 @@
 
 A worker is a `threading.Thread` inside one long native call, so no compiler, no threading library and no second
 OpenMP is needed. A launch publishes a job, takes part in it, closes it, and waits for the workers that joined;
-workers that were asleep do not hold it up. Idle workers spin shortly, then sleep. A launch while another one is
-running (from a nested loop, or from another thread) runs serially in its caller.
+workers that were asleep do not hold it up. Idle workers spin shortly, giving way to other threads now and then, then
+sleep. A launch while another one is running (from a nested loop, or from another thread) runs serially in its caller,
+so that launches neither wait for one another nor take more processors than there are workers. A launch is made for a
+*team*: the pool's first so many workers.
 """
 
 from __future__ import annotations
@@ -53,8 +55,9 @@ _PAUSE = {
     "none": ("", "fence seq_cst"),
 }
 
+# A team is two words: the state, and how many workers take part.
 # Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 next iteration,
-# 5 the job (task, closure, count, grain), 6 busy, 7 stop, 8 number of workers.
+# 5 the job (task, closure, count, grain, team), 6 busy, 7 stop, 8 number of workers.
 _POOL = """
 declare i32 @sched_yield()
 
@@ -90,10 +93,15 @@ done:
   ret void
 }
 
-define void @pool_launch(ptr %state, ptr %task, ptr %closure, i64 %count) {
+define void @pool_launch(ptr %team, ptr %task, ptr %closure, i64 %count) {
 entry:
+  %state = load ptr, ptr %team
+  %limit.p = getelementptr i64, ptr %team, i64 1
+  %limit = load i64, ptr %limit.p
   %workers.p = call ptr @word(ptr %state, i64 8)
-  %workers = load i64, ptr %workers.p
+  %every = load i64, ptr %workers.p
+  %limited = icmp slt i64 %limit, %every
+  %workers = select i1 %limited, i64 %limit, i64 %every
   %alone = icmp slt i64 %workers, 2
   %few = icmp slt i64 %count, 2
   %serial = or i1 %alone, %few
@@ -119,6 +127,8 @@ publish:
   %grain = select i1 %tiny, i64 1, i64 %share
   %p3 = getelementptr i64, ptr %job, i64 3
   store i64 %grain, ptr %p3
+  %p4 = getelementptr i64, ptr %job, i64 4
+  store i64 %workers, ptr %p4
   %next = call ptr @word(ptr %state, i64 4)
   store atomic i64 0, ptr %next seq_cst, align 8
   %open = call ptr @word(ptr %state, i64 2)
@@ -169,7 +179,7 @@ listen:
   %seen = phi i32 [ 0, %entry ], [ %now, %leave ], [ %now2, %slept ]
   br label %spin
 spin:
-  %k = phi i64 [ 0, %listen ], [ %k1, %pause ]
+  %k = phi i64 [ 0, %listen ], [ %k1, %pause ], [ %k1, %give ]
   %now = load atomic i32, ptr %generation seq_cst, align 8
   %changed = icmp ne i32 %now, %seen
   br i1 %changed, label %join, label %tired
@@ -179,6 +189,12 @@ tired:
   br i1 %over, label %doze, label %pause
 pause:
   @PAUSE@
+  %low = and i64 %k1, 63
+  %long = icmp eq i64 %low, 0
+  br i1 %long, label %give, label %spin
+give:
+  ; A worker that was woken on the launcher's processor must not keep it from that.
+  %y = call i32 @sched_yield()
   br label %spin
 doze:
   %s0 = atomicrmw add ptr %sleepers, i64 1 seq_cst
@@ -196,7 +212,14 @@ enter:
   %a0 = atomicrmw add ptr %active, i64 1 seq_cst
   %is_open = load atomic i64, ptr %open seq_cst, align 8
   %work = icmp ne i64 %is_open, 0
-  br i1 %work, label %take, label %leave
+  br i1 %work, label %belong, label %leave
+belong:
+  ; The job stays as it is while it is open and a worker is active.
+  %job = call ptr @word(ptr %state, i64 5)
+  %p4 = getelementptr i64, ptr %job, i64 4
+  %workers = load i64, ptr %p4
+  %mine = icmp slt i64 %worker, %workers
+  br i1 %mine, label %take, label %leave
 take:
   call void @take_part(ptr %state, i64 %worker)
   br label %leave
@@ -218,27 +241,42 @@ define void @pool_stop(ptr %state) {
 """
 
 
-class Pool:
-    """Workers that run parallel loops; `launcher` and `state` are addresses for compiled kernels.
+class PoolCode:
+    """The functions of pools, compiled: `launcher`, `worker` and `stop` are their addresses.
 
-    Arguments: the linker to compile with, the number of workers (the calling thread is one of them).
+    A forked process needs no compiler to make a pool of its own, as it has the code of its parent.
+
+    Arguments: the linker to compile with.
     """
 
-    def __init__(self, jit: LLJIT, workers: int) -> None:
+    def __init__(self, jit: LLJIT) -> None:
         from llvmlite.binding import JITLibraryBuilder
 
         names = ("pool_launch", "pool_worker", "pool_stop")
         builder = JITLibraryBuilder().add_ir(pool_ir()).add_current_process()
         for name in names:
             builder.export_symbol(name)
-        library = builder.link(jit, f"mslang.pool{os.getpid()}")
+        self._kept = (jit, builder.link(jit, f"mslang.pool{os.getpid()}"))
+        self.launcher, self.worker, self.stop = (int(self._kept[1][name]) for name in names)
+
+
+class Pool:
+    """Workers that run parallel loops; `launcher` and `team(n)` are addresses for compiled kernels.
+
+    Arguments: the code, the number of workers (the calling thread is one of them).
+    """
+
+    def __init__(self, code: PoolCode, workers: int) -> None:
         self.workers = workers
         memory = ctypes.create_string_buffer(_BYTES * 2 + 128)
         self.state = -(-ctypes.addressof(memory) // 128) * 128
+        self._teams = (ctypes.c_int64 * (2 * workers))()
+        for n in range(1, workers + 1):
+            self._teams[2 * n - 2], self._teams[2 * n - 1] = self.state, n
         _set_workers(self.state, workers)
-        self.launcher: int = library["pool_launch"]
-        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["pool_stop"])
-        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library["pool_worker"])
+        self.launcher = code.launcher
+        stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.stop)
+        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code.worker)
         threads = [
             threading.Thread(target=run, args=(self.state, k, SPINS), name=f"mslang-{k}", daemon=True)
             for k in range(1, workers)
@@ -246,8 +284,13 @@ class Pool:
         for thread in threads:
             thread.start()
         # The workers' code and state must outlive them, also when the process ends.
-        self._kept = (jit, library, memory)
+        self._kept = (code, memory, self._teams)
         self._finalizer = weakref.finalize(self, _end, stop, self.state, threads, self._kept)
+
+    def team(self, threads: int | None = None) -> int:
+        """The address of a team of so many workers, of all where there are fewer or None is given."""
+        n = self.workers if threads is None else min(threads, self.workers)
+        return ctypes.addressof(self._teams) + 16 * (n - 1)
 
     def close(self) -> None:
         """End the workers; no kernel may be running. Parallel loops run serially from then on."""

@@ -117,6 +117,11 @@ def test_dynamic_sizes_and_parallel_loops_and_the_checks_of_arguments(run: Run, 
     assert scale(shifted, b, 2) == 2, "not aligned to an element"
     limit = ctypes.CDLL(str(tmp_path / "libscale.so")).scale_set_threads
     assert (limit(0), limit(3)) == (2, 0)
+    # The pool runs already: a number is that of the calls which follow, no more than were started.
+    a = np.arange(64 * 8, dtype=np.float32)
+    for threads in (1, 2, 50):
+        assert limit(threads) == 0
+        assert scale(a, b, 64) == 0 and (b == 3 * a).all()
 
 
 @needs_cc

@@ -130,6 +130,7 @@ class _Writer:
         slots = FIRST_ARGUMENT + len(params)
         context = self.op(f"alloca [{slots} x i64], align 8")
         status = self.op("alloca [4 x i64], align 8")
+        team = self.op("alloca [2 x i64], align 8")
         small = self.op(f"alloca [{ON_STACK} x i8], align 64")
         self.do(f"store i64 0, ptr {status}")
         self._check_arguments()
@@ -138,6 +139,8 @@ class _Writer:
             self.require(self.op(f"icmp ne i64 {chosen}, 0"), "unsupported")
         state = self.op(f"call ptr @{STATE}()") if parallel else "null"
         workers = self.op(f"call i64 @{WORKERS}(ptr {state})") if parallel else "1"
+        self.do(f"store ptr {state}, ptr {team}")
+        self.do(f"store i64 {workers}, ptr {self.op(f'getelementptr i64, ptr {team}, i64 1')}")
         needed = self._bytes(variants, chosen, workers)
         fits = self.op(f"icmp ule i64 {needed}, {ON_STACK}")
         self.do(f"br i1 {fits}, label %stack, label %heap")
@@ -152,7 +155,7 @@ class _Writer:
             if parallel
             else "null"
         )
-        words = [("ptr", memory), ("ptr", launcher), ("ptr", state), ("ptr", status)]
+        words = [("ptr", memory), ("ptr", launcher), ("ptr", team), ("ptr", status)]
         words += [(kind, ref) for kind, _, ref in (p.partition(" ") for p in params)]
         for k, (kind, word) in enumerate(words):
             self.do(f"store {kind} {word}, ptr {self.op(f'getelementptr i64, ptr {context}, i64 {k}')}")

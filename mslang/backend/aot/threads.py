@@ -15,10 +15,10 @@ LAUNCH = "mslang_pool_launch"
 """What runs a parallel loop."""
 
 WORKERS = "mslang_pool_workers"
-"""Gives the number of workers that a state has; 1 for null."""
+"""Gives the number of workers of a state that a call may use; 1 for null."""
 
 LIMIT = "mslang_pool_limit"
-"""The number of workers to start; 0: as many as the process may run on."""
+"""The greatest number of workers that a call may use; 0: as many as the process may run on."""
 
 
 def has_threads(triple: str) -> bool:
@@ -100,7 +100,12 @@ alone:
   ret i64 1
 some:
   %p = call ptr @word(ptr %state, i64 8)
-  %n = load i64, ptr %p
+  %all = load i64, ptr %p
+  %limit = load atomic i64, ptr @mslang_pool_limit monotonic, align 8
+  %free = icmp eq i64 %limit, 0
+  %less = icmp ult i64 %limit, %all
+  %limited = select i1 %less, i64 %limit, i64 %all
+  %n = select i1 %free, i64 %all, i64 %limited
   ret i64 %n
 }
 
@@ -125,8 +130,8 @@ start:
   call void @llvm.memset.p0.i64(ptr align 128 @mslang_pool_memory, i8 0, i64 1280, i1 false)
   %all = call i64 @processors()
   %limit = load atomic i64, ptr @mslang_pool_limit monotonic, align 8
-  %free = icmp eq i64 %limit, 0
-  %wanted = select i1 %free, i64 %all, i64 %limit
+  %greater = icmp sgt i64 %limit, %all
+  %wanted = select i1 %greater, i64 %limit, i64 %all
   ; Signals of the process are not for the workers.
   %every = alloca [16 x i64], align 8
   %before = alloca [16 x i64], align 8

@@ -17,7 +17,7 @@ from mslang.diagnostics import MsError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import DynamicRange, Expr
 from mslang.ir.program import Buffer
-from mslang.runtime.arguments import Arguments, evaluate, pack, prepare
+from mslang.runtime.arguments import Arguments, evaluate, number_of_threads, pack, prepare
 from mslang.runtime.packing import Packed
 from mslang.runtime.timing import Limits, Timing
 
@@ -56,6 +56,7 @@ class LoadedModule:
 
     def bind(self, *arrays: object, **named: object) -> BoundModule:
         """Check the arguments once, and reserve their memory on the GPU. Raises MsError MS410 to MS414, MS447."""
+        _, named = number_of_threads(self.signature, named)
         return BoundModule(self, prepare(self.signature, arrays, named))
 
     def pack(self, name: str, array: object) -> Packed:

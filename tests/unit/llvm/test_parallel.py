@@ -119,7 +119,7 @@ def test_each_part_runs_on_one_worker_at_a_time():
     launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.c_void_p, ctypes.c_int64)(pool.launcher)
     for count in (0, 1, 2, 31, 64, 1000):
         seen.clear()
-        launch(pool.state, task, None, count)
+        launch(pool.team(), task, None, count)
         assert sorted(k for start, end, _ in seen for k in range(start, end)) == list(range(count))
         assert {worker for *_, worker in seen} <= set(range(4))
     linker.close()

@@ -1,0 +1,125 @@
+"""`threads = n` of a call: teams of the pool, with concurrent and nested calls, and after a fork."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.diagnostics import MsError
+from mslang.runtime.kernel import load
+from mslang.runtime.linker import Linker
+from tests.unit.llvm.support import executable
+from tests.unit.llvm.test_parallel import row_sums
+
+
+def test_a_team_is_the_first_workers_of_the_pool():
+    linker = Linker(workers=4)
+    pool = linker.pool
+    seen: set[int] = set()
+    done: list[int] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+    def part(_: object, start: int, end: int, worker: int) -> None:
+        seen.add(worker)
+        done.extend(range(start, end))
+
+    task = kind(part)
+    launch = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.c_void_p, ctypes.c_int64)(pool.launcher)
+    for threads in (1, 2, 3, 4, 9, None):
+        for _ in range(20):
+            seen.clear()
+            done.clear()
+            launch(pool.team(threads), task, None, 200)
+            assert sorted(done) == list(range(200))
+            assert seen <= set(range(min(threads or 4, 4)))
+    linker.close()
+
+
+def test_any_number_of_threads_gives_the_same_result():
+    linker = Linker(workers=3)
+    made = executable(row_sums(64, 8))
+    kernel = load(made.object, made.signature, linker)
+    x = np.arange(512, dtype=np.float32).reshape(64, 8) % 5
+    wanted = (2 * x.sum(1))[::-1] + 1
+    for threads in (1, 2, 3, 100, None):
+        assert (kernel(x, threads=threads) == wanted).all()
+        assert kernel.time(x, threads=threads).min > 0
+    linker.close()
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+def test_a_number_of_threads_is_a_whole_number_from_1_on(backend: str):
+    kernel = ms.build(ms.parse_program("program p(out C: f32[4]) { block a[i: 4] { C[i] = 1.0 } }"), backend=backend)
+    assert kernel(threads=2).tolist() == [1, 1, 1, 1]
+    for wrong in (0, -1, True, "2", 1.5):
+        with pytest.raises(MsError, match=r"MS410.*`threads` is"):
+            kernel(threads=wrong)
+
+
+def test_a_parameter_called_threads_is_an_array():
+    text = "program p(threads: f32[4], out C: f32[4]) { block a[i: 4] { C[i] = threads[i] } }"
+    assert ms.build(ms.parse_program(text))(threads=np.ones(4, np.float32)).tolist() == [1, 1, 1, 1]
+
+
+def test_concurrent_calls_take_teams_of_their_own_size():
+    """Calls from more threads than workers, with nested parallel loops: all finish, all are right."""
+    linker = Linker(workers=3)
+    made = executable(row_sums(48, 8))
+    kernel = load(made.object, made.signature, linker)
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        x = np.full((48, 8), number, np.float32)
+        for k in range(150):
+            if not (kernel(x, threads=1 + (number + k) % 4) == 16 * number + 1).all():
+                wrong.append(number)
+
+    calls = [threading.Thread(target=work, args=(n,)) for n in range(5)]
+    for t in calls:
+        t.start()
+    for t in calls:
+        t.join(60)
+        assert not t.is_alive()
+    assert not wrong
+    linker.close()
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the system has no fork")
+def test_a_fork_during_a_call_and_while_a_lock_is_held_leaves_no_lock_behind():
+    script = (
+        "import os, threading, time\n"
+        "import numpy as np\n"
+        "from tests.unit.llvm.test_parallel import Linker, executable, load, row_sums\n"
+        "made = executable(row_sums(48, 8))\n"
+        "linker = Linker(workers=3)\n"
+        "kernel = load(made.object, made.signature, linker)\n"
+        "x = np.ones((48, 8), np.float32)\n"
+        "stop = threading.Event()\n"
+        "def work():\n"
+        "    while not stop.is_set(): kernel(x)\n"
+        "def hold():\n"
+        "    with linker._lock: stop.wait()\n"
+        "kernel(x)\n"
+        "running = [threading.Thread(target=f) for f in (work, work)]\n"
+        "for t in running: t.start()\n"
+        "time.sleep(0.02)\n"
+        "holder = threading.Thread(target=hold); holder.start()\n"
+        "time.sleep(0.02)\n"
+        "codes = []\n"
+        "for _ in range(3):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os._exit(0 if all((kernel(x) == 17).all() for _ in range(20)) else 1)\n"
+        "    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "stop.set()\n"
+        "for t in (*running, holder): t.join()\n"
+        "print(codes)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 0, 0]"), done.stderr
