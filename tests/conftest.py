@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     skip = pytest.mark.skip(reason="a long campaign: run with --campaign")
     for item in items:
-        if "campaign" in item.keywords:
+        if item.get_closest_marker("campaign"):
             item.add_marker(skip)
 
 

@@ -61,3 +61,9 @@ def test_fresh_draws_are_others_and_can_be_repeated(tmp_path: Path) -> None:
     assert f"fresh {found[2]}" in first
     assert drawn(first) != drawn(run(tmp_path))
     assert drawn(first) == drawn(run(tmp_path, found[1]))
+
+
+def test_a_checkout_in_a_folder_named_campaign_runs_its_tests(tmp_path: Path) -> None:
+    folder = tmp_path / "campaign"
+    folder.mkdir()
+    assert len(drawn(run(folder))) == 5
