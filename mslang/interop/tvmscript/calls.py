@@ -68,7 +68,7 @@ _OPERATORS: Mapping[str, str] = MappingProxyType(
     }
 )
 _TRUNCATED: Mapping[str, str] = MappingProxyType({"truncdiv": "//", "Div": "//", "truncmod": "%", "Mod": "%"})
-_PYTHON = frozenset({"min", "max", "int", "float", "bool", "abs", "len"})
+_PYTHON = frozenset({"min", "max", "int", "float", "bool", "abs", "len", "str"})
 _LARGEST: Mapping[str, float] = MappingProxyType(
     {"f16": 65504.0, "bf16": 2.0**127 * (2 - 2**-7), "f32": 2.0**127 * (2 - 2**-23), "f64": 1.7976931348623157e308}
 )
@@ -78,6 +78,8 @@ def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
     """`axis.remap` for `T.axis.remap`; None for names outside of TVM's namespace."""
     match e:
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in aliases:
+            return attr
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="tvm"), attr="tir" | "tirx"), attr=attr):
             return attr
         case ast.Attribute(value=inner, attr=attr):
             before = dotted(inner, aliases)
@@ -118,6 +120,8 @@ def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     match e.func:
         case ast.Name(id=name) if name in _PYTHON and not e.keywords:
             return _python(read, e, scope, name)
+        case ast.Attribute(attr="Target") if ast.unparse(e.func) in ("tvm.target.Target", "target.Target"):
+            return _text(read, e, scope)
         case ast.Attribute(value=of, attr="astype"):
             dtype = needed(e, bound(e, "dtype"), "dtype")
             return cast(read.number(of, scope), element_type(read, dtype, scope), folded=True)
@@ -137,6 +141,10 @@ def _python(read: Expressions, e: ast.Call, scope: Scope, name: str) -> Value:
             return binary(name, a, b, e)
         case "abs", (Number(),):
             return _function(read, e, scope, "abs")
+        case "str", (str() as text,):
+            return text
+        case "str", (Number() as n,) if isinstance(v := constant(n), int):
+            return str(v)
         case "len", (tuple() as xs,):
             return literal(len(xs))
         case "float", (str() as text,) if text.lstrip("+-") in ("inf", "nan"):
@@ -199,6 +207,25 @@ def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
 
 def _variable(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     return Unnamed(element_type(read, needed(e, bound(e, "dtype", "name"), "dtype"), scope))
+
+
+def _named_variable(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`N = T.Var("N", "int32")`: a variable, which here has the name that it is bound to."""
+    return Unnamed(element_type(read, needed(e, bound(e, "name", "dtype", "**"), "dtype"), scope))
+
+
+def _constant(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.const(4, "int64")`: a literal; without a type, one of Python's."""
+    found = bound(e, "value", "dtype", "**")
+    value = read.number(needed(e, found, "value"), scope)
+    if constant(value) is None:
+        raise refuse("MS733", e, f"`{text_of(e)}` is no constant")
+    return cast(value, element_type(read, found["dtype"], scope), folded=True) if "dtype" in found else value
+
+
+def _text(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+    """`T.StringImm("text")`, `T.target("llvm")`: the text, or what else stands for a target."""
+    return read.value(needed(e, bound(e, "value", "**"), "value"), scope)
 
 
 def _limit(read: Expressions, e: ast.Call, scope: Scope) -> Value:
@@ -390,8 +417,12 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "address_of": _address,
         "bind": _bind,
         "env_thread": _thread,
+        "const": _constant,
+        "StringImm": _text,
+        "target": _text,
         "iter_var": _iterated,
         "var": _variable,
+        "Var": _named_variable,
         "ceildiv": _ceildiv,
         "bitwise_not": _complement,
         "Let": _let,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import our_type
-from mslang.interop.tvmscript.scope import Scope, Unknown, Unnamed, Value
+from mslang.interop.tvmscript.scope import Options, Scope, Unknown, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal
 
 _SCRIPTS = frozenset({"tir", "tirx", "s_tir"})
@@ -34,11 +34,11 @@ def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Ex
         match s:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 scope.names[name] = (
-                    Unknown(f"`{name}` is assigned several times") if name in seen else _value(value, scope, read)
+                    Unknown(f"`{name}` is assigned several times") if name in seen else value_of(value, scope, read)
                 )
                 seen.add(name)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                values = _value(value, scope, read)
+                values = value_of(value, scope, read)
                 for k, t in enumerate(targets):
                     if isinstance(t, ast.Name):
                         known = isinstance(values, tuple) and len(values) == len(targets) and t.id not in seen
@@ -55,8 +55,11 @@ def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Ex
     return scope.names
 
 
-def _value(e: ast.expr, scope: Scope, read: Expressions) -> Value:
+def value_of(e: ast.expr, scope: Scope, read: Expressions) -> Value:
+    """The value of a constant; what only running the file gives is unknown."""
     match e:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="testing"), attr="parameter"), args=values):
+            return Options(tuple(value_of(x, scope, read) for x in values))
         case ast.Call(func=ast.Name(id="TypeVar") | ast.Attribute(attr="TypeVar")):
             return Unnamed("i32")
     try:
@@ -94,14 +97,7 @@ def _assigned(s: ast.stmt) -> Iterator[str]:
         waiting += ast.iter_child_nodes(node)
 
 
-def parameters(f: ast.FunctionDef | ast.AsyncFunctionDef, names: Mapping[str, Value]) -> dict[str, Value]:
-    """The names inside a Python function around a program: its parameters are known only to its callers."""
-    args = f.args
-    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
-    return {**names, **{a.arg: Unknown(f"`{a.arg}` is a parameter of `{f.name}`") for a in every}}
-
-
-def is_program(f: ast.stmt) -> bool:
+def is_program(f: ast.AST) -> bool:
     """Whether a function is marked as `prim_func`."""
     if not isinstance(f, ast.FunctionDef):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeGuard
 
 from mslang.interop.tvmscript.aliases import element, region
 from mslang.interop.tvmscript.calls import call, dotted
@@ -74,6 +75,10 @@ class Expressions:
                 return self.dictionary(e, keys, values, scope)
             case ast.UnaryOp(op=op, operand=x):
                 return self.unary(op, x, scope)
+            case ast.BinOp(op=ast.Add(), left=a, right=b) if _is_text(first := self.value(a, scope)):
+                return first + self.text(b, scope)
+            case ast.BinOp(op=ast.Pow(), left=a, right=b):
+                return self.power(e, a, b, scope)
             case ast.BinOp(op=op, left=a, right=b) if type(op) in _BINARY:
                 made = binary(_BINARY[type(op)], self.number(a, scope), self.number(b, scope), e)
                 return _computed(made) if any(isinstance(x, ast.Name) for x in ast.walk(e)) else made
@@ -84,6 +89,10 @@ class Expressions:
                 return result
             case ast.Compare():
                 return self.comparison(e, scope)
+            case ast.JoinedStr(values=parts):
+                return "".join(self.text(x, scope) for x in parts)
+            case ast.IfExp(test=c, body=a, orelse=b) if isinstance(known := self.known(c, scope), bool):
+                return self.value(a if known else b, scope)
             case ast.IfExp(test=c, body=a, orelse=b):
                 return self.choice(e, c, a, b, scope)
             case ast.Subscript():
@@ -93,6 +102,28 @@ class Expressions:
             case ast.Call():
                 return call(self, e, scope)
         raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", f"it is a Python {type(e).__name__}")
+
+    def known(self, e: ast.expr, scope: Scope) -> int | float | bool | None:
+        """The value of a condition that Python decides, not the program."""
+        value = self.value(e, scope)
+        return constant(value) if isinstance(value, Number) else None
+
+    def text(self, e: ast.expr, scope: Scope) -> str:
+        """The text of a part of an f-string, or of a text."""
+        value = self.value(e.value if isinstance(e, ast.FormattedValue) else e, scope)
+        if isinstance(value, str):
+            return value
+        number = constant(_computed(value)) if isinstance(value, Number) else None
+        if not isinstance(number, int):
+            raise refuse("MS732", e, f"the text of `{text_of(e)}` is not known without running the file")
+        return str(number)
+
+    def power(self, e: ast.expr, a: ast.expr, b: ast.expr, scope: Scope) -> Number:
+        """`2 ** 10` of Python's integers."""
+        base, exponent = (constant(self.number(x, scope)) for x in (a, b))
+        if not isinstance(base, int) or not isinstance(exponent, int) or not 0 <= exponent <= 64:
+            raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", help="write `T.pow(x, y)`")
+        return literal(base**exponent)
 
     def values(self, xs: list[ast.expr], scope: Scope) -> tuple[Value, ...]:
         """The values of several expressions; `*xs` gives several."""
@@ -159,6 +190,9 @@ class Expressions:
     def comparison(self, e: ast.Compare, scope: Scope) -> Number:
         """`a < b`, and `a < b < c` as Python means it."""
         result: Number | None = None
+        match [self.value(x, scope) for x in (e.left, *e.comparators)], e.ops:
+            case [str() as a, str() as b], [ast.Eq() | ast.NotEq() as equality]:
+                return literal((a == b) is isinstance(equality, ast.Eq))
         left = self.number(e.left, scope)
         for op, x in zip(e.ops, e.comparators, strict=True):
             if type(op) not in _COMPARISONS:
@@ -265,6 +299,10 @@ def _computed(n: Number) -> Number:
         case Binary(op=op, left=Const(), right=Const(value=b)) if n.index and (b != 0 or op not in ("//", "%")):
             return index(simplify(n.expr), n.dtype)
     return n
+
+
+def _is_text(value: Value) -> TypeGuard[str]:
+    return isinstance(value, str)
 
 
 def _parts(e: ast.expr) -> list[ast.expr]:

@@ -93,6 +93,8 @@ def _held(value: Value, e: ast.expr) -> AttrValue:
             return (value.memory or value.buffer).name
         case tuple():
             return tuple(_held(x, e) for x in value)
+        case dict():
+            return tuple((k, _held(v, e)) for k, v in value.items())
         case Number(expr=Const(value=bool() as v)):
             return v
         case Number():

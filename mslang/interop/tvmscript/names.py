@@ -20,6 +20,8 @@ THEIR_TYPES: Table = MappingProxyType(
     {t: "bool" if t == "bool" else _WORDS[t.rstrip("0123456789")] + t.lstrip("biuf") for t in SCALARS}
 )
 """Scalar types: `f32` is `float32`."""
+_WITHOUT_WIDTH: Table = MappingProxyType({"int": "i32", "uint": "u32", "float": "f32"})
+"""Types that TVM takes to be 32 bits wide."""
 OUR_TYPES = _inverse(THEIR_TYPES)
 
 THEIR_SCOPES: Table = MappingProxyType(
@@ -67,6 +69,8 @@ def our_type(name: str) -> str | None:
     scalar, x, lanes = name.rpartition("x")
     if name in OUR_TYPES:
         return OUR_TYPES[name]
+    if name in _WITHOUT_WIDTH:
+        return _WITHOUT_WIDTH[name]
     return f"{OUR_TYPES[scalar]}x{lanes}" if x and scalar in OUR_TYPES and lanes.isdigit() and int(lanes) > 1 else None
 
 

@@ -12,10 +12,11 @@ from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.interop.block_names import with_names
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
 from mslang.interop.tvmscript.calls import dotted
-from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, parameters, size_type
+from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, size_type
 from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
+from mslang.interop.tvmscript.instances import Instances
 from mslang.interop.tvmscript.names import SIZES, UNUSED_POINTERS
 from mslang.interop.tvmscript.patterns import TVM, implementation
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
@@ -91,10 +92,12 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
     functions: list[Function] = []
     diagnostics: list[Diagnostic] = []
     taken = Names()
-    for node, names in _programs(tree.body, {}, expressions):
+    last: dict[int, list[Program]] = {}
+    for node, names in _programs(tree.body, {}, expressions, Instances(tree, expressions), ()):
         made, found = _function(node, names, expressions, source)
-        diagnostics += found
-        if made is not None:
+        diagnostics += (d for d in found if d not in diagnostics)
+        if made is not None and made.program not in last.setdefault(node.lineno, []):
+            last[node.lineno].append(made.program)
             functions.append(replace(made, program=replace(made.program, name=taken.declared(made.program.name))))
     if not functions and not diagnostics:
         why = "a program is a function marked `@T.prim_func`"
@@ -165,7 +168,11 @@ def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
 
 
 def _programs(
-    body: list[ast.stmt], names: Mapping[str, Value], read: Expressions
+    body: list[ast.stmt],
+    names: Mapping[str, Value],
+    read: Expressions,
+    instances: Instances,
+    around: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...],
 ) -> Iterator[tuple[ast.FunctionDef, Mapping[str, Value]]]:
     """The programs in a body, with the names in scope at each."""
     known = collect(body, names, read)
@@ -173,11 +180,14 @@ def _programs(
         match s:
             case ast.FunctionDef() if is_program(s):
                 yield s, known
-            case ast.FunctionDef(body=inner) | ast.AsyncFunctionDef(body=inner):
-                yield from _programs(inner, parameters(s, known), read)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if not any(is_program(x) for x in ast.walk(s)):
+                    continue
+                for inside in instances.of(s, around, known):
+                    yield from _programs(s.body, inside, read, instances, (*around, s))
             case _:
                 for inner in bodies(s):
-                    yield from _programs(inner, known, read)
+                    yield from _programs(inner, known, read, instances, around)
 
 
 def _function(

@@ -53,6 +53,12 @@ class Unknown(msgspec.Struct, frozen=True):
     why: str
 
 
+class Options(msgspec.Struct, frozen=True):
+    """The values that a parameter of a test's functions has in turn."""
+
+    values: tuple[Value, ...]
+
+
 class Reads(msgspec.Struct, frozen=True):
     """A buffer's region as a value (`A[0:4]`)."""
 
@@ -67,6 +73,7 @@ Value = (
     | Thread
     | Unnamed
     | Unknown
+    | Options
     | Reads
     | str
     | None
@@ -97,6 +104,8 @@ class Scope:
     def look(self, name: ast.Name) -> Value:
         """The value of a name; unknown names are refused."""
         value = self.names.get(name.id, Unknown(f"nothing in the file says what `{name.id}` is"))
+        if isinstance(value, Options):
+            value = Unknown(f"`{name.id}` has several values")
         if isinstance(value, Unknown):
             raise refuse(
                 "MS732",
