@@ -40,8 +40,8 @@ Recipe = Callable[[Session], str | None]
 """A recipe runs statements on a session, and returns the text that refers to what ran (a schedule with its
 arguments), or None if that is the space itself."""
 
-DRAWS = 64
-"""The maximal number of draws for one sample."""
+DRAWS = 1024
+"""The maximal number of draws for one sample; each takes a fifth of a millisecond."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -162,7 +162,7 @@ class Space:
             strict: a stale pin is an error.
 
         Raises:
-            NoCandidate: MS261, no draw of 64 was valid.
+            NoCandidate: MS261, no draw of 1024 was valid.
             ScheduleError: MS254, a pin does not fit; MS251, no decision has that address.
         """
         reasons: Counter[str] = Counter()
@@ -192,6 +192,23 @@ class Space:
             ScheduleError: MS254, a pin does not fit.
         """
         return self._draw(Drawing(seed, attempt=attempt, pins=pins, strict=strict))
+
+    def structure(self, seed: int, attempt: int = 0) -> Sketch | Illegal:
+        """The structure of one draw of the sequence of a seed, whether or not its numbers keep the constraints."""
+        drawing = Drawing(seed, attempt=attempt)
+        values: dict[str, Number] = {}
+        node: _Node | None = self._root
+        try:
+            while node is not None:
+                if node.leaf is not None:
+                    return _found(node.leaf)
+                for event in node.events:
+                    if isinstance(event, Decision):
+                        values[event.address] = drawing.number(event, values)
+                node = None if node.fork is None else node.children.get(_key(_answer(node.fork, drawing, values)))
+            return _found(self._grow(Drawing(seed, attempt=attempt)))
+        except NoValue as failure:
+            return Illegal((), failure.diagnostic)
 
     def replay(self, decisions: Mapping[str, Value], *, strict: bool = True) -> Candidate:
         """The candidate with exactly these decisions.

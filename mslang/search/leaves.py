@@ -14,6 +14,7 @@ from mslang.schedule.batch.sketch_batch import ROWS
 from mslang.schedule.seeds import derive
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Candidate, Illegal, Space
+from mslang.search.bounds import bounds_of
 from mslang.search.constraints import ELSEWHERE, Constraints, constraints_of
 from mslang.search.neighbours import Neighbours, neighbours_of
 from mslang.search.numbering import Numbering, numbering_of
@@ -68,12 +69,13 @@ class Leaf:
 
     @cached_property
     def numbering(self) -> Numbering | None:
-        """The points by number; None if they cannot be counted."""
-        return numbering_of(self.sketch.decisions)
+        """The points by number, those that break a bound left out; None if they cannot be counted."""
+        conditions = [c.expr for c in self.constraints.conditions if c.holds]
+        return numbering_of(self.sketch.decisions, bounds_of(conditions))
 
     @property
     def count(self) -> int | None:
-        """The number of points, those that constraints reject included; None if it is not known."""
+        """The number of points within the bounds, those that other constraints reject included; None if unknown."""
         return None if self.numbering is None else self.numbering.count
 
     @cached_property
@@ -231,15 +233,15 @@ class Leaves:
         return sum(known) if len(known) == len(counts) else None
 
     def grow(self, n: int) -> None:
-        """Look for `n` more structures by drawing candidates; nothing if all are known."""
+        """Look for `n` more structures by drawing; nothing if all are known."""
         if self.complete:
             return
         wanted, last = len(self._leaves) + n, self._attempt + 4 * n
         while len(self._leaves) < wanted and self._attempt < last:
-            drawn = self._space.attempt(derive(self._seed, "structures"), self._attempt)
+            drawn = self._space.structure(derive(self._seed, "structures"), self._attempt)
             self._attempt += 1
-            if isinstance(drawn, Candidate):
-                self.add(drawn.sketch)
+            if isinstance(drawn, Sketch):
+                self.add(drawn)
 
     def add(self, sketch: Sketch) -> Leaf:
         """The leaf of a structure, a new one if it was not known."""

@@ -1,7 +1,7 @@
 """The decision vectors of a sketch by number: mixed radix over decisions that are independent of each other.
 
 Tiles whose extents depend on other decisions are counted: their vectors are numbered one after the other for each value
-of what they depend on.
+of what they depend on. Of decisions that bounds tie together only the vectors within the bounds have numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from mslang.schedule.batch.draw import extents_of
 from mslang.schedule.batch.layout import DecisionBatch, Layout, empty, layout_of
 from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Tile
+from mslang.search.bounded import Bounded, bounded
+from mslang.search.bounds import Bound
 from mslang.search.permutation import LARGEST
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ class _Digit(Protocol):
 
 
 class Numbering(msgspec.Struct, frozen=True):
-    """The decision vectors of a sketch, numbered from 0 to `count - 1`; those that guards or constraints reject too.
+    """The decision vectors of a sketch, numbered from 0 to `count - 1`; those that guards or constraints reject too,
+    apart from the bounds that were given.
 
     `uniform`: the distributions of the decisions give all of them the same probability.
     """
@@ -75,21 +78,56 @@ class Numbering(msgspec.Struct, frozen=True):
         return out
 
 
-def numbering_of(decisions: Sequence[Decision]) -> Numbering | None:
+def numbering_of(decisions: Sequence[Decision], bounds: Sequence[Bound] = ()) -> Numbering | None:
     """The numbering of the vectors of some decisions; None where their number is not known, or is too large.
 
     Args:
         decisions: the numeric decisions of a sketch, in their order.
+        bounds: conditions that vectors which have a number must keep; those that would make too large a table, or
+            mention decisions that depend on others, are not looked at.
     """
     layout = layout_of(decisions)
+    alone: dict[str, _Alone] = {}
     digits: list[_Digit] = []
     for group in groups(decisions):
-        digit: _Digit | None = _alone(group[0], layout) if len(group) == 1 else _dependent(group, layout)
-        if digit is None:
-            return None
-        digits.append(digit)
-    found = Numbering(layout, tuple(digits), all(_is_uniform(d) for d in decisions))
-    return found if found.count < LARGEST else None
+        digit: _Alone | _Dependent | None = _alone(group[0], layout) if len(group) == 1 else _dependent(group, layout)
+        match digit:
+            case None:
+                return None
+            case _Alone():
+                alone[group[0].address] = digit
+            case _Dependent():
+                digits.append(digit)
+    for joined in _joined([b for b in bounds if b.addresses <= alone.keys()]):
+        found = _bounded(alone, joined)
+        if found is not None:
+            addresses, tied = found
+            digits.append(tied)
+            alone = {a: x for a, x in alone.items() if a not in addresses}
+    numbering = Numbering(layout, (*digits, *alone.values()), all(_is_uniform(d) for d in decisions))
+    return numbering if numbering.count < LARGEST else None
+
+
+def _joined(bounds: Sequence[Bound]) -> list[list[Bound]]:
+    """The bounds, those that mention a decision in common together, in their order."""
+    found: list[list[Bound]] = []
+    for b in bounds:
+        common = [g for g in found if any(b.addresses & x.addresses for x in g)]
+        found = [g for g in found if all(g is not c for c in common)]
+        found.append([*(x for g in common for x in g), b])
+    return found
+
+
+def _bounded(alone: Mapping[str, _Alone], bounds: Sequence[Bound]) -> tuple[frozenset[str], Bounded] | None:
+    """The vectors within as many of some bounds, from the first on, as make no too large tables."""
+    for n in range(len(bounds), 0, -1):
+        addresses = frozenset().union(*(b.addresses for b in bounds[:n]))
+        tables = {a: (x.columns, x.table) for a, x in alone.items() if a in addresses}
+        if all(len(table) for _, table in tables.values()):
+            found = bounded(tables, bounds[:n], LARGEST)
+            if found is not None:
+                return addresses, found
+    return None
 
 
 def groups(decisions: Sequence[Decision]) -> Iterator[list[Decision]]:

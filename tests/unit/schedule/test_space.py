@@ -10,7 +10,7 @@ import pytest
 from mslang.diagnostics import MsError, Severity
 from mslang.ir.print import print_program
 from mslang.schedule.interpret import Interpreter, World
-from mslang.schedule.space import Candidate, Illegal, NoCandidate, Rejection
+from mslang.schedule.space import DRAWS, Candidate, Illegal, NoCandidate, Rejection
 from mslang.schedule.strategies import space_of
 from mslang.target.description import Target
 from tests.unit.schedule.samples import body, module, space
@@ -107,7 +107,7 @@ def test_requirements_are_drawn_again_and_counted():
     )
     with pytest.raises(NoCandidate) as caught:
         made.sample(0)
-    assert sum(caught.value.reasons.values()) == 64
+    assert sum(caught.value.reasons.values()) == DRAWS
     assert set(caught.value.reasons) == {"eight it is", "nothing is large enough"}
     some = body('let t ~ perfect_tile(mm.i, n = 2)\nrequire t[1] == 8, "eight it is"')
     assert {some.sample(s).decisions["t"] for s in range(5)} == {(8, 8)}

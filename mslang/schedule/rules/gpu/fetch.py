@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
 from mslang.ir.expr import ZERO, Binary, Const, Expr
+from mslang.ir.program import Block, For
 from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.steps import BYTES, fused
@@ -25,6 +26,43 @@ def lanes_of(dtype: str) -> tuple[int, ...]:
     return tuple(n for n in (1, 2, 4, 8, 16) if n * size <= WIDEST)
 
 
+def staged_bytes(session: Session, copy: Handle, place: Handle, padding: int = 0) -> Expr:
+    """How many bytes a copy holds for one iteration of the loop under which it copies.
+
+    Args:
+        session: the running schedule.
+        copy: the block that copies.
+        place: the loop.
+        padding: elements after each row at least.
+    """
+    block = block_of(session, copy)
+    size: Expr = Const(BYTES.get(all_buffers(session.program)[block.writes[0].buffer].dtype, 4))
+    *outer, row = (loop.extent for loop in loops_under(session, block, place))
+    for extent in (*outer, arith.add(row, Const(padding))):
+        size = arith.mul(size, extent)
+    return size
+
+
+def loops_under(session: Session, block: Block, place: Handle) -> tuple[For, ...]:
+    """The loops around a block that lie under another loop."""
+    around = loops_around(session.program, block)
+    names = [s.var for s in around]
+    return around[names.index(session.handles.resolve(place).name) + 1 :]
+
+
+def require_shared_memory(session: Session, sizes: Iterable[Expr], stages: int, most: int) -> None:
+    """Require that copies fit the shared memory of a block, as many times as stages of a pipeline hold one.
+
+    What the machine's limits say exactly of a whole program is stated here early of the largest part, as a bound that
+    holds before anything is drawn.
+    """
+    total: Expr = ZERO
+    for size in sizes:
+        total = arith.add(total, size)
+    total = arith.mul(total, Const(stages))
+    session.require(Binary("<=", total, Const(most)), "the tiles do not fit the shared memory")
+
+
 def cooperative_fetch(session: Session, copy: Handle, place: Handle, threads: Threads, address: str) -> None:
     """Fuse the loops of a copy, and share them among threads that each access a drawn number of neighbours.
 
@@ -40,9 +78,7 @@ def cooperative_fetch(session: Session, copy: Handle, place: Handle, threads: Th
 
     Source: MetaSchedule, `RewriteCooperativeFetch`; there the extents of threads are read off a replayed trace.
     """
-    around = loops_around(session.program, block_of(session, copy))
-    names = [s.var for s in around]
-    own = around[names.index(session.handles.resolve(place).name) + 1 :]
+    own = loops_under(session, block_of(session, copy), place)
     if not own:
         return
     written = all_buffers(session.program)[block_of(session, copy).writes[0].buffer]

@@ -6,6 +6,8 @@ from mslang.target.description import Target
 
 WARP = 32
 MOST_THREADS = 1024
+SHARED = 48 * 1024
+"""Bytes of shared memory that a block of every GPU has."""
 CP_ASYNC = 80
 """The compute capability from which on threads copy to shared memory asynchronously."""
 TENSOR_CORES = 75
@@ -20,6 +22,16 @@ def warp(target: Target) -> int:
 def most_threads(target: Target) -> int:
     """The maximal number of threads of a block."""
     return _field(target, "max_threads", MOST_THREADS)
+
+
+def registers(target: Target) -> int:
+    """The registers of a thread, each of 4 bytes."""
+    return target.registers
+
+
+def shared_memory(target: Target) -> int:
+    """The maximal bytes of shared memory of a block."""
+    return _field(target, "shared", SHARED)
 
 
 def capability(target: Target) -> int:

@@ -14,8 +14,8 @@ from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.gpu.fetch import cooperative_fetch
-from mslang.schedule.rules.gpu.machine import CP_ASYNC, TENSOR_CORES, capability, most_threads, warp
+from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_memory, staged_bytes
+from mslang.schedule.rules.gpu.machine import CP_ASYNC, TENSOR_CORES, capability, most_threads, shared_memory, warp
 from mslang.schedule.rules.gpu.steps import fused, handle_of, unsuitable
 from mslang.schedule.rules.gpu.tiling import ASYNC, operands
 from mslang.schedule.rules.mapping import map_loops
@@ -162,10 +162,14 @@ class TensorCores(msgspec.Struct, frozen=True):
         assert isinstance(extent, Expr | int)
         count = extent if isinstance(extent, Expr) else Const(extent)
         threads = (("threadIdx.y", count), ("threadIdx.x", Const(warp(it.machine))))
-        cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
-        for buffer, copy, fragment, load in copies:
+        for _, copy, fragment, _ in copies:
             do(session, "compute_at", fragment, k1)
             do(session, "compute_at", copy, k0)
+        stages = int(alternative.removeprefix(ASYNC)) if alternative.startswith(ASYNC) else 1
+        sizes = [arith.mul(staged_bytes(session, copy, k0, PADDING), Const(stages)) for _, copy, _, _ in copies]
+        require_shared_memory(session, [staged_bytes(session, staged, blocks), *sizes], 1, shared_memory(it.machine))
+        cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
+        for buffer, copy, fragment, load in copies:
             do(session, "tensorize", fragment, family.address(load))
             cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
             do(session, "storage_align", copy, axis=-2, factor=WARP_ROWS, offset=PADDING)
@@ -174,8 +178,8 @@ class TensorCores(msgspec.Struct, frozen=True):
         (zero,) = do(session, "decompose_reduction", tile, handle(session, first))
         do(session, "tensorize", zero, family.address(family.fill))
         do(session, "tensorize", tile, family.address(product))
-        if alternative.startswith(ASYNC):
-            do(session, "pipeline", k0, stages=int(alternative.removeprefix(ASYNC)), copy="cp_async")
+        if stages > 1:
+            do(session, "pipeline", k0, stages=stages, copy="cp_async")
 
     def _tiled(self, it: Interpreter, tile: Handle, prefix: str) -> tuple[Handle, Handle, Handle, Handle]:
         """The loops of blocks and warps, and the outer two of the sum, of the structure `SSSRRSRS`."""

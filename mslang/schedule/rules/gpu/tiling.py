@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,8 +11,8 @@ from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary, Const, Expr
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.gpu.fetch import cooperative_fetch
-from mslang.schedule.rules.gpu.machine import CP_ASYNC, capability, most_threads, warp
+from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_memory, staged_bytes
+from mslang.schedule.rules.gpu.machine import CP_ASYNC, capability, most_threads, registers, shared_memory, warp
 from mslang.schedule.rules.gpu.steps import fused, handle_of
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw
@@ -81,12 +82,20 @@ class GpuTiling(msgspec.Struct, frozen=True):
         session.require(Binary("<=", total, Const(most_threads(it.machine))), "more threads than a block may have")
         session.require(Binary("<=", Const(warp(it.machine)), total), "fewer threads than a warp has")
         do(session, "reverse_compute_at", results, bound[self.write_level - 1])
+        held = _held(session, results, bound[self.write_level - 1], bound[1:-1])
+        session.require(
+            Binary("<=", held, Const(registers(it.machine))), "the results of a thread do not fit registers"
+        )
         place = (levels[self.read_level - 1] or bound)[-1]
-        for buffer, copy in staged:
+        for _, copy in staged:
             do(session, "compute_at", copy, place)
+        sizes = [staged_bytes(session, copy, place) for _, copy in staged]
+        stages = int(alternative.removeprefix(ASYNC)) if alternative.startswith(ASYNC) else 1
+        require_shared_memory(session, sizes, stages, shared_memory(it.machine))
+        for buffer, copy in staged:
             cooperative_fetch(session, copy, place, fetchers, f"{prefix}/{buffer}")
-        if alternative.startswith(ASYNC):
-            do(session, "pipeline", place, stages=int(alternative.removeprefix(ASYNC)), copy="cp_async")
+        if stages > 1:
+            do(session, "pipeline", place, stages=stages, copy="cp_async")
 
     def _tiled(self, session: Session, b: Handle, block: Block, prefix: str, whole: bool) -> list[list[Handle]]:
         """The loops of each letter of the structure, in its order."""
@@ -127,6 +136,15 @@ class GpuTiling(msgspec.Struct, frozen=True):
             bound.append(loop)
             extents.append((axis, extent if isinstance(extent, Expr) else Const(int(str(extent)))))
         return bound, extents
+
+
+def _held(session: Session, results: Handle, place: Handle, vthreads: Sequence[Handle]) -> Expr:
+    """Registers for the results of a thread: those that it stores under `place`, for each of its virtual threads."""
+    size = arith.floordiv(arith.add(staged_bytes(session, results, place), Const(3)), Const(4))
+    for loop in vthreads:
+        extent = session.get("extent", {"target": loop, "loop": loop})
+        size = arith.mul(size, extent if isinstance(extent, Expr) else Const(int(str(extent))))
+    return arith.simplify(size)
 
 
 def operands(block: Block) -> tuple[str, ...]:
