@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from mslang.backend.backend import Bound, Loaded
 
-CALIBRATED = 1 << 18
-"""Entries of empty parts by which the cost of the clock is found: some 20 ms."""
+CALIBRATED = 1 << 13
+"""Entries of empty parts by which the cost of the clock is found: under 1 ms, so that few tries are disturbed."""
+
+TRIES = 40
 
 BATCH = 0.02
 """Seconds of runs between two looks at the counters."""
@@ -171,7 +173,7 @@ def _overhead(job: TimedJob, clock: Clock, *, shared: bool) -> tuple[Overhead, f
     module = calibration(clock, shared, CALIBRATED)
     kernel = job.backend.load(job.backend.compile(module, job.target, _TRUSTED))
     tries = []
-    for _ in range(3):
+    for _ in range(TRIES):
         counters = np.zeros(6, np.int64)
         bound = kernel.bind(**{COUNTERS: counters})
         with bound.prepared() as (enter, _pack):
