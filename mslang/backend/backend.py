@@ -27,11 +27,13 @@ class Options(msgspec.Struct, frozen=True):
         checked: compare every index with its dimension while running.
         allow_native: whether implementations in a back end's text may do more than compute.
         text_only: whether only stages of the executable are wanted, so that a slow compiler need not run for all.
+        lines: whether instructions shall know the statement that they come from, for people.
     """
 
     checked: bool = False
     allow_native: bool = False
     text_only: bool = False
+    lines: bool = False
 
 
 AS_IS = Options()
@@ -72,11 +74,15 @@ class Loaded(Protocol):
 
 
 class Stage(msgspec.Struct, Generic[E], frozen=True):
-    """A form of an executable to be shown: `mslang show --stage NAME` prints `text(executable)`."""
+    """A form of an executable to be shown: `mslang show --stage NAME` prints `text(executable)`.
+
+    `lines`: the executable is compiled with the option of that name.
+    """
 
     name: str
     about: str
     text: Callable[[E], str]
+    lines: bool = False
 
 
 class LibraryPart(msgspec.Struct, frozen=True):

@@ -137,7 +137,7 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
     if stage is None:
         known = ", ".join((*FORMS, FLATTEN, *(p.name for p in passes), *(s.name for s in back_end.stages)))
         raise UsageError(f"the back end {back_end.name} has no stage `{args.stage}`", f"the stages are {known}")
-    options = Options(allow_native=args.allow_native, text_only=True)
+    options = Options(allow_native=args.allow_native, text_only=True, lines=stage.lines)
     return stage.text(back_end.built(program, target, options))
 
 

@@ -19,7 +19,7 @@ def compile_module(module: Module, target: Target, options: Options) -> Executab
     """An object for the target; raises as `mslang.backend.llvm.compile.compile` does."""
     from mslang.backend.llvm.compile import compile
 
-    return compile(module, target, options.allow_native)
+    return compile(module, target, options.allow_native, options.lines)
 
 
 def load_object(executable: Executable) -> Loaded:
@@ -67,7 +67,9 @@ def _llvm(executable: Executable) -> str:
 
 
 def _assembly(executable: Executable) -> str:
-    return executable.assembly
+    from mslang.backend.llvm.listing import listing
+
+    return listing(executable.assembly, executable.lines, executable.target)
 
 
 def cpu_passes() -> Sequence[Pass]:
@@ -85,7 +87,7 @@ LLVM = BackEnd(
     version,
     cpu_passes,
     unavailable=lacking,
-    stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly)),
+    stages=(Stage("llvm", "the LLVM module", _llvm), Stage("asm", "the machine code", _assembly, lines=True)),
     peak=peak,
     library=library,
     clock=CLOCK,

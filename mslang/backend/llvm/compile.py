@@ -11,6 +11,7 @@ from mslang.backend.llvm import half
 from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
+from mslang.backend.llvm.source_lines import SourceLine
 from mslang.diagnostics import MsError, TargetError, problem
 from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Parameter, Signature
@@ -28,6 +29,8 @@ class Executable(msgspec.Struct, frozen=True):
     signature: Signature
     target: Target
     auto_vectorize: bool = False
+    lines: tuple[SourceLine, ...] = ()
+    """The statements that the debug locations of the module name, if it was compiled with them."""
 
     @property
     def assembly(self) -> str:
@@ -37,7 +40,7 @@ class Executable(msgspec.Struct, frozen=True):
         return text
 
 
-def compile(kernel: Module, target: Target, allow_native: bool = False) -> Executable:
+def compile(kernel: Module, target: Target, allow_native: bool = False, lines: bool = False) -> Executable:
     """The kernel as machine code for the target.
 
     Args:
@@ -52,12 +55,13 @@ def compile(kernel: Module, target: Target, allow_native: bool = False) -> Execu
     """
     if not allow_native:
         require_contained(kernel.body)
-    writer = ModuleWriter(kernel, target)
+    writer = ModuleWriter(kernel, target, lines)
     text = writer.text()
     signature = signature_of(kernel, writer)
     with ONE_AT_A_TIME:
         code: bytes = machine(target).emit_object(optimised(text, target, kernel.auto_vectorize))
-    return Executable(code, text, signature, target, kernel.auto_vectorize)
+    known = () if writer.lines is None else tuple(writer.lines.lines)
+    return Executable(code, text, signature, target, kernel.auto_vectorize, known)
 
 
 def signature_of(kernel: Module, writer: ModuleWriter) -> Signature:

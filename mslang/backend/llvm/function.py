@@ -24,6 +24,7 @@ class FunctionWriter:
 
     `pure` operations are remembered by their text, so that unrolled copies share addresses; what is remembered
     inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`.
+    `debug` is the function's metadata, where instructions are to know their statement; `place` that of the next ones.
     """
 
     def __init__(
@@ -34,12 +35,15 @@ class FunctionWriter:
         result: str = "i32",
         *,
         nan_free: bool = False,
+        debug: str | None = None,
     ) -> None:
         self.name = name
         self.params = params
         self.result = result
         self.nan_free = nan_free
         self.declarations = declarations
+        self.debug = debug
+        self.place: str | None = None
         self.block = "entry"
         self._entry: list[str] = []
         self._lines: list[str] = []
@@ -57,7 +61,7 @@ class FunctionWriter:
         """Append an instruction that has a result; its reference."""
         self._count += 1
         name = f"%t{self._count}"
-        self._lines.append(f"  {name} = {text}")
+        self._append(f"  {name} = {text}")
         return name
 
     def pure(self, text: str) -> str:
@@ -69,7 +73,18 @@ class FunctionWriter:
 
     def do(self, text: str) -> None:
         """Append an instruction without a result."""
-        self._lines.append("  " + text)
+        self._append("  " + text)
+
+    def _append(self, line: str) -> None:
+        self._lines.append(line if self.place is None else f"{line}, !dbg {self.place}")
+
+    @contextmanager
+    def at(self, place: str | None) -> Iterator[None]:
+        """What is appended inside comes from the statement at a place; None: from the one around it."""
+        outer = self.place
+        self.place = outer if place is None else place
+        yield
+        self.place = outer
 
     def alloca(self, text: str, name: str) -> str:
         """Reserve stack in the entry block."""
@@ -99,11 +114,11 @@ class FunctionWriter:
 
     def jump(self, label: str) -> None:
         """End the block by going to `label`."""
-        self._lines.append(f"  br label %{label}")
+        self._append(f"  br label %{label}")
 
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """End the block by going to `then` where the i1 `condition` holds, else to `otherwise`."""
-        self._lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+        self._append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
 
     def placeholder(self) -> int:
         """A line to be filled in later."""
@@ -125,7 +140,8 @@ class FunctionWriter:
     @property
     def text(self) -> str:
         """The finished definition."""
-        head = f"define internal {self.name_and_params()} #0 {{\nentry:\n"
+        debug = "" if self.debug is None else f" !dbg {self.debug}"
+        head = f"define internal {self.name_and_params()} #0{debug} {{\nentry:\n"
         return head + "\n".join((*self._entry, *self._lines)) + "\n}\n"
 
     def name_and_params(self) -> str:

@@ -12,6 +12,7 @@ from mslang.backend.llvm.aliases import Aliases
 from mslang.backend.llvm.function import Declarations, FunctionWriter
 from mslang.backend.llvm.guard import BoundsGuard
 from mslang.backend.llvm.scope import Memory, Scope
+from mslang.backend.llvm.source_lines import SourceLines
 from mslang.backend.llvm.types import Value
 from mslang.diagnostics import MsError, problem
 from mslang.ir.arith.convert import read_size
@@ -38,10 +39,12 @@ class _Task(NamedTuple):
 
 
 class ModuleWriter:
-    """Writes one kernel. After `text`, `workspace` and `worker_workspace` say how many bytes it needs."""
+    """Writes one kernel. After `text`, `workspace` and `worker_workspace` say how many bytes it needs; with `lines`,
+    instructions know the statement that they come from."""
 
-    def __init__(self, kernel: Module, target: Target) -> None:
+    def __init__(self, kernel: Module, target: Target, lines: bool = False) -> None:
         self.kernel = kernel
+        self.lines = SourceLines() if lines else None
         self.target = target
         self.guard = BoundsGuard() if kernel.checked else None
         self.declarations = Declarations()
@@ -64,7 +67,12 @@ class ModuleWriter:
             parts.append(_LAUNCH)
         if self.guard is not None:
             parts.append(self.guard.report)
-        return "\n".join((*parts, *self.declarations.lines, *self.aliases.lines(), _attributes(self.target)))
+        metadata = [*self.aliases.lines(), *(() if self.lines is None else self.lines.text())]
+        return "\n".join((*parts, *self.declarations.lines, *metadata, _attributes(self.target)))
+
+    def _function(self, name: str, params: tuple[str, ...]) -> FunctionWriter:
+        debug = None if self.lines is None else self.lines.function(name)
+        return FunctionWriter(name, params, self.declarations, nan_free=self.target.nan_free, debug=debug)
 
     # -------------------------------------------------------------- the work
     def _core(self) -> None:
@@ -75,7 +83,7 @@ class ModuleWriter:
         sizes = [f"%s{k}" for k in range(len(kernel.dynamic))]
         arrays, scalars = (f"ptr noalias {n}" for n in names), (f"i64 {s}" for s in sizes)
         params = ("ptr %ctx", "ptr noalias align 64 %arena", *arrays, *scalars)
-        fn = FunctionWriter(_core_name(kernel), params, self.declarations, nan_free=self.target.nan_free)
+        fn = self._function(_core_name(kernel), params)
         writer = StatementWriter(self, fn)
         variables: dict[str, Linear | Value] = {}
         for ref, size in zip(sizes, kernel.dynamic, strict=True):
@@ -121,8 +129,8 @@ class ModuleWriter:
         self._tasks.append(_Task(number, captured))
 
         params += ["i64 %begin", "i64 %end"]
-        fn = FunctionWriter(f"mslang.parallel{number}", tuple(params), self.declarations, nan_free=self.target.nan_free)
-        writer = StatementWriter(self, fn, in_parallel=True)
+        fn = self._function(f"mslang.parallel{number}", tuple(params))
+        writer = StatementWriter(self, fn, in_parallel=True, loops=outer.loops)
         writer.expressions.ranges |= ranges
         places = {p.buffer.name: p._replace(pointer=f"%b{k}", tag="") for k, p in enumerate(buffers)}
         over = interval(start, outer.expressions.ranges)

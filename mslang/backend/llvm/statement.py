@@ -20,8 +20,11 @@ from mslang.lower.layout import row_major
 class StatementWriter:
     """Emits lowered statements into one function. `high` counts the bytes of workspace that they need."""
 
-    def __init__(self, module: ModuleWriter, fn: FunctionWriter, in_parallel: bool = False) -> None:
+    def __init__(
+        self, module: ModuleWriter, fn: FunctionWriter, in_parallel: bool = False, loops: tuple[str, ...] = ()
+    ) -> None:
         self.module = module
+        self.loops = loops
         self.fn = fn
         self.expressions = ExpressionWriter(fn, module.guard)
         self.in_parallel = in_parallel
@@ -31,7 +34,13 @@ class StatementWriter:
     def body(self, body: Body, scope: Scope) -> None:
         """Emit statements in order."""
         for s in body:
-            self._statement(s, scope)
+            with self.fn.at(self._place(s)):
+                self._statement(s, scope)
+
+    def _place(self, s: Stmt) -> str | None:
+        """The debug location of a statement, where there are any."""
+        lines, function = self.module.lines, self.fn.debug
+        return None if lines is None or function is None else lines.place(function, self.loops, s)
 
     def _statement(self, s: Stmt, scope: Scope) -> None:
         match s:
@@ -89,7 +98,9 @@ class StatementWriter:
             known = (over[0], over[1] + max(trips[1], 1) - 1)
 
         def inside(var: str) -> None:
+            outer, self.loops = self.loops, (*self.loops, s.var)
             self.body(s.body, scope.bind(s.var, Form(0, {var: 1})))
+            self.loops = outer
 
         self._repeat(first.ref, last.ref, trips is not None and trips[0] > 0, known, inside)
 

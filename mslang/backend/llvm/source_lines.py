@@ -1,0 +1,73 @@
+"""Debug locations: which statement of the kernel an instruction comes from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mslang.brevity import brief
+from mslang.kernel.nodes import Atomic, Evaluate, For, If, Invoke, Stmt, Store, While
+from mslang.kernel.print import print_body
+
+LONGEST = 72
+"""Characters of a statement that are shown."""
+
+_FIRST = 1 << 20
+"""The number of the first metadata node: above those of everything else."""
+
+
+class SourceLine(msgspec.Struct, frozen=True):
+    """A statement of the lowered kernel: the loops around it, outermost first, and its text. Of a loop, `loops` ends
+    with its own variable."""
+
+    loops: tuple[str, ...]
+    text: str
+
+
+class SourceLines:
+    """The statements of a kernel as lines of an imaginary file, for LLVM's debug metadata.
+
+    Line `n` of the metadata is `lines[n - 1]`.
+
+    Source: LLVM, Source Level Debugging; Language Reference, DILocation.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[SourceLine] = []
+        self._numbers: dict[SourceLine, int] = {}
+        self._nodes: list[str] = []
+        self._file = self._node('!DIFile(filename: "kernel", directory: "")')
+        language = "language: DW_LANG_C, emissionKind: LineTablesOnly, isOptimized: true"
+        self._unit = self._node(f"distinct !DICompileUnit({language}, file: {self._file})")
+        self._version = self._node('!{i32 2, !"Debug Info Version", i32 3}')
+        types = self._node("!{null}")
+        self._type = self._node(f"!DISubroutineType(types: {types})")
+        self._places: dict[tuple[str, int], str] = {}
+
+    def function(self, name: str) -> str:
+        """The metadata of a function."""
+        what = f'name: "{name}", file: {self._file}, line: 0, type: {self._type}, unit: {self._unit}'
+        return self._node(f"distinct !DISubprogram({what}, spFlags: DISPFlagDefinition)")
+
+    def place(self, function: str, loops: tuple[str, ...], s: Stmt) -> str | None:
+        """The location of a statement in a function, which is given by its metadata; None if it is no line."""
+        if not isinstance(s, Store | Evaluate | Invoke | Atomic | For | If | While):
+            return None
+        text = print_body((s,)).partition("\n")[0].removesuffix(" {")
+        line = SourceLine((*loops, s.var) if isinstance(s, For) else loops, brief(text, LONGEST))
+        number = self._numbers.get(line)
+        if number is None:
+            self.lines.append(line)
+            number = self._numbers[line] = len(self.lines)
+        key = (function, number)
+        if key not in self._places:
+            self._places[key] = self._node(f"!DILocation(line: {number}, scope: {function})")
+        return self._places[key]
+
+    def text(self) -> list[str]:
+        """The metadata, once all is written."""
+        nodes = [f"!{_FIRST + k} = {text}" for k, text in enumerate(self._nodes)]
+        return [*nodes, f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{self._version}}}"]
+
+    def _node(self, text: str) -> str:
+        self._nodes.append(text)
+        return f"!{_FIRST + len(self._nodes) - 1}"

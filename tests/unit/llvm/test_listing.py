@@ -1,0 +1,119 @@
+"""Machine code for people: statements beside instructions, and what the innermost loops cost."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from mslang.backend.backend import Options
+from mslang.backend.llvm.backend import LLVM
+from mslang.backend.llvm.compile import Executable, compile
+from mslang.backend.llvm.listing import innermost, instructions, listing
+from mslang.backend.llvm.throughput import bound, counted, estimate, simulate
+from mslang.kernel.nodes import Module
+from mslang.target.description import AVX512, Target
+from tests.unit.lower.programs import packed_gemm
+
+
+def made(lines: bool, target: Target = AVX512) -> Executable:
+    module = LLVM.lowered(packed_gemm(96, 256, 64, 6, 64), target, Options())
+    assert isinstance(module, Module)
+    return compile(module, target, lines=lines)
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    found = made(lines=True)
+    return listing(found.assembly, found.lines, AVX512)
+
+
+def test_debug_locations_change_no_instruction():
+    plain, located = (list(instructions(made(lines).assembly)) for lines in (False, True))
+    assert [x.text for x in plain] == [x.text for x in located]
+    assert any(x.line for x in located) and not any(x.line for x in plain)
+
+
+def test_instructions_stand_beside_their_statements(shown: str):
+    fused = [line for line in shown.splitlines() if "vfmadd" in line]
+    named = [line.partition("# ")[2] for line in fused if "# " in line]
+    assert len(fused) == 24 and len(named) > 12
+    assert all(text.startswith("L[") and "=" in text for text in named)
+    assert not re.search(r"^\s*\.(?:loc|cfi|file|section|p2align)", shown, re.M)
+
+
+def test_the_innermost_loop_is_named_and_counted(shown: str):
+    head = shown[shown.index("# innermost loop: j0 > i0 > k\n") :].splitlines()
+    assert "24 fused multiply-adds (512 bits)" in head[1]
+    assert "cycles an iteration" in head[2] and "all data in L1" in head[2]
+    assert "!" not in "".join(head[1:3])
+
+
+CODE = """
+\t.text
+\t.section .rodata
+.LCPI0_0:
+\t.long\t7
+\t.text
+f:
+\t.cfi_startproc
+.LBB0_1:
+\t.loc\t1 2 0
+\txorl\t%eax, %eax
+.LBB0_2:
+\tvmovss\t(%rdi,%rax), %xmm1
+\tvaddss\t%xmm1, %xmm0, %xmm0
+\tvmovss\t%xmm0, 8(%rsp)
+\tjne\t.LBB0_2
+\tjne\t.LBB0_1
+\tretq
+\t.section .debug_line
+.Lline:
+\t.long 1
+"""
+
+
+def test_an_innermost_loop_is_one_without_another_inside():
+    code = tuple(instructions(CODE))
+    (loop,) = innermost(code)
+    assert code[loop.first].text == ".LBB0_2:" and code[loop.last].text == "jne\t.LBB0_2"
+    assert not any("LCPI" in x.text or ".long" in x.text for x in code)
+
+
+def test_stack_accesses_and_narrow_vectors_are_flagged():
+    said = "\n".join(
+        estimate(["vmovss\t(%rdi), %xmm1", "vaddss\t%xmm1, %xmm0, %xmm0", "vmovss\t%xmm0, 8(%rsp)", "jne\t.L"], AVX512)
+    )
+    assert "! 1 of them on the stack" in said
+    assert "! scalar arithmetic; the target has vectors of 512 bits" in said
+
+
+@pytest.mark.parametrize(
+    ("instruction", "loads", "stores"),
+    [
+        ("vmovups\t(%rax), %zmm0", 1, 0),
+        ("vmovups\t%zmm0, 64(%rax,%rbx,4)", 0, 1),
+        ("vmovups\t%zmm0, (%rax) {%k1}", 0, 1),
+        ("vfmadd231ps\t(%rax){1to16}, %zmm1, %zmm2", 1, 0),
+        ("leaq\t(%rax,%rax), %rcx", 0, 0),
+        ("cmpq\t%rax, 8(%rbx)", 1, 0),
+        ("prefetcht0\t512(%rax)", 0, 0),
+    ],
+)
+def test_loads_and_stores_are_told_apart(instruction: str, loads: int, stores: int):
+    found = counted([instruction])
+    assert (found.loads, found.stores) == (loads, stores)
+
+
+def test_the_bound_is_by_the_kind_that_needs_most_cycles():
+    tile = ["vmovups\t(%rax), %zmm0"] * 4 + ["vfmadd231ps\t%zmm0, %zmm1, %zmm2"] * 24 + ["jne\t.L"]
+    assert bound(counted(tile)) == (12.0, "its arithmetic")
+    assert bound(counted(["vmovups\t(%rax), %zmm0"] * 6))[0] == 3.0
+
+
+@pytest.mark.skipif(shutil.which("llvm-mca") is None, reason="llvm-mca is not installed")
+def test_a_chain_of_additions_is_simulated_with_its_latency():
+    found = simulate(("vaddss\t%xmm1, %xmm0, %xmm0", "decq\t%rax", "jne\t.L"), AVX512)
+    assert found is not None and 3.0 <= found.cycles <= 5.0 and found.bound <= 1.0
+    assert simulate(("no such instruction",), AVX512) is None
