@@ -40,7 +40,7 @@ def _hoisted(s: Stmt) -> Iterator[Stmt]:
             var=v,
             start=Const(value=0),
             extent=n,
-            kind="serial" | "unrolled",
+            kind="serial" | "unrolled" | "vectorized",
             body=(If(condition=c, then=then, otherwise=()), *rest),
         ) if _runs(n):
             first = Binary("==", Var(v), ZERO)

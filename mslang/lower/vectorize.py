@@ -6,7 +6,7 @@ an instruction of the same operands in all lanes stays scalar. Loops that cannot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -31,6 +31,8 @@ from mslang.ir.expr import (
     dtype_of,
     with_children,
 )
+from mslang.ir.program import Buffer
+from mslang.ir.reduction import identity
 from mslang.ir.visit import fresh
 from mslang.kernel.lanes import active_lanes, lanes_of, tail_mask
 from mslang.kernel.nodes import (
@@ -45,8 +47,9 @@ from mslang.kernel.nodes import (
     While,
 )
 from mslang.kernel.visit import bodies, map_functions, walk, with_bodies
-from mslang.lower.analysis import indexes
-from mslang.lower.lanes import chunks, native_lanes, vectorizable
+from mslang.lower.analysis import accesses, indexes
+from mslang.lower.lane_reduction import LaneReduction, accumulator_lanes, joined, lane_reduction
+from mslang.lower.lanes import Chunk, chunks, native_lanes, vectorizable
 from mslang.lower.substitute import Known, loop_bounds, reads
 from mslang.target.description import Target
 
@@ -61,6 +64,7 @@ def vectorize(module: Module, target: Target) -> Module:
 
     def function(body: Body) -> Body:
         taken = {s.var for s in walk(body) if isinstance(s, For)} | {s.name for s in walk(body) if isinstance(s, Let)}
+        taken |= {s.buffer.name for s in walk(body) if isinstance(s, Allocate)} | {a.buffer for a in accesses(body)}
         return _Vectorizer(target, taken).body(body, _Place(Known({})))
 
     return map_functions(module, function)
@@ -118,6 +122,8 @@ class _Vectorizer:
             case For(kind="vectorized"):
                 if vectorizable(s):
                     yield from self._loop(s, at)
+                elif (found := lane_reduction(s)) is not None and isinstance(s.extent, Const):
+                    yield from self._reduction(s, found, int(s.extent.value), at.known)
                 else:
                     yield from self._statement(replace(s, kind="serial"), at)
                 return
@@ -173,6 +179,61 @@ class _Vectorizer:
         at: Expr = base if lanes == 1 else Ramp(base, 1, lanes)
         mask = None if active == lanes else tail_mask(active, lanes)
         yield from self._in_lanes(s.body, _Lanes(lanes, {s.var: at}, mask), known)
+
+    # -------------------------------------------------------------- reductions over lanes
+    def _reduction(self, s: For, found: LaneReduction, trips: int, known: Known) -> Iterator[Stmt]:
+        """Whole vectors combined lane by lane, their lanes with each other; then the rest."""
+        native = native_lanes(s.body, self.target)
+        lanes = accumulator_lanes(trips, native)
+        count = trips // lanes
+        if count > 1:
+            yield self._accumulated(s, found, count, lanes, known)
+        done = lanes * count if count > 1 else 0
+        for p in chunks(trips - done, native, wide=False, masks=self.target.has("avx512f")):
+            yield from self._joined_chunk(s, found, Chunk(done + p.start, p.lanes, p.active), known)
+
+    def _accumulated(self, s: For, found: LaneReduction, count: int, lanes: int, known: Known) -> Stmt:
+        """Several vectors of iterations, combined in registers."""
+        op, dtype = found.update.op, found.update.dtype
+        parts = Buffer(self._fresh(f"{s.var}_lanes"), dtype, (Const(lanes),), "local")
+        at = (Ramp(ZERO, 1, lanes),)
+        var = self._fresh(f"{s.var}_vector")
+        kind = "unrolled" if count <= _WRITTEN_OUT else "serial"
+        start = Store(parts.name, at, Broadcast(identity(op, dtype), lanes))
+        loop = For(var, Const(count), (), kind=kind)
+        inner = known.within(var, loop_bounds(loop, known))
+        first = Binary("+", s.start, Binary("*", Var(var), Const(lanes)))
+
+        def add(value: Expr) -> Stmt:
+            return Store(parts.name, at, Binary(op, Load(parts.name, at, dtype), value))
+
+        step = self._with_lanes(found, _Lanes(lanes, {s.var: Ramp(inner.expr(first, {}), 1, lanes)}), inner, add)
+        result = joined(Load(parts.name, at, dtype), op, dtype, self._fresh, found.into)
+        return Allocate(parts, (start, replace(loop, body=(step,)), result))
+
+    def _joined_chunk(self, s: For, found: LaneReduction, chunk: Chunk, known: Known) -> Iterator[Stmt]:
+        """The lanes of one vector, combined."""
+        op, dtype, lanes = found.update.op, found.update.dtype, chunk.lanes
+        first = known.expr(Binary("+", s.start, Const(chunk.start)), {})
+        at: Expr = first if lanes == 1 else Ramp(first, 1, lanes)
+        mask = None if chunk.active == lanes else tail_mask(chunk.active, lanes)
+
+        def add(value: Expr) -> Stmt:
+            if lanes > 1 and lanes_of(value) == 1:
+                value = Broadcast(value, lanes)
+            if mask is not None:
+                value = Select(mask, value, Broadcast(identity(op, dtype), lanes))
+            return joined(value, op, dtype, self._fresh, found.into)
+
+        yield self._with_lanes(found, _Lanes(lanes, {s.var: at}, mask), known, add)
+
+    def _with_lanes(self, found: LaneReduction, lanes: _Lanes, known: Known, use: Callable[[Expr], Stmt]) -> Stmt:
+        """A statement that uses what is combined, in lanes."""
+        saved: list[tuple[str, Expr]] = []
+        made = use(_Values(self, lanes, known, saved).of(found.update.value))
+        for name, value in reversed(saved):
+            made = Let(name, value, (made,))
+        return made
 
     # -------------------------------------------------------------- in lanes
     def _in_lanes(self, body: Body, lanes: _Lanes, known: Known) -> Body:

@@ -332,13 +332,17 @@ class Methods:
         """
         self.apply("parallel", loop)
 
-    def vectorize(self: Told, loop: Handle) -> None:
+    def vectorize(self: Told, loop: Handle, *, reduction: bool = False) -> None:
         """Run the iterations of a loop at once, as the lanes of vector instructions.
 
         Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
         lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
         differ between lanes, the iterations run one after the other. Another kind that the loop had is forgotten: what is
         said last counts.
+
+        With `reduction` the loop may be one that a single reduction block reduces over, if that combines in any order:
+        each lane combines its part, then the lanes are joined, pair by pair. As with `rfactor` and `reorder`, sums of
+        floating-point numbers round differently.
 
         Before:
             for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
@@ -348,14 +352,15 @@ class Methods:
             for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
 
         Rejects:
-            - a loop that a reduction, scan or opaque axis depends on
+            - a loop that a reduction, scan or opaque axis depends on; with `reduction`, such a loop around several blocks,
+              or around one that must keep its order
             - a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
             - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
-        Source: TVM vectorize
+        Source: TVM vectorize; with `reduction`, Halide's `atomic().vectorize()`
         """
-        self.apply("vectorize", loop)
+        self.apply("vectorize", loop, reduction=reduction)
 
     def unroll(self: Told, loop: Handle, *, max_steps: SizeLike | None = None) -> None:
         """Write out the iterations of a loop one after the other.

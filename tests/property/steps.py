@@ -148,7 +148,11 @@ class Steps:
             return self._on_loop(p, name)
         return name, (LoopRef(self.rng.choice(free).var),), {}
 
-    _parallel = _vectorize = _alone
+    _parallel = _alone
+
+    def _vectorize(self, p: Program, name: str) -> Step:
+        _, loop, named = self._alone(p, name)
+        return name, loop, {**named, "reduction": True} if self.rng.random() < 0.3 else named
 
     def _unroll(self, p: Program, name: str) -> Step:
         return name, (self.loop(p),), {"max_steps": self.rng.choice([None, Const(4), Const(16)])}

@@ -133,12 +133,12 @@ class _Plain(Steps):
 
 
 def draw(steps: Steps, program: Program, op: str) -> Step | None:
-    """A step that both sides have: tails other than the guard and limits of unrolling are ours alone."""
+    """A step that both sides have: tails other than the guard, limits of unrolling and joined lanes are ours alone."""
     step = steps.step(program, op)
     if step is None:
         return None
     name, args, named = step
-    return name, args, {k: v for k, v in named.items() if k not in ("tail", "max_steps")}
+    return name, args, {k: v for k, v in named.items() if k not in ("tail", "max_steps", "reduction")}
 
 
 def ours(program: Program, step: Step) -> Verdict:

@@ -8,7 +8,9 @@ import msgspec
 
 from mslang.ir.expr import Expr
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
-from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
+from mslang.ir.reducers import combines_in_any_order
+from mslang.ir.visit import blocks_of, bodies, free_vars, loads_of, stmt_exprs
+from mslang.transform.analysis.reducers import known_reducers
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
 """The kinds of concurrent loops."""
@@ -26,8 +28,8 @@ class Sharing(msgspec.Struct, frozen=True):
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
 
-    `joined`: the loops of threads that share out a reduction into the buffer, and touch it for nothing else: they
-    combine what each has summed.
+    `joined`: the loops of threads or lanes that share out a reduction into the buffer, and touch it for nothing else:
+    they combine what each has summed.
     """
 
     raced: bool
@@ -74,7 +76,7 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                     accesses.append(_Access(views.get(b, b), loops, True, joins))
                 case For(var=v) if is_concurrent(s):
                     inner = (*loops, v)
-                    bound = threads | {v} if s.kind.startswith("threadIdx") else threads
+                    bound = threads | {v} if _joins(s) else threads
             if not isinstance(s, Block):
                 for e in stmt_exprs(s):
                     expression(e, loops, views, joins)
@@ -92,6 +94,14 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
         joined = frozenset(v for a in mine for v in a.loops if v not in apart)
         found[name] = Sharing(raced, private, joined)
     return found
+
+
+def _joins(loop: For) -> bool:
+    """Whether a loop's iterations may be parts of one reduction: threads, or the lanes of one block alone."""
+    if loop.kind != "vectorized":
+        return loop.kind.startswith("threadIdx")
+    under = [b for b in blocks_of(loop.body) if not blocks_of(b.body)]
+    return len(under) == 1 and combines_in_any_order(under[0], known_reducers())
 
 
 def _joined_by(block: Block) -> frozenset[str]:

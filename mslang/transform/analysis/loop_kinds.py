@@ -8,7 +8,9 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.expr import ONE, Binary
 from mslang.ir.program import LOOP_KINDS, For, Program
+from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, all_buffers, path_to_loop, walk, walk_paths
+from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
     reaches,
@@ -21,6 +23,7 @@ from mslang.transform.analysis.carried_dependence import (
 from mslang.transform.analysis.dependence import storages_written
 from mslang.transform.analysis.legality import why_not_reduction
 from mslang.transform.analysis.position import block_at, index_of, loop_at, loop_path, loops_above
+from mslang.transform.analysis.reducers import known_reducers
 from mslang.transform.outcome import LoopRef, refuse
 
 THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
@@ -60,6 +63,30 @@ def why_not_joined(program: Program, path: Path) -> str | None:
     return why_not_independent(program, path, storages_written(program, block))
 
 
+def why_not_joined_lanes(path: Path) -> str | None:
+    """None if the lanes of the loop at the end of a path may each combine a part of what one block reduces, and be
+    joined then: nothing else is under the loop, and the block combines in any order."""
+    loop, inside = loop_at(path), leaf_paths(path)
+    stray = why_not_data_parallel(path, frozenset({"spatial", "reduce"}))
+    if stray is not None:
+        return stray
+    if len(inside) != 1:
+        return f"{len(inside)} blocks are under loop `{loop.var}`, not one reduction"
+    block = block_at(inside[0])
+    if not combines_in_any_order(block, known_reducers()):
+        return f"what block `{block.name}` combines must keep its order"
+    others = why_not_own_elements(block)
+    return None if others is None else f"block `{block.name}` reads elements that it does not update: {others}"
+
+
+def _joined(program: Program, path: Path) -> bool:
+    """Whether the iterations of the loop at the end of a path may depend on each other, as parts of one reduction."""
+    kind = loop_at(path).kind
+    if kind == "vectorized":
+        return why_not_joined_lanes(path) is None
+    return kind.startswith("threadIdx") and shares_out_a_reduction(program, path)
+
+
 def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:
     """Check that loops which run at once still may, after a primitive has moved them.
 
@@ -71,10 +98,9 @@ def require_kinds(program: Program, names: Iterable[str], primitive: str) -> Non
         loop = loop_at(path)
         if loop.kind == "vectorized":
             require_no_kind(loop, primitive, NOT_IN_LANES)
-        reduced = loop.kind.startswith("threadIdx") and shares_out_a_reduction(program, path)
-        if loop.kind in THREAD_AXES | {"parallel", "vectorized"} and not reduced:
+        if loop.kind in THREAD_AXES | {"parallel", "vectorized"}:
             reason = why_not_independent(program, path)
-            if reason is not None:
+            if reason is not None and not _joined(program, path):
                 raise _dependent(loop, reason, primitive)
 
 
@@ -130,7 +156,7 @@ def require_own_writes(program: Program, path: Path, primitive: str) -> None:
     others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
     for s in loops_above(path):
         above = path[: index_of(path, s) + 1]
-        if not s.kind.startswith(_APART) or (s.kind.startswith("threadIdx") and shares_out_a_reduction(program, above)):
+        if not s.kind.startswith(_APART) or _joined(program, above):
             continue
         reason = why_not_independent(program, above, others)
         if reason is not None:

@@ -14,7 +14,13 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_data_parallel,
     why_not_independent,
 )
-from mslang.transform.analysis.loop_kinds import NOT_IN_LANES, THREAD_AXES, require_no_kind, shares_out_a_reduction
+from mslang.transform.analysis.loop_kinds import (
+    NOT_IN_LANES,
+    THREAD_AXES,
+    require_no_kind,
+    shares_out_a_reduction,
+    why_not_joined_lanes,
+)
 from mslang.transform.analysis.position import loop_at, loop_path
 from mslang.transform.analysis.threads import require_one_index
 from mslang.transform.kinds import ThreadAxis
@@ -63,13 +69,17 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
 
 
 @primitive(family="loop kinds")
-def vectorize(program: Program, loop: LoopRef) -> Outcome:
+def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Outcome:
     """Run the iterations of a loop at once, as the lanes of vector instructions.
 
     Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
     lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
     differ between lanes, the iterations run one after the other. Another kind that the loop had is forgotten: what is
     said last counts.
+
+    With `reduction` the loop may be one that a single reduction block reduces over, if that combines in any order:
+    each lane combines its part, then the lanes are joined, pair by pair. As with `rfactor` and `reorder`, sums of
+    floating-point numbers round differently.
 
     Before:
         for i in 0..16 { block b[x: 16 = i] { B[x] = A[x] } }
@@ -79,12 +89,13 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
         for i in 0..16 @ vectorized { block b[x: 16 = i] { B[x] = A[x] } }
 
     Rejects:
-        - a loop that a reduction, scan or opaque axis depends on
+        - a loop that a reduction, scan or opaque axis depends on; with `reduction`, such a loop around several blocks,
+          or around one that must keep its order
         - a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
         - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
-    Source: TVM vectorize
+    Source: TVM vectorize; with `reduction`, Halide's `atomic().vectorize()`
     """
     path = loop_path(program, loop, "vectorize")
     old = loop_at(path)
@@ -99,7 +110,10 @@ def vectorize(program: Program, loop: LoopRef) -> Outcome:
                 help="`fuse` the loops and vectorize the result",
             )
     require_no_kind(old, "vectorize", NOT_IN_LANES)
-    _require_independent(program, path, "vectorize")
+    if reduction:
+        _require_joined_lanes(program, path)
+    else:
+        _require_independent(program, path, "vectorize")
     return Outcome(put(program, path, _marked(old, "vectorized")))
 
 
@@ -250,6 +264,21 @@ def _marked(loop: For, kind: str) -> For:
     return replace(loop, kind=kind, annotations=tuple(n for n in loop.annotations if n[0] != MAX_STEPS))
 
 
+def _require_joined_lanes(program: Program, path: Path) -> None:
+    """Check that the lanes of a loop are independent, or parts of one reduction."""
+    if why_not_data_parallel(path) is None and why_not_independent(program, path) is None:
+        return
+    reason = why_not_joined_lanes(path)
+    if reason is not None:
+        raise refuse(
+            "MS309",
+            "vectorize",
+            f"the iterations of loop `{loop_at(path).var}` are not parts of one reduction",
+            why=reason,
+            help="vectorize the loop of a block that only adds, multiplies, or takes minima or maxima",
+        )
+
+
 def _require_independent(program: Program, path: Path, primitive: str) -> None:
     loop = loop_at(path)
     reason = why_not_data_parallel(path)
@@ -257,6 +286,8 @@ def _require_independent(program: Program, path: Path, primitive: str) -> None:
         help = None
         if any(a.kind == "reduce" and loop.var in free_vars(a.binding) for b in blocks_of(loop.body) for a in b.axes):
             help = f"split `{loop.var}` and `rfactor` one part: its partial results are independent"
+            if primitive == "vectorize":
+                help += "; or `vectorize(reduction = true)`: the lanes are joined"
         raise refuse(
             "MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason, help=help
         )

@@ -99,8 +99,11 @@ def parallel(t: Board) -> Call | None:
 
 
 def vectorize(t: Board) -> Call | None:
+    if t.coin(0.2):
+        s = t.loop(lambda s: t.serves(s, "reduce"))
+        return None if s is None else Call((t.handle(s),), {"reduction": True})
     s = t.loop(lambda s: not t.serves(s, "reduce") and (t.coin(0.4) or isinstance(s.body[0], Block)))
-    return None if s is None else Call((t.handle(s),))
+    return None if s is None else Call((t.handle(s),), {"reduction": True} if t.coin(0.1) else {})
 
 
 def unroll(t: Board) -> Call | None:

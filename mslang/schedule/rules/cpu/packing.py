@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from mslang.ir.expr import Binary, Const, Var
+from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block
+from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import Contraction, extents, mentions
-from mslang.schedule.rules.nests import block_handle, block_of, do
+from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, extents, mentions
+from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy
+from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, handle, loops_around
 from mslang.schedule.session import Session
 from mslang.transform.outcome import BufferRef
 
@@ -31,16 +33,64 @@ def copy_operand(session: Session, block: Block, buffer: str) -> Handle:
 
 
 def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Handle:
-    """Lay a copied operand out in panels of one vector."""
+    """Lay a copied operand out in panels of one vector, those of an outer iteration together."""
     buffer = block_of(session, copy).writes[0].buffer
     read = next(r for r in block_of(session, block_handle(session, block.name)).reads if r.buffer == buffer)
     params = tuple(f"d{k}" for k in range(len(read.ranges)))
     at = next(k for k, r in enumerate(read.ranges) if r.start == Var(found.vector))
     lane = Const(found.lanes)
-    rest = tuple(Var(p) for k, p in enumerate(params) if k != at)
+    spatial = [Var(a) for a in found.outer]
+    outer: list[Expr] = [Var(p) for k, p in enumerate(params) if read.ranges[k].start in spatial]
+    rest: list[Expr] = [Var(p) for k, p in enumerate(params) if k != at and Var(p) not in outer]
     v = Var(params[at])
-    layout = IndexMap(params, (Binary("//", v, lane), *rest, Binary("%", v, lane)))
+    layout = IndexMap(params, (*outer, Binary("//", v, lane), *rest, Binary("%", v, lane)))
     whole = extents(block).get(found.vector, 0) % found.lanes == 0
     target = session.handles.handle(BufferRef(buffer))
     do(session, "transform_layout", copy, target, layout, pad=None if whole else 0)
     return copy
+
+
+TRANSPOSED = (16, 8)
+"""Sizes of tiles that `std.cpu.transpose` turns in registers."""
+
+
+def spread_panels(session: Session, copy: Handle, lanes: int) -> None:
+    """Vectorize a copy into panels, and run its other loops in parallel.
+
+    Vectors are along the lanes of a panel; where the source lies across them, tiles are transposed in registers.
+    """
+    block = block_of(session, copy)
+    axis = next((a.name for a in block.axes if _in_lanes(block, a.name)), None)
+    if axis is None:
+        spread_copy(session, copy, lanes)
+        return
+    _, lane = do(session, "split", session.axis(copy, axis), (None, lanes))
+    across = next((a.name for a in block.axes if a.name != axis and contiguous(block.reads[0], a.name)), None)
+    tile: tuple[Handle, ...] = (lane,)
+    if across is not None and _transposable(session, block, axis, across, lanes):
+        tile = (lane, do(session, "split", session.axis(copy, across), (None, lanes))[1])
+    around = [handle(session, s.var) for s in loops_around(session.program, block_of(session, copy))]
+    outer = [x for x in around if x not in tile]
+    do(session, "reorder", *outer, *tile)
+    if len(tile) == 2:
+        do(session, "tensorize", lane, f"std.cpu.transpose.transpose_{lanes}x{lanes}")
+    else:
+        do_if_legal(session, "vectorize", lane)
+    if outer:
+        run_in_parallel(session, outer)
+
+
+def _in_lanes(block: Block, axis: str) -> bool:
+    """Whether an axis runs along the lanes of the panels that a block writes."""
+    match block.writes[0].ranges[-1].start:
+        case Binary(op="%", left=Var(name=name)):
+            return name == axis
+    return False
+
+
+def _transposable(session: Session, block: Block, axis: str, across: str, lanes: int) -> bool:
+    """Whether tiles of two axes are whole, and of a size and type that can be transposed in registers."""
+    sizes = extents(block)
+    dtype = all_buffers(session.program)[block.writes[0].buffer].dtype
+    whole = all(sizes.get(a, 1) % lanes == 0 for a in (axis, across))
+    return dtype == "f32" and lanes in TRANSPOSED and whole

@@ -18,7 +18,7 @@ from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable
+from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
 from mslang.schedule.session import Session
@@ -148,7 +148,7 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
             do_if_legal(session, "compute_at", block_handle(session, b.name), outer)
     _finish(session, source, found, loops, results, prefix)
     for copy in () if panel is None else (panel,):
-        (vectorize_along if layout.operand == "panel" else spread_copy)(session, copy, found.lanes)
+        (vectorize_along if layout.operand == "panel" else spread_panels)(session, copy, found.lanes)
     for b in before:
         (vectorize_along if layout.beside else spread_copy)(session, block_handle(session, b.name), found.lanes)
 

@@ -7,21 +7,22 @@ joined. Products among the stages accumulate in registers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, extents, lanes_of, limited, shape_of
 from mslang.schedule.rules.cpu.groups import Group, adjacent_reduction, group_of
-from mslang.schedule.rules.cpu.lanes import spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable
-from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
+from mslang.schedule.rules.cpu.lanes import vectorize_along
+from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
+from mslang.schedule.rules.cpu.tiles import TENS, shared_tiles
 from mslang.schedule.rules.multi_level import needs_tiling
-from mslang.schedule.rules.nests import block_handle, block_of, do, draw, handle, loops_around
+from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, handle, loops_around
 from mslang.schedule.session import Session
 from mslang.target.description import Target
 from mslang.transform.outcome import BufferRef
@@ -29,8 +30,10 @@ from mslang.transform.outcome import BufferRef
 if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
-ACCUMULATORS = (1, 2, 4, 8)
-"""The numbers of vectors that a reduction along a row keeps its parts in."""
+TOGETHER = (1, 2, 3, 4, 5, 6, 7, 8)
+"""The numbers of register tiles whose rows are computed together."""
+SHORT = 16
+"""Together they have at most so large a part of all rows."""
 BUSY = 4
 """With so many rows for each core other parallelism is not tried."""
 
@@ -67,35 +70,28 @@ def fuse_rows(session: Session, group: Group, machine: Target, prefix: str) -> N
         session: the running schedule.
         group: the stages.
         machine: what it runs on.
-        prefix: of the addresses: `PREFIX/registers` of the register tile of products, `PREFIX/STAGE` of the
-            accumulators of a reduction.
+        prefix: of the addresses, where there are products: `PREFIX/registers` of their register tiles and
+            `PREFIX/tiles` of how many of these are computed together.
     """
     blocks = [block_of(session, block_handle(session, n)) for n in (*group.stages, group.last)]
     products = {
         b.name: s for b in blocks if needs_tiling(session.program, b) and (s := shape_of(session.program, b, machine))
     }
     packed = [c for b in blocks if b.name in products and (c := _packed(session, b, products[b.name])) is not None]
-    code = _register_tile(session, group, blocks[-1], products, machine, prefix)
-    partial = {
-        b.name: made
-        for b in blocks
-        if b.name not in products and (made := _partial(session, b, machine, prefix)) is not None
-    }
-    loop = _rows(session, group, code)
+    tiles = _tiles(session, group, blocks[-1], products, machine, prefix) if products else None
+    loop = _rows(session, group, tiles)
     for name in reversed(group.stages):
         do(session, "compute_at", block_handle(session, name), loop)
-        if name in partial:
-            do(session, "compute_at", partial[name], loop)
     do(session, "parallel", loop)
     for b in blocks:
-        if b.name in products and code is not None:
-            _accumulate(session, b, products[b.name], code)
+        if tiles is not None and b.name in products:
+            _accumulate(session, b, products[b.name], tiles)
+        elif (axis := adjacent_reduction(b)) is not None:
+            _join_lanes(session, block_handle(session, b.name), axis)
         elif b.init is None:
             vectorize_along(session, block_handle(session, b.name), lanes_of(session.program, _written(b), machine))
-    for made in partial.values():
-        _lanes_innermost(session, made)
     for copy in packed:
-        spread_copy(session, copy, machine.vector_lanes)
+        spread_panels(session, copy, machine.vector_lanes)
 
 
 def _written(block: Block) -> str:
@@ -110,78 +106,85 @@ def _packed(session: Session, block: Block, found: Contraction) -> Handle | None
     return pack(session, block, found, copy_operand(session, block, name))
 
 
-def _register_tile(
-    session: Session,
-    group: Group,
-    last: Block,
-    products: dict[str, Contraction],
-    machine: Target,
-    prefix: str,
-) -> Expr | None:
-    if not products:
-        return None
+class _Tiles(msgspec.Struct, frozen=True):
+    """Register tiles of products that share their rows: how many are computed together, and the sizes of one."""
+
+    count: Expr | int
+    rows: Expr
+    vectors: Mapping[str, Expr]
+
+
+def _tiles(
+    session: Session, group: Group, last: Block, products: Mapping[str, Contraction], machine: Target, prefix: str
+) -> _Tiles:
     rows = extents(last).get(group.rows[-1], 1)
-    codes = register_tiles(machine.registers, rows, 4)
-    code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
+    widths = {
+        name: -(-extents(block_of(session, block_handle(session, name)))[found.vector] // found.lanes)
+        for name, found in products.items()
+    }
+    codes = shared_tiles(machine.registers, rows, tuple(widths.values()))
+    code = draw(session, "choose", tuple(codes), weights=tuple(codes.values()), address=f"{prefix}/registers")
     assert isinstance(code, Expr)
-    return code
+    vectors: dict[str, Expr] = {}
+    for name in reversed(widths):
+        vectors[name] = Binary("%", code, Const(TENS))
+        code = Binary("//", code, Const(TENS))
+    heights = {c // TENS ** len(widths) for c in codes}
+    counts = tuple(n for n in TOGETHER if all(rows % (n * r) == 0 for r in heights)) or limited(TOGETHER, rows // SHORT)
+    count = draw(session, "choose", counts, address=f"{prefix}/tiles") if len(counts) > 1 else counts[0]
+    assert isinstance(count, Expr | int)
+    return _Tiles(count, code, vectors)
 
 
-def _partial(session: Session, block: Block, machine: Target, prefix: str) -> Handle | None:
-    """Make each lane of some vectors reduce its part of a row; returns the block that does."""
-    axis = adjacent_reduction(block)
-    if axis is None:
-        return None
-    lanes = lanes_of(session.program, _written(block), machine)
-    counts = limited(ACCUMULATORS, extents(block).get(axis, lanes) // lanes)
-    count = draw(session, "choose", counts, address=f"{prefix}/{block.name}") if len(counts) > 1 else counts[0]
-    width: Expr | int = count * lanes if isinstance(count, int) else Binary("*", count, Const(lanes))  # type: ignore[arg-type]
-    loop = session.axis(block_handle(session, block.name), axis)
-    _, inner = do(session, "split", loop, (None, width), names=[f"{block.name}_part", f"{block.name}_lane"])
-    (made,) = do(session, "rfactor", inner, axis=len(block.writes[0].ranges))
-    return made
+def _rows(session: Session, group: Group, tiles: _Tiles | None) -> Handle:
+    """The loop at which the stages are computed: all rows fused, the last in tiles if there are products.
 
-
-def _rows(session: Session, group: Group, code: Expr | None) -> Handle:
-    """The loop at which the stages are computed: all rows fused, the last in tiles if there are products."""
+    Where tiles do not divide, the loop over them is left apart if there are other rows enough: it can be cut.
+    """
     last = block_handle(session, group.last)
     loops = [session.axis(last, a) for a in group.rows]
-    if code is not None:
-        size = Binary("//", code, Const(TENS))
+    if tiles is not None:
         axis = group.rows[-1]
-        outer, _ = do(session, "split", loops[-1], (None, size), names=[f"{axis}0", f"{axis}1"])
+        sizes = (None, tiles.count, tiles.rows)
+        outer, some, rows = do(session, "split", loops[-1], sizes, names=[f"{axis}{k}" for k in range(3)])
+        do(session, "fuse", some, rows)
         loops[-1] = outer
     if len(loops) == 1:
         return loops[0]
     return do(session, "fuse", *loops)[0]
 
 
-def _lanes_innermost(session: Session, made: Handle) -> None:
-    """Move the loop over lanes innermost and vectorize it."""
-    block = block_of(session, made)
-    at = block.writes[0].ranges[-1].start
-    assert isinstance(at, Var)
-    loop = session.axis(made, at.name)
-    loops = [handle(session, x.var) for x in loops_around(session.program, block) if x.kind == "serial"]
+def _join_lanes(session: Session, block: Handle, axis: str) -> None:
+    """Reduce along a row in vectors."""
+    loop = session.axis(block, axis)
+    loops = [handle(session, x.var) for x in loops_around(session.program, block_of(session, block))]
     own = [x for x in loops if session.handles.resolve(x) != session.handles.resolve(loop)]
-    do(session, "reorder", *own, loop)
-    do(session, "vectorize", loop)
+    if own:
+        do_if_legal(session, "reorder", *own[-1:], loop)
+    do_if_legal(session, "vectorize", loop, reduction=True)
 
 
-def _accumulate(session: Session, block: Block, found: Contraction, code: Expr) -> None:
-    """Compute a product of the tile's rows a few vectors at a time, in registers."""
+def _accumulate(session: Session, block: Block, found: Contraction, tiles: _Tiles) -> None:
+    """Compute a product of some rows in register tiles, those of the same vectors one after the other."""
     target = block_handle(session, block.name)
-    width = Binary("*", Binary("%", code, Const(TENS)), Const(found.lanes))
+    width = Binary("*", tiles.vectors[block.name], Const(found.lanes))
     loop = session.axis(target, found.vector)
     outer, inner = do(session, "split", loop, (None, width), names=[f"{block.name}_{found.vector}{k}" for k in (0, 1)])
     reduced = [session.axis(target, a) for a in found.reduced]
-    row = None if found.row is None else session.axis(target, found.row)
-    do(session, "reorder", outer, *reduced, *(() if row is None else (row,)), inner)
+    tile, place = [inner], outer
+    order = [outer]
+    if found.row is not None:
+        split = session.axis(target, found.row), (None, tiles.rows)
+        place, row = do(session, "split", *split, names=[f"{block.name}_{found.row}{k}" for k in (0, 1)])
+        order, tile = [outer, place], [row, inner]
+    do(session, "reorder", *order, *reduced, *tile)
     written = session.handles.handle(BufferRef(_written(block)))
     (results,) = do(session, "cache_write", target, written, "local")
-    do(session, "reverse_compute_at", results, outer)
+    do(session, "reverse_compute_at", results, place)
     do(session, "vectorize", inner)
-    if row is not None:
+    for row in tile[:-1]:
         do(session, "unroll", row)
-    do(session, "decompose_reduction", target, reduced[0])
+    (zero,) = do(session, "decompose_reduction", target, reduced[0])
+    if found.row is not None:
+        do(session, "unroll", session.axis(zero, found.row))
     vectorize_along(session, results, found.lanes)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from math import prod
 
 from mslang.schedule.rules.cpu.contraction import limited
 
@@ -10,6 +12,11 @@ VECTORS = (1, 2, 3, 4)
 """The numbers of vectors along a register tile."""
 TENS = 10
 """A register tile is drawn as one number, ten times its rows plus its vectors: 64 is 6 rows of 4 vectors."""
+
+LEAST = 4
+"""So many rows make a tile worth to be of equal ones."""
+REST = 4
+"""So much less likely is a tile for each product whose width it does not divide."""
 
 
 def register_tiles(registers: int, rows: int, vectors: int) -> tuple[int, ...]:
@@ -31,5 +38,35 @@ def register_tiles(registers: int, rows: int, vectors: int) -> tuple[int, ...]:
 
 def intensities(codes: Sequence[int]) -> tuple[float, ...]:
     """Weights of register tiles: how many multiplications each makes of an element that it reads, squared."""
-    tiles = ((c // TENS, c % TENS) for c in codes)
-    return tuple(round((r * v / (r + v)) ** 2, 2) for r, v in tiles)
+    return tuple(_intensity(c // TENS, c % TENS) for c in codes)
+
+
+def _intensity(rows: int, vectors: int) -> float:
+    return round((rows * vectors / (rows + vectors)) ** 2, 2)
+
+
+def shared_tiles(registers: int, rows: int, widths: Sequence[int]) -> dict[int, float]:
+    """Register tiles of several products with the same rows, as numbers, with weights.
+
+    The last digits of such a number are the vectors of each product in order, what is before them the rows: 644 is a
+    tile of 6 rows of 4 vectors for both of two products. The rows divide those that there are, if they can; vectors
+    that do not divide are less likely, as their tail has less reuse.
+
+    Args:
+        registers: how many vectors the machine holds.
+        rows: the extent of the rows.
+        widths: the extent of the other side of each product, in vectors.
+
+    >>> list(shared_tiles(8, 2, [2, 1]))
+    [111, 121, 211, 221]
+    """
+    found: dict[int, float] = {}
+    heights = range(1, min(rows, registers) + 1)
+    equal = [r for r in heights if rows % r == 0]
+    for r in equal if max(equal) >= LEAST else heights:
+        for tile in product(*(limited(VECTORS, w) for w in widths)):
+            if all(r * v + v <= registers for v in tile):
+                code = sum(v * TENS**k for k, v in enumerate(reversed(tile))) + r * TENS ** len(tile)
+                tails = sum(w % v != 0 for v, w in zip(tile, widths, strict=True))
+                found[code] = round(prod(_intensity(r, v) for v in tile) / REST**tails, 2)
+    return found

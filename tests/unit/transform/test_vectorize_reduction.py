@@ -1,0 +1,114 @@
+"""Vectorized reductions: lanes that each combine a part, and are joined."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.backend.reference.interpret import run
+from mslang.ir.expr import Shuffle
+from mslang.ir.program import Program
+from mslang.ir.visit import walk_expr
+from mslang.kernel.nodes import For
+from mslang.kernel.visit import expressions, walk
+from mslang.lower.passes import lower
+from mslang.sema.program import parse_program
+from mslang.target.description import AVX2, AVX512, GENERIC
+from mslang.target.detect import host
+from mslang.transform.primitives.loop_kinds import vectorize
+from tests.unit.transform.programs import loop, refused
+
+UPDATES = {
+    "+": "Y[i] += X[i, j] * X[i, j]",
+    "max": "Y[i] = max(Y[i], X[i, j])",
+    "min": "Y[i] = min(X[i, j], Y[i])",
+    "*": "Y[i] = Y[i] * X[i, j]",
+}
+STARTS = {"+": "0", "max": "-9", "min": "9", "*": "1"}
+
+
+def rows(op: str = "+", n: int = 100, dtype: str = "f32") -> Program:
+    return parse_program(f"""program rows(X: {dtype}[3, {n}], out Y: {dtype}[3]) {{
+        for i_1 in 3, j_1 in {n} {{
+            block reduce[i: 3 = i_1 | j: {n} = j_1] {{
+                init {{ Y[i] = {dtype}({STARTS[op]}) }}
+                {UPDATES[op]}
+            }}
+        }}
+    }}""")
+
+
+def in_lanes(p: Program) -> Program:
+    return vectorize(p, loop("j_1"), reduction=True).program
+
+
+@pytest.mark.parametrize("n", [1, 3, 17, 64, 100, 1000])
+@pytest.mark.parametrize("op", UPDATES)
+def test_lanes_join_to_what_the_loop_gives(op: str, n: int) -> None:
+    p = rows(op, n)
+    x = np.random.default_rng(n).uniform(0.9, 1.1, (3, n)).astype("f4")
+    wanted, found = np.zeros(3, "f4"), np.zeros(3, "f4")
+    ms.build(p, host())(x, wanted)
+    ms.build(in_lanes(p), host())(x, found)
+    np.testing.assert_allclose(found, wanted, rtol=5e-5)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "f64", "u8"])
+def test_lanes_join_in_every_type(dtype: str) -> None:
+    p = rows("+", 75, dtype)
+    x = np.random.default_rng(1).integers(0, 9, (3, 75)).astype({"i32": "i4", "f64": "f8", "u8": "u1"}[dtype])
+    found = np.zeros(3, x.dtype)
+    ms.build(in_lanes(p), host())(x, found)
+    np.testing.assert_array_equal(found, (x * x).sum(1).astype(x.dtype))
+
+
+def test_the_interpreter_runs_the_parts_in_turn() -> None:
+    p = rows("max", 9)
+    x = np.random.default_rng(1).uniform(-1, 1, (3, 9)).astype("f4")
+    np.testing.assert_array_equal(run(in_lanes(p), {"X": x})["Y"], x.max(1))
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2, GENERIC])
+def test_no_loop_of_single_elements_is_left(target: ms.Target) -> None:
+    body = lower(in_lanes(rows(n=64)), target).body
+    counted = [s for s in walk(body) if isinstance(s, For) and s.var != "i_1"]
+    assert all(int(s.extent.value) * 4 <= 64 for s in counted)
+    assert any(isinstance(x, Shuffle) for s in walk(body) for e in expressions(s) for x in walk_expr(e))
+
+
+def test_a_reduction_needs_the_word() -> None:
+    p = rows()
+    with refused("MS309", "`vectorize(reduction = true)`"):
+        vectorize(p, loop("j_1"))
+
+
+def test_a_spatial_loop_may_have_it_too() -> None:
+    p = rows()
+    assert vectorize(p, loop("i_1"), reduction=True) == vectorize(p, loop("i_1"))
+
+
+TWO = """program two(X: f32[8], out Y: f32[1], out Z: f32[1]) {
+    for j_1 in 8 {
+        block sum[i: 1 = 0 | j: 8 = j_1] { Y[i] += X[j] }
+        block top[i: 1 = 0 | j: 8 = j_1] { Z[i] = max(Z[i], X[j]) }
+    }
+}"""
+ORDERED = """program ordered(X: f32[8], out Y: f32[1]) {
+    for j_1 in 8 {
+        block last[i: 1 = 0 | j: 8 = j_1] { init { Y[i] = 0.0 } Y[i] = Y[i] * 0.5 + X[j] }
+    }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (TWO, "2 blocks are under loop `j_1`, not one reduction"),
+        (ORDERED, "what block `last` combines must keep its order"),
+    ],
+)
+def test_lanes_do_not_join_what_is_no_single_reduction_in_any_order(text: str, why: str) -> None:
+    p = parse_program(text)
+    with refused("MS309", why):
+        vectorize(p, loop("j_1"), reduction=True)
