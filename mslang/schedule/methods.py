@@ -1271,6 +1271,42 @@ class Methods:
         """
         self.apply("transform_block_layout", block, map)
 
+    def change_signedness(
+        self: Told, block: Handle, buffer: Handle, *, names: Sequence[str | None] = ()
+    ) -> tuple[Handle, Handle]:
+        """Let a sum of integer products read one operand with the other signedness, and start from what compensates that.
+
+        `a * b` is `(a + 128) * b - 128 * b`: the operand is copied with 128 (half the range of its type) added, so that i8
+        becomes u8; or subtracted, so that u8 becomes i8. What that adds is the sum of the other operand times that number.
+        It is computed once, by a block of its own, and the reduction starts from it. So instructions for unsigned by
+        signed bytes multiply signed by signed ones. Integers wrap, so results are equal bit by bit.
+
+        Returns the block that copies and the block that sums the other operand up.
+
+        Before:
+            block mm[i: 64, j: 64 | k: 64] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) }
+
+        After:
+            # mm.change_signedness(A)
+            block A_global[ax0: 64, ax1: 64] { A_global_1[ax0, ax1] = u8(i32(A[ax0, ax1]) + 128) }
+            block mm_sum[j: 64 | k: 64] { mm_sum_1[j] += i32(B[k, j]) }
+            block mm[i: 64, j: 64 | k: 64] {
+                init { C[i, j] = -128 * mm_sum_1[j] }
+                C[i, j] += i32(A_global_1[i, k]) * i32(B[k, j])
+            }
+
+        Rejects:
+            - a block that is no reduction block, or is not one sum of products of integers
+            - a buffer that is not one factor of the product, of an integer type, converted or not, and read once
+            - a block inside another, or one that does not provably run for all values of its axes
+            - another block of the nest that writes what the other factor reads
+            - what `cache_read` refuses
+
+        Source: oneDNN's compensation of products of signed bytes
+        """
+        result_0, result_1 = self.apply("change_signedness", block, buffer, names=names)
+        return result_0, result_1
+
     def annotate_buffer_access(
         self: Told, block: Handle, buffer: Handle, access: Literal["read", "write"], map: IndexMap
     ) -> None:

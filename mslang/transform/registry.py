@@ -15,6 +15,7 @@ from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.buffer_access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.primitives.cache_index import cache_index
 from mslang.transform.primitives.caching import cache_inplace, cache_read, cache_write
+from mslang.transform.primitives.change_signedness import change_signedness
 from mslang.transform.primitives.compute_at import compute_at, reverse_compute_at
 from mslang.transform.primitives.compute_inline import compute_inline
 from mslang.transform.primitives.decompose_padding import decompose_padding
@@ -75,6 +76,7 @@ BUILT_IN: tuple[Primitive[Any], ...] = (
     tensorize,
     reorder_block_iter_var,
     transform_block_layout,
+    change_signedness,
     annotate_buffer_access,
     unsafe_hide_buffer_access,
     set_scope,

@@ -6,14 +6,15 @@ import random
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from mslang.ir.dtype import is_integer
 from mslang.ir.expr import Const, Select
 from mslang.ir.program import Program
-from mslang.ir.visit import blocks_of, free_vars, path_to_block
+from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.formula import formula_of
 from mslang.transform.analysis.position import leaves, loops_above
-from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from tests.property.steps import Family, Maker, Step, Steps
 
 
@@ -54,6 +55,21 @@ def _pad_einsum(steps: Steps, p: Program) -> Step:
     return "pad_einsum", (BlockRef(block.name), [steps.rng.choice([1, 2, 3, 4]) for _ in block.axes]), {}
 
 
+def _change_signedness(steps: Steps, p: Program) -> Step | None:
+    types = {n: b.dtype for n, b in all_buffers(p).items()}
+    found = [
+        (b.name, r.buffer)
+        for b in blocks_of(p.body)
+        if b.init is not None
+        for r in b.reads
+        if is_integer(types.get(r.buffer, "f32")) and r.buffer not in {w.buffer for w in b.writes}
+    ]
+    if not found:
+        return None
+    block, buffer = steps.rng.choice(found)
+    return "change_signedness", (BlockRef(block), BufferRef(buffer)), {}
+
+
 def _decompose_padding(steps: Steps, p: Program) -> Step | None:
     found = [
         (b.name, s.var)
@@ -73,6 +89,7 @@ STEPS: Mapping[str, Maker] = MappingProxyType(
         "rfactor": _rfactor,
         "fuse_reduction_epilogue": _fuse_reduction_epilogue,
         "pad_einsum": _pad_einsum,
+        "change_signedness": _change_signedness,
         "decompose_padding": _decompose_padding,
     }
 )
@@ -235,6 +252,8 @@ def _mixed(rng: random.Random) -> Program:
 
 FAMILY = Family(
     STEPS,
-    MappingProxyType({"rfactor": 4, "fuse_reduction_epilogue": 12, "pad_einsum": 3, "decompose_padding": 10}),
+    MappingProxyType(
+        {"rfactor": 4, "fuse_reduction_epilogue": 12, "pad_einsum": 3, "change_signedness": 3, "decompose_padding": 10}
+    ),
     (_positions, _folds, _two_sums, _products, _paddings, *(_mixed,) * 5),
 )

@@ -93,6 +93,12 @@ def pad_einsum(t: Board) -> Call | None:
     return None if b is None else Call((t.handle(b), [t.rng.choice([1, 1, 2, 3, 4, 5]) for _ in b.axes]))
 
 
+def change_signedness(t: Board) -> Call | None:
+    b = t.block(lambda b: b.init is not None and len(b.reads) > 1)
+    reads = [] if b is None else [r.buffer for r in b.reads if r.buffer not in {w.buffer for w in b.writes}]
+    return Call((t.handle(b), t.handle(t.rng.choice(reads)))) if b is not None and reads else None
+
+
 def decompose_padding(t: Board) -> Call | None:
     b = t.block(lambda b: isinstance(e := formula(b), Select) and isinstance(e.otherwise, Const))
     above = [] if b is None else t.above(b)
@@ -158,6 +164,7 @@ PLACE_MOVES: dict[str, Proposal] = {
         rfactor,
         blockize,
         pad_einsum,
+        change_signedness,
         decompose_padding,
         reorder_block_iter_var,
         tensorize,

@@ -50,6 +50,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "pipeline": shared.staged,
     "tensorize": reductions.product,
     "pad_einsum": reductions.product,
+    "change_signedness": reductions.product,
     "fuse_reduction_epilogue": reductions.followed,
     "rfactor": reductions.reduced,
     "decompose_reduction": reductions.reduced,

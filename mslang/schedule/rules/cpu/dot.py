@@ -36,6 +36,7 @@ class Dot(msgspec.Struct, frozen=True):
     """An instruction: `lanes` sums of `group` products of operands of type `left` and i8.
 
     `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for them.
+    `unsigned`: the instruction takes u8, so that a left operand of i8 is copied as u8 (`change_signedness`).
     """
 
     left: str
@@ -45,11 +46,12 @@ class Dot(msgspec.Struct, frozen=True):
     lanes: int
     group: int
     spare: int
+    unsigned: bool = False
 
 
 DOTS = (
     Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2),
-    Dot("i8", "avx512vnni", "std.cpu.dot.s8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 4),
+    Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2, unsigned=True),
     Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
     Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
     Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
@@ -144,6 +146,9 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
             if p.name not in before:
                 spread_copy(session, block_handle(session, p.name), dot.lanes)
     user = epilogue(session.program, name)
+    if dot.unsigned:
+        _made_unsigned(session, name, operands[0].buffer, found.vector, dot)
+        block = block_of(session, block_handle(session, name))
     pack_for(session, copy_operand(session, block, operands[1].buffer), dot)
     place = _tiled(session, block, found, along.name, dot, machine, prefix)
     (tile,) = do(session, "blockize", place.lane)
@@ -164,6 +169,20 @@ def _padded(session: Session, block: Block, found: Contraction, along: str, dot:
     wanted = {found.vector: dot.lanes, along: dot.group}
     do(session, "pad_einsum", block_handle(session, block.name), tuple(wanted.get(a.name, 1) for a in block.axes))
     return True
+
+
+def _made_unsigned(session: Session, name: str, left: str, vector: str, dot: Dot) -> None:
+    """Let the product read its left operand as u8; the copy and the sums of the right one are vectorized."""
+    at = session.handles.handle(BufferRef(left))
+    shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
+    spread_copy(session, shifted, dot.lanes)
+    axes = block_of(session, sums).axes
+    reduced = [session.axis(sums, a.name) for a in axes if a.kind == "reduce"]
+    others = [session.axis(sums, a.name) for a in axes if a.kind == "spatial" and a.name != vector]
+    outer, lane = do(session, "split", session.axis(sums, vector), (None, dot.lanes))
+    do(session, "reorder", *others, outer, *reduced, lane)
+    do(session, "vectorize", lane)
+    run_in_parallel(session, [*others, outer])
 
 
 def pack_for(session: Session, copy: Handle, dot: Dot) -> None:

@@ -1,0 +1,290 @@
+"""Fifteen workloads beside the vendors' libraries, all in one run: what `mslang tune` finds from the bare program.
+
+    python benchmarks/cpu.py [NAMES] [--json] [--threads 1 2] [--trials N] [--seconds S] [--db FILE] [--tvm FOLDER]
+
+Ours is tuned from the bare program in the automatic space, or, where the file `--db` has records of the program on
+this machine, the best of them without tuning again: so a table is measured anew in a minute. Peers are NumPy (OpenBLAS)
+and torch (MKL, oneDNN), with weights packed ahead of time where they can be; one that is missing is left out, and the
+reason is printed. `--tvm` names the folder that `tuning_curve.py --folder` left: the times that TVM's own tuning
+recorded there are compared (of another run, so less exactly).
+
+All are run in turn, one sample each a round, a loop of known work beside; ratios are taken round by round, peer over
+ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median; of the least times, too, which
+other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays as the run before left them.
+*Cold*: single runs, before each of which the caches are emptied. The roofline is the larger of operations over the
+measured peak of the cores and of the arrays' bytes over the measured bandwidth of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""Libraries read these when they are loaded; the affinity bounds mslang's own pool."""
+
+DOTS = {"f32": 1.0, "i8": 4.0, "bf16": 2.0}
+"""Operations a second of an element type's dot products on vectors (VNNI, AVX512-BF16), as a multiple of f32's."""
+
+SAMPLE = 0.004
+"""Seconds of a warm sample."""
+
+Calls = dict[str, Callable[[], Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="workloads (default: all)")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each workload")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--trials", type=int, default=64, help="candidates that tuning tries")
+    parser.add_argument("--seconds", type=float, default=300.0, help="time that tuning takes at most, each workload")
+    parser.add_argument("--rounds", type=int, default=31, help="warm rounds")
+    parser.add_argument("--cold", type=int, default=9, help="cold rounds; 0: none")
+    parser.add_argument("--db", type=Path, help="records; what has none is tuned into it (default: a new file)")
+    parser.add_argument("--tvm", type=Path, help="the folder of tuning_curve.py")
+    options = parser.parse_args()
+    if len(options.threads) == 1:
+        with tempfile.TemporaryDirectory() as folder:
+            options.db = options.db or Path(folder) / "records.db"
+            measure(options, options.threads[0])
+        return
+    at = sys.argv.index("--threads")
+    others = sys.argv[1:at] + sys.argv[at + 1 + len(options.threads) :]
+    for threads in options.threads:
+        # A process for each: libraries take the number of threads when they are loaded.
+        subprocess.run([sys.executable, __file__, *others, "--threads", str(threads)], check=True)
+
+
+def measure(options: argparse.Namespace, threads: int) -> None:
+    """Print a row for each workload."""
+    os.environ |= dict.fromkeys(VARIABLES, str(threads))
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+    from common import conditions, table
+    from cpu_peers import WORKLOADS
+
+    if unknown := [n for n in options.names if n not in WORKLOADS]:
+        raise SystemExit(f"there is no workload {unknown[0]}; there are {', '.join(WORKLOADS)}")
+    absent = {name: f"{name} is not installed" for name in ("torch",) if find_spec(name) is None}
+    if "torch" not in absent:
+        import torch
+
+        torch.set_num_threads(threads)
+    for reason in absent.values():
+        print(f"left out: {reason}", file=sys.stderr)
+    rows = []
+    for name in options.names or WORKLOADS:
+        row = {"workload": name, "threads": threads, **compared(name, options, absent)}
+        rows += table_rows(row)
+        if options.json:
+            print(json.dumps(row), flush=True)
+        else:
+            print(f"{name}: {row['ours']['how']}", file=sys.stderr, flush=True)
+    if not options.json:
+        head = (
+            "workload",
+            "what",
+            "warm",
+            "of roofline",
+            "peer / ours, warm",
+            "95 %",
+            "of least",
+            "cold",
+            "peer / ours, cold",
+        )
+        print(table(head, rows))
+        print(f"\n{threads} threads. {conditions('numpy', 'torch', 'llvmlite')}")
+
+
+def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) -> dict[str, Any]:
+    """All figures of a workload."""
+    import numpy as np
+    from cpu_peers import WORKLOADS
+
+    import mslang as ms
+    from mslang.resources import stdlib_folder
+    from mslang.target.detect import host
+    from mslang.target.yardstick import Yardstick
+    from mslang.tune.verification import make_arguments, make_inputs
+
+    workload = WORKLOADS[name]
+    program = ms.load(stdlib_folder() / f"{workload.file}.ms").program(workload.program, **workload.sizes)
+    scheduled, how = best(program, options)
+    arrays = make_arguments(program, make_inputs(program, "dense", 0))
+    kernel = ms.build(scheduled).bind(**arrays)
+    kernel.run()
+    (out,) = (arrays[p.given.name] for p in program.params if p.direction != "in")
+    calls: Calls = {"mslang": kernel.run}
+    for library, peer in workload.peers.items():
+        if library not in absent:
+            calls |= peer(arrays)
+    for what, call in calls.items():
+        if what != "mslang":
+            require_equal(name, what, np.array(out), call(), workload.unit)
+    times, rates = in_rounds(calls, options.rounds, Yardstick(), SAMPLE)
+    cold = cold_rounds(calls, options.cold) if options.cold else {}
+    recorded = {}
+    if options.tvm is not None:
+        recorded = from_tvm(options.tvm, name)
+    least, bound_by = roofline(program, workload.unit, host())
+    mine = {"how": how, "gflops": flops(program) / statistics.median(times["mslang"]) / 1e9}
+    return {
+        "ours": mine | quantiles(times["mslang"]),
+        "roofline": {"seconds": least, "by": bound_by, "share": least / statistics.median(times["mslang"])},
+        "yardstick": quantiles(rates),
+        "warm": {what: beside(times, what) for what in calls},
+        "cold": {what: beside(cold, what) for what in cold},
+        "recorded": {what: seconds / statistics.median(times["mslang"]) for what, seconds in recorded.items()},
+        "left out": list(absent.values()),
+    }
+
+
+# ------------------------------------------------------------------ ours
+def best(program: Any, options: argparse.Namespace) -> tuple[Any, str]:
+    """The best program on record, tuned now if there is none, and how it came about."""
+    import mslang as ms
+
+    (known,) = ms.apply(program, ["db"], database=options.db)
+    if known.served is not None:
+        return known.program, known.headline
+    begun = time.perf_counter()
+    tuned = ms.tune(program, trials=options.trials, seconds=options.seconds, database=options.db)
+    took = time.perf_counter() - begun
+    return tuned.program, f"tuned: {tuned.done.tally.trials} trials in {took:.0f} s"
+
+
+def flops(program: Any) -> float:
+    """Operations of a run."""
+    from mslang.ir.work import operations
+
+    return float(operations(program) or 0)
+
+
+def roofline(program: Any, unit: str, target: Any) -> tuple[float, str]:
+    """The least seconds that a run can take, and what bounds it: arithmetic, or memory if arrays outgrow the caches."""
+    from mslang.ir.dtype import size_of
+    from mslang.target.limits import measured_limits
+    from mslang.tune.verification import shape_of
+
+    limits = measured_limits(target)
+    moved = sum(math.prod(shape_of(p.given)) * size_of(p.given.dtype) for p in program.params)
+    computing = flops(program) / (limits.peak * DOTS[unit])
+    moving = moved / limits.bandwidth if moved > target.l3 else 0.0
+    return max((computing, "arithmetic"), (moving, "memory"))
+
+
+# ------------------------------------------------------------------ peers
+def require_equal(name: str, what: str, ours: Any, theirs: Any, unit: str) -> None:
+    """A peer must compute what we do.
+
+    Raises:
+        SystemExit: it does not.
+    """
+    import numpy as np
+
+    theirs = np.asarray(theirs.float() if unit == "bf16" else theirs)
+    error = np.abs(ours.astype(np.float64) - theirs).max() / max(np.abs(theirs).max(), 1e-30)
+    if not error <= {"f32": 1e-4, "i8": 0.0, "bf16": 1e-2}[unit]:
+        raise SystemExit(f"{name}: {what} differs from ours by {error:.1e} of the largest element")
+
+
+def from_tvm(folder: Path, name: str) -> dict[str, float]:
+    """The least time that TVM's own tuning recorded, by `tuning_curve.py`."""
+    found = [json.loads(f.read_text())["points"] for f in sorted(folder.glob(f"{name}-tvm-*.json"))]
+    least = [points[-1]["seconds"] for points in found if points]
+    return {"tvm (recorded)": min(least)} if least else {}
+
+
+# ------------------------------------------------------------------ timing
+def in_rounds(calls: Calls, rounds: int, yardstick: Any, least: float) -> tuple[dict[str, list[float]], list[float]]:
+    """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round."""
+    from common import seconds
+
+    times: dict[str, list[float]] = {what: [] for what in calls}
+    rates = []
+    for _ in range(rounds):
+        rates.append(yardstick.rate())
+        for what, call in calls.items():
+            times[what] += seconds(call, 1, least)
+    return times, rates
+
+
+def cold_rounds(calls: Calls, rounds: int) -> dict[str, list[float]]:
+    """The same, a single call a sample, before each of which the caches are emptied."""
+    from common import seconds
+
+    from mslang.runtime.caches import CacheFlush
+
+    flush = CacheFlush()
+    times: dict[str, list[float]] = {what: [] for what in calls}
+    for _ in range(rounds):
+        for what, call in calls.items():
+            flush()
+            times[what] += seconds(call, 1)
+    return times
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float]:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"median": middle, "low": low, "high": high}
+
+
+def beside(times: Mapping[str, Sequence[float]], what: str) -> dict[str, Any]:
+    """A peer's time, and its ratio to ours round by round: quartiles, and the 95 % interval of the median.
+
+    The interval is that of the order statistics (binomial, normal approximation).
+    """
+    ratios = sorted(peer / ours for peer, ours in zip(times[what], times["mslang"], strict=True))
+    reach = math.ceil(0.98 * math.sqrt(len(ratios)))
+    centre = (len(ratios) - 1) / 2
+    low, high = max(0, math.floor(centre - reach)), min(len(ratios) - 1, math.ceil(centre + reach))
+    least = min(times[what])
+    return {
+        "seconds": quantiles(times[what]) | {"least": least},
+        "ratio": quantiles(ratios),
+        "interval": (ratios[low], ratios[high]),
+        "least": least / min(times["mslang"]),
+    }
+
+
+def table_rows(row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The lines of a workload."""
+    from common import show
+
+    found = []
+    for what, warm in row["warm"].items():
+        cold = row["cold"].get(what)
+        cells = [row["workload"], what, show(warm["seconds"]["median"])]
+        if what == "mslang":
+            cells += [f"{row['roofline']['share']:.0%} ({row['roofline']['by']})", "", "", ""]
+        else:
+            interval = "{:.2f}–{:.2f}".format(*warm["interval"])
+            cells += ["", quartiles(warm["ratio"]), interval, f"{warm['least']:.2f}"]
+        if cold is not None:
+            cells += [show(cold["seconds"]["median"]), "" if what == "mslang" else quartiles(cold["ratio"])]
+        found.append(tuple(cells + [""] * (9 - len(cells))))
+    for what, times in row["recorded"].items():
+        found.append((row["workload"], what, "", "", f"{times:.2f}", "", "", "", ""))
+    return found
+
+
+def quartiles(of: Mapping[str, float]) -> str:
+    """A ratio as text."""
+    return f"{of['median']:.2f} [{of['low']:.2f}, {of['high']:.2f}]"
+
+
+if __name__ == "__main__":
+    main()
