@@ -256,7 +256,7 @@ def test_sample_3_at_every_step():
             assert np.array_equal(out["C"], a.astype(np.float32) @ b.astype(np.float32))
 
 
-@pytest.mark.parametrize("name", ["dot", "pack", "gemm_bytes"])
+@pytest.mark.parametrize("name", ["dot", "pack", "gemm_bytes", "gemm_bf16"])
 def test_the_library_for_cpus(name):
     module = load(str(LIBRARY / "cpu" / f"{name}.ms"))
     assert module.diagnostics == ()
