@@ -152,25 +152,41 @@ def _lifts(p: Poly) -> Iterator[Poly]:
 
 
 def _shift_nonnegative(p: Poly) -> bool:
-    """Substitute `s = lo + u` with `u >= 0` for every factor: only non-negative coefficients prove `p >= 0`."""
-    terms: dict[Mono, int] = dict(p.terms)
-    factors = sorted({f for m in terms for f in m}, key=lambda f: f.key)
-    for f in factors:
+    """Substitute `s = lo + u` with `u >= 0` for every factor: only non-negative coefficients prove `p >= 0`.
+
+    Factors that are not negative and occur together in every term are shifted as one, by the product of their bounds;
+    those that occur in all terms alike are divided out. Neither changes the sign of a coefficient.
+    """
+    monos = list(p.terms)
+    together: dict[tuple[int, ...], int] = {}
+    shifted: list[tuple[tuple[int, ...], int]] = []
+    for f in sorted({f for m in monos for f in m}, key=lambda f: f.key):
         lo = factor_limits(f)[0]
         if lo is None:
             return False
-        if lo == 0:
-            continue
-        out: dict[Mono, int] = {}
-        for m, c in terms.items():
-            e = m.count(f)
-            if e == 0:
-                accumulate(out, m, c)
-                continue
-            base = tuple(g for g in m if g != f)
-            for j in range(e + 1):
-                accumulate(out, join(base, (f,) * j), c * comb(e, j) * lo ** (e - j))
-        terms = out
+        powers = tuple(m.count(f) for m in monos)
+        if lo < 0:
+            shifted.append((powers, lo))
+        else:
+            together[powers] = together.get(powers, 1) * lo
+    shifted += [(x, lo) for x, lo in together.items() if len(set(x)) > 1]
+    powers_of = zip(*(x for x, _ in shifted), strict=True) if shifted else ((),) * len(monos)
+    terms: dict[tuple[int, ...], int] = {}
+    for m, c in zip(powers_of, p.terms.values(), strict=True):
+        terms[m] = terms.get(m, 0) + c
+    for k, (_, lo) in enumerate(shifted):
+        if lo:
+            terms = _shifted(terms, k, lo)
         if len(terms) > 2000:
             return False
     return all(c >= 0 for c in terms.values())
+
+
+def _shifted(terms: dict[tuple[int, ...], int], k: int, lo: int) -> dict[tuple[int, ...], int]:
+    """A polynomial, by powers of its indeterminates, with `lo + u` in the place of one of them."""
+    out: dict[tuple[int, ...], int] = {}
+    for m, c in terms.items():
+        for j in range(m[k] + 1):
+            power = (*m[:k], j, *m[k + 1 :])
+            out[power] = out.get(power, 0) + c * comb(m[k], j) * lo ** (m[k] - j)
+    return out

@@ -128,3 +128,16 @@ def test_equality_sees_through_remainders() -> None:
     twice = c("-", c("*", c("//", i, Const(4)), Const(-4)), c("-", Const(0), i))
     assert equal(c("%", i, Const(4)), twice)
     assert not equal(c("%", i, Const(4)), c("//", i, Const(4)))
+
+
+def test_long_products_are_compared_as_fast_as_short_ones() -> None:
+    """Factors that occur together count as one: a product of 15 has 32768 terms in how far each is above 1."""
+    tiles = [[Symbol(f"t{n}", PerfectTile(Const(512), 6), k) for k in range(1, 6)] for n in range(3)]
+    whole = size_product([x for tile in tiles for x in tile])
+    part = size_product([x for tile in tiles for x in tile[:2]])
+    assert proved(c("<=", part, whole))
+    assert proved(c("<=", mul(part, Const(2)), c("+", whole, part)))
+    assert not proved(c("<=", mul(part, Const(2)), whole))
+    below = Symbol("b", Uniform(-3, 4))
+    assert proved(c("<=", mul(below, whole), mul(whole, Const(3))))
+    assert not proved(c("<=", part, mul(below, whole)))
