@@ -25,6 +25,7 @@ from mslang.interop.tvmscript.values import (
     met,
     with_expr,
 )
+from mslang.interop.tvmscript.vectors import broadcast, element_of, loaded, ramp
 from mslang.ir.arith import Verdict, decide, simplify
 from mslang.ir.dtype import SCALARS, is_float
 from mslang.ir.expr import ZERO, Binary, Call, Cast, Const, Unary, dtype_of
@@ -124,7 +125,9 @@ def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:
             return _text(read, e, scope)
         case ast.Attribute(value=of, attr="astype"):
             dtype = needed(e, bound(e, "dtype"), "dtype")
-            return cast(read.number(of, scope), element_type(read, dtype, scope), folded=True)
+            return cast(read.number(of, scope), element_of(element_type(read, dtype, scope), e, scope), folded=True)
+        case ast.Attribute(value=of, attr="vload") if isinstance(array := read.value(of, scope), Array):
+            return loaded(read, e, of, array, scope)
         case ast.Attribute(value=ast.Name() as of) if isinstance(read.value(of, scope), Array):
             raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here", "programs have no pointers")
     raise refuse(
@@ -177,7 +180,7 @@ def _cast(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     """`T.cast(x, "float32")`, and `T.Cast("float32", x)`, which is kept whatever `x` is."""
     folded = dotted(e.func, read.aliases) != "Cast"
     found = bound(e, *(("value", "dtype") if folded else ("dtype", "value")), "**")
-    dtype = element_type(read, needed(e, found, "dtype"), scope)
+    dtype = element_of(element_type(read, needed(e, found, "dtype"), scope), e, scope)
     value = read.number(needed(e, found, "value"), scope)
     match value.expr:
         case Cast(operand=Call(name="clz") as counted) if counted.dtype == dtype and not folded:
@@ -401,7 +404,7 @@ def _quantized(name: str) -> Handler | None:
     return {"q_multiply_shift": by_constants, "q_multiply_shift_per_axis": by_data}.get(name)
 
 
-def _vector(read: Expressions, e: ast.Call, scope: Scope) -> Value:
+def _shuffle(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "a loop is vectorized here, not an expression")
 
 
@@ -412,7 +415,9 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         **dict.fromkeys(("min_value", "max_value", "infinity"), _limit),
         **dict.fromkeys(("likely", "meta_var"), _same),
         **dict.fromkeys(("call_extern", "call_pure_extern"), _extern),
-        **dict.fromkeys(("Ramp", "ramp", "Broadcast", "broadcast", "Shuffle", "vscale"), _vector),
+        **dict.fromkeys(("Ramp", "ramp"), ramp),
+        **dict.fromkeys(("Broadcast", "broadcast"), broadcast),
+        **dict.fromkeys(("Shuffle", "vscale"), _shuffle),
         **dict.fromkeys(("Not",), _not),
         "address_of": _address,
         "bind": _bind,

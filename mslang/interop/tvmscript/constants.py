@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import our_type
-from mslang.interop.tvmscript.scope import Options, Scope, Unknown, Unnamed, Value
+from mslang.interop.tvmscript.scope import Macro, Options, Scope, Unknown, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal
 
+_MACROS = frozenset({"inline", "macro"})
 _SCRIPTS = frozenset({"tir", "tirx", "s_tir"})
 
 
@@ -46,6 +47,8 @@ def collect(statements: Iterable[ast.stmt], names: Mapping[str, Value], read: Ex
                             values[k] if known and isinstance(values, tuple) else Unknown(f"`{t.id}` is computed")
                         )
                         seen.add(t.id)
+            case ast.FunctionDef() if is_macro(s, read.aliases):
+                scope.names[s.name] = Macro(s, scope.names)
             case ast.FunctionDef() | ast.ClassDef():
                 pass
             case _:
@@ -95,6 +98,11 @@ def _assigned(s: ast.stmt) -> Iterator[str]:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name
         waiting += ast.iter_child_nodes(node)
+
+
+def is_macro(f: ast.FunctionDef, aliases: frozenset[str]) -> bool:
+    """Whether a function is marked as one whose statements stand where it is called."""
+    return any(dotted(d.func if isinstance(d, ast.Call) else d, aliases) in _MACROS for d in f.decorator_list)
 
 
 def is_program(f: ast.AST) -> bool:

@@ -24,6 +24,7 @@ from mslang.interop.tvmscript.values import (
     met,
     with_expr,
 )
+from mslang.interop.tvmscript.vectors import sliced
 from mslang.ir.arith import simplify
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Load, Select, Unary
 from mslang.ir.intrin import Intrin
@@ -219,9 +220,12 @@ class Expressions:
             if not isinstance(k, int) or not -len(of) <= k < len(of):
                 raise refuse("MS733", e, f"`{text_of(e)}` is no element of the list")
             return of[k]
+        if isinstance(of, dict) and isinstance(e.slice, ast.Constant) and e.slice.value in of:
+            return of[str(e.slice.value)]
         if not isinstance(of, Array):
             raise refuse("MS731", e, f"`{text_of(e)}` has no counterpart here")
-        if any(isinstance(x, ast.Slice) for x in _parts(e.slice)) or len(_parts(e.slice)) < len(of.buffer.shape):
+        slices = any(isinstance(x, ast.Slice) for x in _parts(e.slice))
+        if (slices and scope.lane is None) or len(_parts(e.slice)) < len(of.buffer.shape):
             return Reads(self.region(e, scope))
         return self.loaded(of, self.indices(e, of.buffer, scope), scope)
 
@@ -234,9 +238,11 @@ class Expressions:
         """The indices of one element of a buffer."""
         found: list[Expr] = []
         for x in _parts(e.slice):
-            if isinstance(x, ast.Slice):
+            if isinstance(x, ast.Slice) and (lane := sliced(self, x, scope)) is not None:
+                found.append(lane)
+            elif isinstance(x, ast.Slice):
                 raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "only single elements are read and written")
-            if isinstance(x, ast.Starred):
+            elif isinstance(x, ast.Starred):
                 found += [self._as_index(v, x) for v in self.values([x], scope)]
             else:
                 found.append(self.index(x, scope))

@@ -12,12 +12,13 @@ from mslang.interop.sizes import iterations
 from mslang.interop.tvmscript.call_arguments import bound
 from mslang.interop.tvmscript.calls import dotted
 from mslang.interop.tvmscript.frame import Frame, notes_of
+from mslang.interop.tvmscript.jumps import breaks
 from mslang.interop.tvmscript.names import LOOPS
 from mslang.interop.tvmscript.scope import Scope, Value
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_index, constant, index, literal, promoted
-from mslang.ir.expr import Binary, Const, Expr, Var
-from mslang.ir.program import LOOP_KINDS, Annotations, For, Stmt
+from mslang.ir.expr import FALSE, Binary, Const, Expr, Var
+from mslang.ir.program import LOOP_KINDS, Annotations, For, Stmt, Store
 from mslang.ir.region import range_between
 
 if TYPE_CHECKING:
@@ -61,10 +62,13 @@ def loops(made: Statements, s: ast.For, scope: Scope, frame: Frame) -> tuple[Stm
             for t, v in zip(targets, values, strict=True):
                 assert isinstance(t, ast.Name)
                 inner.bind(t.id, v)
-    body = made.body(s.body, inner, frame)
+    stop = breaks(s.body)
+    if stop is not None and (len(bound_loops) > 1 or headers[0].kind != "serial"):
+        raise refuse("MS731", stop, "`break` ends a single serial loop here")
+    body, flag = made.stopping(s.body, inner, frame)
     for var, h in reversed(bound_loops):
         body = (For(var, h.extent, body, h.kind, Const(0) if h.step != 1 else h.start, h.annotations),)
-    return body
+    return body if flag is None else (Store(flag.name, (), FALSE), *body)
 
 
 def launched(made: Statements, name: str, tag: Value, size: ast.expr, call: ast.Call, scope: Scope) -> For:

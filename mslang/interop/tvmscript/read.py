@@ -17,8 +17,10 @@ from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instances import Instances
+from mslang.interop.tvmscript.jumps import straightened
 from mslang.interop.tvmscript.names import SIZES, UNUSED_POINTERS
 from mslang.interop.tvmscript.patterns import TVM, implementation
+from mslang.interop.tvmscript.scalars import is_data, results
 from mslang.interop.tvmscript.scope import Array, Handle, Names, Scope, Unnamed, Value, plain
 from mslang.interop.tvmscript.source import Refusal, Source, refuse, text_of
 from mslang.interop.tvmscript.statements import Statements
@@ -233,8 +235,12 @@ def _reserved(f: ast.FunctionDef, aliases: frozenset[str]) -> Iterator[str]:
 def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, made: Statements) -> Program:
     scope, frame = Scope(names), Frame(function=True)
     _sizes_first(f, scope, made, frame)
-    given = [_parameter(a, scope, frame, read, made) for a in f.args.args]
-    body = made.body(f.body, scope, frame)
+    given = [_parameter(f, a, scope, frame, read, made) for a in f.args.args]
+    returned = results(f)
+    if returned:
+        made.result = _result(f, returned[0], read, made)
+        made.top = straightened(f.body)
+    body = made.body(made.top, scope, frame)
     params: list[Param] = []
     unused: list[tuple[AttrValue, ...]] = []
     for k, (a, buffer) in enumerate(zip(f.args.args, given, strict=True)):
@@ -243,6 +249,8 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
             params.append(Param(buffer))
         elif isinstance(scope.names.get(a.arg), Handle):
             unused.append((k, a.arg))
+    if made.result is not None:
+        params.append(Param(made.result))
     notes = (*frame.notes, (UNUSED_POINTERS, tuple(unused))) if unused else frame.notes
     carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(notes))
     program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*notes, *carried))
@@ -276,12 +284,14 @@ def _attributes_of_sizes(call: ast.Call, scope: Scope, made: Statements, frame: 
                     frame.function_attributes(notes_of(made.read, only, scope))
 
 
-def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: Statements) -> Buffer | None:
+def _parameter(
+    f: ast.FunctionDef, a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: Statements
+) -> Buffer | None:
     """A parameter's buffer; None for a handle, and for a size."""
-    kind = _unquoted(a)
+    kind = _unquoted(a, a.annotation)
     dtype = size_type(kind, read.aliases)
     name = dotted(kind.func if isinstance(kind, ast.Call) else kind, read.aliases) if kind is not None else None
-    if dtype is not None and not is_integer(dtype):
+    if dtype is not None and (not is_integer(dtype) or is_data(f, a.arg)):
         # A number that is not a size becomes a zero-dimensional array.
         made_of = made.declared.add(Buffer(made.names.declared(a.arg), dtype, ()))
         scope.bind(a.arg, Array(made_of))
@@ -302,9 +312,18 @@ def _parameter(a: ast.arg, scope: Scope, frame: Frame, read: Expressions, made: 
     raise refuse("MS733", a, f"`{a.arg}` is {said}, not a buffer", help='write `A: T.Buffer((16, 16), "float32")`')
 
 
-def _unquoted(a: ast.arg) -> ast.expr | None:
+def _result(f: ast.FunctionDef, value: ast.expr, read: Expressions, made: Statements) -> Buffer:
+    """The array without dimensions that takes the number that a function returns."""
+    dtype = size_type(_unquoted(f, f.returns), read.aliases)
+    if dtype is None:
+        said = "nothing" if f.returns is None else f"`{text_of(f.returns)}`"
+        raise refuse("MS731", value, f"`{text_of(value)}` is returned as {said}", "a function returns one number here")
+    return made.declared.add(Buffer(made.names.declared("result"), dtype, ()))
+
+
+def _unquoted(a: ast.AST, annotation: ast.expr | None) -> ast.expr | None:
     """An annotation, without quotes."""
-    match a.annotation:
+    match annotation:
         case ast.Constant(value=str() as text):
             try:
                 found = ast.parse(text, mode="eval").body
@@ -313,7 +332,7 @@ def _unquoted(a: ast.arg) -> ast.expr | None:
             for x in ast.walk(found):
                 ast.copy_location(x, a)
             return found
-    return a.annotation
+    return annotation
 
 
 def _check_sizes(f: ast.FunctionDef, program: Program, dynamic: tuple[Symbol, ...]) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from mslang.interop.closed import Let, Loop, Outer
 from mslang.interop.tvmscript.source import refuse
 from mslang.interop.tvmscript.values import Number
-from mslang.ir.expr import Expr
+from mslang.ir.expr import Expr, Var
 from mslang.ir.program import Buffer, Range, Region
 from mslang.ir.visit import free_vars, substitute
 
@@ -39,6 +39,21 @@ class Thread(msgspec.Struct, frozen=True):
     """A thread that is named before it is launched (`tx = T.env_thread("threadIdx.x")`)."""
 
     tag: str
+
+
+class Macro(msgspec.Struct, frozen=True):
+    """A function whose statements stand where it is called. `names` are those in scope where it is defined, as they
+    are when it is called."""
+
+    function: ast.FunctionDef
+    names: Mapping[str, Value]
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """The lane of the vector that a statement stores."""
+
+    var: Var
+    lanes: int
 
 
 class Unnamed(msgspec.Struct, frozen=True):
@@ -74,6 +89,7 @@ Value = (
     | Unnamed
     | Unknown
     | Options
+    | Macro
     | Reads
     | str
     | None
@@ -91,10 +107,14 @@ class Scope:
         """The variables of the program (not of the text) that are in scope."""
         self.own: set[str] = set()
         """The names bound in this body."""
+        self.lane: Lane | None = None
+        """The lane that is computed, in a store of a vector."""
 
     def inner(self) -> Scope:
         """The scope of a nested body."""
-        return Scope(self.names, self.outer)
+        made = Scope(self.names, self.outer)
+        made.lane = self.lane
+        return made
 
     def bind(self, name: str, value: Value) -> None:
         """Bind a name in this body."""

@@ -15,15 +15,19 @@ from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, Declared, allocation, pointed, pointer_of, view
 from mslang.interop.tvmscript.call_arguments import bound, needed
 from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.constants import is_macro
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.instructions import instruction
+from mslang.interop.tvmscript.jumps import breaks, jumps, straightened
 from mslang.interop.tvmscript.loops import launched, loops
-from mslang.interop.tvmscript.scope import Array, Names, Pointer, Scope, Unnamed, Value
+from mslang.interop.tvmscript.macros import called, expanded
+from mslang.interop.tvmscript.scope import Array, Macro, Names, Pointer, Scope, Unnamed, Value
 from mslang.interop.tvmscript.source import Refusal, refuse, text_of
 from mslang.interop.tvmscript.values import Number, as_data, binary, condition, constant, data, index, plain_index
+from mslang.interop.tvmscript.vectors import elements, stored
 from mslang.ir import program as ir
-from mslang.ir.expr import Binary, Load, Symbol, Var, dtype_of
+from mslang.ir.expr import FALSE, TRUE, Binary, Expr, Load, Symbol, Unary, Var, dtype_of
 from mslang.ir.program import Stmt
 from mslang.ir.visit import loads_of
 
@@ -33,6 +37,10 @@ _IN_PLACE: Mapping[type[ast.operator], str] = MappingProxyType(
 _BLOCKS = frozenset({"block", "sblock"})
 _HINTS = frozenset({"assume"})
 """Hints to the compiler without influence on the results."""
+
+
+def _running(flag: ir.Buffer) -> Expr:
+    return Unary("not", Load(flag.name, (), flag.dtype))
 
 
 def _declares_nothing(s: ast.stmt) -> bool:
@@ -53,6 +61,12 @@ class Statements:
         self.declared = Declared(names)
         self.record = ir.Program("", (), ())
         """The known instructions."""
+        self.result: ir.Buffer | None = None
+        """What takes the number that the function returns."""
+        self.stops: list[ir.Buffer] = []
+        """The flags of the loops around that `break` ends."""
+        self.macros: list[str] = []
+        """The macros whose statements are being read."""
         self.orders: dict[str, str] = {}
         """The order in which fragments hold their tiles: by rows or by columns."""
         self.block_names: dict[str, str] = {}
@@ -101,7 +115,7 @@ class Statements:
         """One statement; a `let` or a thread loop without its body, which follows it."""
         match s:
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                return (self.store(target, self.read.number(value, scope), scope),)
+                return stored(self, target, value, scope)
             case ast.Assign(targets=[target], value=value):
                 return self.assign(target, value, scope, frame)
             case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if type(op) in _IN_PLACE:
@@ -113,7 +127,10 @@ class Statements:
                 return loops(self, s, scope, frame)
             case ast.While(test=test, body=inside, orelse=[]):
                 when = condition(self.read.number(test, scope), test)
-                return (ir.While(when, self.body(inside, scope.inner(), frame)),)
+                body, flag = self.stopping(inside, scope.inner(), frame)
+                if flag is None:
+                    return (ir.While(when, body),)
+                return (ir.Store(flag.name, (), FALSE), ir.While(Binary("and", _running(flag), when), body))
             case ast.If(test=test, body=then, orelse=otherwise):
                 when = condition(self.read.number(test, scope), test)
                 first = self.body(then, scope.inner(), frame)
@@ -122,9 +139,32 @@ class Statements:
                 return self.within(s, items, inside, scope, frame)
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Return(value=None | ast.Constant(value=None)):
                 return ()
+            case ast.Return(value=ast.expr() as value) if self.result is not None:
+                returned = as_data(self.read.number(value, scope), self.result.dtype)
+                return (ir.Store(self.result.name, (), returned),)
+            case ast.Break() if self.stops:
+                return (ir.Store(self.stops[-1].name, (), TRUE),)
+            case ast.FunctionDef(name=name) if is_macro(s, self.read.aliases):
+                scope.bind(name, Macro(s, scope.names))
+                return ()
+            case ast.Expr(value=ast.Call() as call) if (macro := called(call, scope)) is not None:
+                return expanded(self, macro, call, scope, frame)
             case ast.Expr(value=ast.Call() as call):
                 return self.effect(call, scope, frame)
         raise refuse("MS731", s, f"`{text_of(s)}` has no counterpart here")
+
+    def stopping(self, inside: list[ast.stmt], scope: Scope, frame: Frame) -> tuple[tuple[Stmt, ...], ir.Buffer | None]:
+        """The body of a loop, and the flag that a `break` in it sets, if there is one."""
+        if not jumps(inside):
+            return self.body(inside, scope, frame), None
+        if breaks(inside) is None:
+            return self.body(straightened(inside), scope, frame), None
+        flag = self.declared.add(ir.Buffer(self.names.declared("stopped"), "bool", (), "local"))
+        frame.allocs.append(flag)
+        self.stops.append(flag)
+        body = self.body(straightened(inside), scope, frame)
+        self.stops.pop()
+        return (ir.If(_running(flag), body),), flag
 
     # -------------------------------------------------------------- stores and lets
     def store(self, target: ast.Subscript, value: Number, scope: Scope) -> Stmt:
@@ -283,6 +323,11 @@ class Statements:
     # -------------------------------------------------------------- calls that are statements
     def effect(self, call: ast.Call, scope: Scope, frame: Frame) -> tuple[Stmt, ...] | ir.Let:
         """`T.reads(…)`, `T.where(…)`, `T.evaluate(…)`, …"""
+        match call.func:
+            case ast.Attribute(value=ast.Name() as of, attr="vstore"):
+                given = bound(call, "indices", "value", "predicate")
+                value = needed(call, given, "value")
+                return stored(self, elements(call, of, ast.Store()), value, scope, given.get("predicate"))
         match dotted(call.func, self.read.aliases):
             case "reads":
                 frame.reads = self.regions(call, scope)
@@ -305,8 +350,7 @@ class Statements:
                 at = needed(call, found_args, "indices")
                 at = ast.copy_location(ast.Tuple(at.elts, ast.Load()), at) if isinstance(at, ast.List) else at
                 target = ast.Subscript(needed(call, found_args, "buffer"), at, ast.Store())
-                value = self.read.number(needed(call, found_args, "value"), scope)
-                return (self.store(ast.copy_location(target, call), value, scope),)
+                return stored(self, ast.copy_location(target, call), needed(call, found_args, "value"), scope)
             case str() as name if name.startswith("axis."):
                 declare_axes(self, ast.copy_location(ast.Name("v", ast.Store()), call), call, scope, frame)
             case _:
