@@ -303,6 +303,7 @@ def tune(
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned
     from mslang.tune.task import Settings, Task
+    from mslang.tune.tasks import default_of
     from mslang.tune.tune import tune as run
 
     made_by, machine = _back_end(backend, target)
@@ -323,7 +324,9 @@ def tune(
         runner=runner,
     )
     settings = Settings(seed, Budget(trials, seconds, patience))
-    done = run(task, settings, database=Path(database), workers=workers, listen=listen)
+    # What the program would get without tuning is timed beside the best, so that tuning gives nothing slower.
+    beside = None if isinstance(space, Space) else default_of(task)
+    done = run(task, settings, database=Path(database), workers=workers, incumbent=beside, listen=listen)
     return Tuned(task, done)
 
 
@@ -373,6 +376,7 @@ def tune_all(
     from mslang.tune.session import Item
     from mslang.tune.task import Settings, Task
     from mslang.tune.task_scheduler import scheduler_named
+    from mslang.tune.tasks import default_of
     from mslang.tune.tune import tune_all as run
 
     if not items:
@@ -388,7 +392,15 @@ def tune_all(
         tasks[name] = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
     named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
     found = run(
-        [Item(name, task, weight=weights.get(name, 1.0)) for name, task in tasks.items()],
+        [
+            Item(
+                name,
+                task,
+                weight=weights.get(name, 1.0),
+                incumbent=None if isinstance(items[name], Space) else default_of(task),
+            )
+            for name, task in tasks.items()
+        ],
         Settings(seed, Budget(64 * len(items) if trials is None else trials, seconds, patience)),
         database=Path(database),
         scheduler=scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler,

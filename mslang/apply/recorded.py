@@ -3,7 +3,8 @@
 A record serves a program of the same workload (names do not count), for the same target, measured on this machine:
 times of other machines say nothing here. Of several the fastest of this compiler comes first, then those of other
 compilers; one whose trace no longer applies is passed over. A record of another machine serves only if that machine is
-named.
+named. Where the default schedule is the alternative, a record of an automatic space serves only if the default was
+timed there too, and was not faster: tuning times it beside the best.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import msgspec
 
 from mslang.apply.anchor import anchored
-from mslang.apply.passes import Missed, Served
+from mslang.apply.passes import Missed, Pass, Served
 from mslang.apply.replaying import candidate_of
 from mslang.diagnostics import Diagnostic, MsError
-from mslang.ir.equal import workload_hash
+from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.space import Candidate
 from mslang.sema.module import Module
+from mslang.sema.program import parse_program
 from mslang.target.description import Target
 from mslang.tune.record import Record
 from mslang.tune.stores import Store, text_of
@@ -36,6 +38,7 @@ class FromRecords(msgspec.Struct, frozen=True):
         compiler: what compiles here; records of it come first.
         module: where names of traces are looked up.
         anchors: whether a record of a program that differs around its main computation may serve.
+        alternative: the pass that serves a program otherwise, which a record must be faster than (None: any serves).
     """
 
     store: Store
@@ -43,6 +46,7 @@ class FromRecords(msgspec.Struct, frozen=True):
     compiler: str = ""
     module: Module | None = None
     anchors: bool = True
+    alternative: Pass | None = None
     name: str = "db"
 
     def serve(self, program: Program, target: Target) -> Served | Missed:
@@ -56,6 +60,10 @@ class FromRecords(msgspec.Struct, frozen=True):
             except MsError as error:
                 failures.append(f"record {record.id}: {_failure(record, error)}")
                 continue
+            worse = self._not_faster(record, target)
+            if worse is not None:
+                failures.append(f"record {record.id} {worse}")
+                continue
             return Served(candidate.program, self._how(record, program), candidate.trace)
         why = "; ".join(failures[:3]) if failures else self._absent(program, target)
         if not self.anchors:
@@ -66,6 +74,29 @@ class FromRecords(msgspec.Struct, frozen=True):
             case str() as no_anchor:
                 why += f"; {no_anchor}"
         return Missed(why)
+
+    def _not_faster(self, record: Record, target: Target) -> str | None:
+        """Why a record is not known to be faster than the alternative; None if it is, or is the alternative itself."""
+        text = text_of(self.store, record)
+        # A space that a person wrote was chosen by a person.
+        if self.alternative is None or text is None or record.sources.space:
+            return None
+        other = self.alternative.serve(parse_program(text.text), target)
+        if isinstance(other, Missed):
+            return None
+        hash = structural_hash(other.program)
+        there = [r for r in self.store.records(record.workload) if isinstance(r, Record) and r.candidate == hash]
+        costs = [r.cost for r in there if r.cost is not None and (r.machine, r.target) == (self.machine, target.name)]
+        if hash == record.candidate or (costs and (record.cost or 0.0) <= min(costs)):
+            return None
+        return (
+            f"is slower than the {self.alternative.name} schedule"
+            if costs
+            else (
+                f"was never timed beside the {self.alternative.name} schedule: tune again, "
+                f"or leave out `{self.alternative.name}`"
+            )
+        )
 
     def _how(self, record: Record, program: Program) -> str:
         time = "" if record.seconds is None else f", {_seconds(record.seconds)} on {record.device}"

@@ -46,10 +46,13 @@ def standard_passes(names: Iterable[str | Pass], sources: Sources) -> tuple[Pass
     Raises:
         MsError: MS611, there is no pass of a name.
     """
-    return tuple(_pass(n, sources) if isinstance(n, str) else n for n in names)
+    wanted = tuple(names)
+    return tuple(
+        _pass(n, sources, "default" in wanted[k + 1 :]) if isinstance(n, str) else n for k, n in enumerate(wanted)
+    )
 
 
-def _pass(name: str, sources: Sources) -> Pass:
+def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
     back_end = serving(sources.target)
     match name:
         case "db":
@@ -57,7 +60,9 @@ def _pass(name: str, sources: Sources) -> Pass:
             store = sources.store if sources.store is not None else _nothing()
             # What a transplanted trace leaves is scheduled by the default for CPUs.
             anchors = back_end.default is None
-            return FromRecords(store, sources.machine or machine.key, back_end.version(), sources.module, anchors)
+            other = ByDefault(back_end) if before_default and anchors else None
+            machine_key = sources.machine or machine.key
+            return FromRecords(store, machine_key, back_end.version(), sources.module, anchors, other)
         case "dispatch":
             return dispatch(sources.patterns)
         case "default":

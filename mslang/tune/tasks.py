@@ -131,8 +131,12 @@ def default_candidate(named: Named) -> Candidate | None:
 
     None where the space was written for the program, or the back end schedules by itself.
     """
-    task = named.task
-    if named.space != named.program or (task.backend or serving(task.target)).default is not None:
+    return None if named.space != named.program else default_of(named.task)
+
+
+def default_of(task: Task) -> Candidate | None:
+    """The schedule that the program of a task has without tuning; None where the back end schedules by itself."""
+    if (task.backend or serving(task.target)).default is not None:
         return None
     try:
         found = default_schedule(task.program, task.target)

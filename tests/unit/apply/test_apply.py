@@ -8,9 +8,13 @@ import pytest
 
 import mslang as ms
 from mslang.apply.apply import apply
+from mslang.apply.default import ByDefault
 from mslang.apply.dispatch import dispatch, library_patterns
 from mslang.apply.passes import Missed, Served
 from mslang.apply.recorded import FromRecords
+from mslang.apply.standard import Sources as PassSources
+from mslang.apply.standard import standard_passes
+from mslang.backend.llvm.backend import LLVM
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash, workload_hash
@@ -19,12 +23,13 @@ from mslang.ir.program import Program
 from mslang.runtime.timing import Timing
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.space import Candidate
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512
 from mslang.tune.database import MEMORY, Database
 from mslang.tune.equivalence import difference
-from mslang.tune.record import Outcome, Record, Result, Workload
+from mslang.tune.record import Outcome, Record, Result, Sources, Workload
 
 PRODUCT = parse_program("""program product(A: f32[24, 32], B: f32[32, 40], out C: f32[24, 40]) {
     block mm[i: 24, j: 40 | k: 32] { C[i, j] += A[i, k] * B[k, j] }
@@ -141,6 +146,29 @@ def test_why_records_do_not_serve(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, by_hand(), 1.0, target="avx512"))
     assert missed(store, PRODUCT) == "no record for the target avx2; there are some for avx512"
     assert "m1 × 8" in served(store, PRODUCT, machine="there").how
+
+
+def test_before_the_default_a_record_must_have_been_faster_than_it(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
+    alternative = ByDefault(LLVM)
+    assert "record 1 was never timed beside the default schedule" in missed(store, PRODUCT, alternative=alternative)
+    default = default_schedule(PRODUCT, AVX2)
+    keep(store, PRODUCT, record(PRODUCT, default, 1e-3))
+    assert served(store, PRODUCT, alternative=alternative).how.startswith("record 2")
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 5e-4, run="another"))
+    assert served(store, RENAMED, alternative=alternative).how.startswith("record 3")
+
+
+def test_a_record_of_a_space_that_a_person_wrote_needs_no_comparison(store: Database) -> None:
+    keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3, sources=Sources(space="0f07")))
+    assert served(store, PRODUCT, alternative=ByDefault(LLVM)).how.startswith("record 1")
+
+
+def test_records_compete_with_the_default_only_before_it() -> None:
+    first, _ = standard_passes(["db", "default"], PassSources(AVX2))
+    _, last = standard_passes(["default", "db"], PassSources(AVX2))
+    assert isinstance(first, FromRecords) and first.alternative is not None
+    assert isinstance(last, FromRecords) and last.alternative is None
 
 
 def test_records_of_another_compiler_come_last_and_are_said(store: Database) -> None:
