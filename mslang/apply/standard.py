@@ -78,7 +78,8 @@ def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
 
 
 def _nothing() -> Store:
-    from mslang.tune.database import MEMORY, Database
+    from mslang.tune.connection import MEMORY
+    from mslang.tune.database import Database
 
     return Database(MEMORY)
 

@@ -11,6 +11,7 @@ from mslang.cli.db_compare import comparison_arguments, count, diff
 from mslang.cli.db_selection import machine_key, warn_of_damage, workload_hashes
 from mslang.cli.db_transfer import export, import_rows, merge_stores, prune, transfer_arguments
 from mslang.cli.main import DONE, FINDINGS
+from mslang.runtime.timing import Timing
 from mslang.target.machine import this_machine
 from mslang.tune.database import Database
 from mslang.tune.record import Record
@@ -133,7 +134,7 @@ def _show(database: Database, args: argparse.Namespace) -> int:
         bound = "at least " if timing.censored else ""
         print(
             f"{r.result.outcome.value}: {bound}{seconds_text(timing.median)} ± {seconds_text(timing.mad)} "
-            f"({len(timing.samples)} × {timing.runs} calls)"
+            f"({len(timing.samples)} × {timing.runs} calls)" + (f"; {conditions(timing)}" if conditions(timing) else "")
         )
     else:
         print(f"{r.result.outcome.value}: {r.result.reason}")
@@ -151,8 +152,25 @@ def _print_records(records: Iterable[Record], as_json: bool) -> int:
     else:
         print(
             table(
-                ("record", "program", "time", "target", "decisions"),
-                [(r.id, r.program, seconds_text(r.seconds or 0.0), r.target, r.decisions) for r in found],
+                ("record", "program", "time", "measured", "target", "decisions"),
+                [(r.id, r.program, seconds_text(r.seconds or 0.0), _measured(r), r.target, r.decisions) for r in found],
             )
         )
     return DONE if found else FINDINGS
+
+
+def _measured(record: Record) -> str:
+    timing = record.result.timing
+    return "" if timing is None else conditions(timing)
+
+
+def conditions(timing: Timing) -> str:
+    """What is unusual about how a time was measured.
+
+    >>> conditions(Timing((1e-3,), 1, core=0.75, cold=True))
+    'cold caches, core at 75 %'
+    """
+    said = ["cold caches"] if timing.cold else []
+    if timing.slow_core and timing.core is not None:
+        said.append(f"core at {100 * timing.core:.0f} %")
+    return ", ".join(said)

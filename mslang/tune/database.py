@@ -7,9 +7,8 @@ damaged one is reported and skipped, never the whole file.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +19,11 @@ import msgspec
 from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.ir.program import Program
 from mslang.target.machine import Machine
+from mslang.tune.connection import MEMORY, connect, faults, transaction
 from mslang.tune.integrity import find_damage, undamaged_rows
 from mslang.tune.record import Outcome, Record, Run, Workload
-from mslang.tune.rows import NEXT, columns_of, decoded, hash_of, identity, insertion, record_from, where
-from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum, migrate, refuse_newer, schema_version
-
-MEMORY = ":memory:"
-"""The path of a store that is not in a file."""
+from mslang.tune.rows import NEXT, columns_of, hash_of, identity, insertion, record_from, where
+from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
 
 LAST = "id IN (SELECT max(id) FROM record GROUP BY workload, machine, target, run, candidate)"
 """Finalists are measured again: what counts is how a candidate fared last."""
@@ -63,38 +60,8 @@ class Database:
             self._connect(read_only)
 
     def _connect(self, read_only: bool) -> None:
-        mode = "ro" if read_only else "rwc"
-        place = f"{self.path.resolve().as_uri()}?mode={mode}" if str(self.path) != MEMORY else f"file:{MEMORY}"
-        self._connection = sqlite3.connect(place, uri=True, timeout=60, isolation_level=None)
-        # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
-        self._connection.text_factory = decoded
-        try:
-            self._open(read_only)
-            self._identity = identity(self.path)
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _open(self, read_only: bool) -> None:
-        version = schema_version(self._connection)
-        refuse_newer(version, self.path)
-        if read_only and version == 0:
-            raise MsError(problem("MS603", f"{self.path} is no record store", why="it is empty"))
-        if read_only and version < SCHEMA_VERSION:
-            # A file that may not be written to is brought up to date in memory.
-            memory = sqlite3.connect(":memory:", isolation_level=None)
-            memory.text_factory = decoded
-            self._connection.backup(memory)
-            self._connection.close()
-            self._connection = memory
-            migrate(memory)
-        if read_only:
-            return
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        if version < SCHEMA_VERSION:
-            with self._transaction():
-                migrate(self._connection)
+        self._connection = connect(self.path, read_only)
+        self._identity = identity(self.path)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -111,49 +78,12 @@ class Database:
         if self._together:
             yield
             return
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._connection):
             yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            # SQLite itself has rolled back where the disk is full.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
 
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _faults(self) -> AbstractContextManager[None]:
         """Turn SQLite's and the file system's errors into diagnostics."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise MsError(
-                problem(
-                    "MS603",
-                    f"cannot use the database {self.path}",
-                    why=str(error),
-                    help="check that the folder exists, is writable and has room, or name another file with --db",
-                )
-            ) from error
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            # UnicodeError: SQLite's own message quotes damaged text.
-            raise MsError(
-                problem(
-                    "MS601",
-                    f"{self.path} is not a record store, or is damaged",
-                    why=str(error),
-                    help="move it away and start anew, or restore it from a copy; `sqlite3 FILE .recover` may help",
-                )
-            ) from error
-        except OSError as error:
-            raise MsError(
-                problem(
-                    "MS603",
-                    f"cannot use the database {self.path}",
-                    why=error.strerror or str(error),
-                    help="check that the folder exists, is writable and has room, or name another file with --db",
-                )
-            ) from error
+        return faults(self.path)
 
     def close(self) -> None:
         """Close the file; records are safe without it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -23,17 +23,16 @@ from mslang.tune.comparison import Gap
 from mslang.tune.confirm import REMEASURED
 from mslang.tune.database import Database
 from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
+from mslang.tune.history import History
 from mslang.tune.job import Prepared
 from mslang.tune.planning import problem_of
-from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Tally, Trial
+from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
 from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result
-from mslang.tune.recording import Texts, lower_bound, observed_of, record_of, texts_of
+from mslang.tune.recording import Texts, observed_of, record_of, texts_of
 from mslang.tune.roofline import Roofline
-from mslang.tune.sampling import CUT_OFF
 from mslang.tune.task import Settings, Task
 from mslang.tune.trials import Trials
-from mslang.tune.verification import DENSE
 from mslang.tune.workers import BudgetSpent, Pending, Workers
 
 GENERATION = 16
@@ -85,20 +84,12 @@ class Search:
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
         self._make_strategy = strategy or strategy_named(settings.strategy, default_models(settings.cost_model).models)
         self._strategy: Strategy | None = None
-        self._tally = Tally()
-        self._records: dict[str, Record] = {}
-        """The last record of each candidate of this run."""
-        self._recorded: dict[str, Record] = {}
-        """The first record of each candidate that this run has not proposed again since it was resumed."""
-        self._known: Mapping[str, Record] = {}
-        self._reused: set[str] = set()
+        self._history = History(settings.limits.cache)
         self._sketches: dict[object, int] = {}
-        self._best: Record | None = None
         self._ties: tuple[Record, ...] = ()
         self._gaps: tuple[Gap, ...] = ()
         self._extra: str | None = None
         """The incumbent where it was not proposed."""
-        self._since_better = 0
         self._stopped = False
         self._start = time.monotonic() if started is None else started
         self._limit = settings.budget.trials
@@ -106,7 +97,7 @@ class Search:
         """A generation of which the last step measured a part, and what it gave."""
         self.curve: tuple[float, ...] = ()
         """The least cost after each generation; infinite where nothing was valid."""
-        self._resume()
+        self._history.resume(database.records(run=run))
 
     def stop(self) -> None:
         """End after the trial at hand."""
@@ -115,12 +106,12 @@ class Search:
     @property
     def trials(self) -> int:
         """Candidates that used up a trial, of the whole run."""
-        return self._tally.trials
+        return self._history.tally.trials
 
     @property
     def replaying(self) -> bool:
         """Whether records of a resumed run were not shown to the strategy yet."""
-        return bool(self._recorded)
+        return bool(self._history.unseen)
 
     @property
     def unfinished(self) -> bool:
@@ -143,7 +134,7 @@ class Search:
     def begin(self, prepared: Prepared | None = None) -> None:
         """Report that the search begins. `prepared` says how long the unscheduled program took."""
         task, self._trials.prepared = self._task, prepared
-        self._known = self._database.known(
+        self._history.known = self._database.known(
             task.workload, task.target.name, task.compiled_by, __version__, task.machine.key, self._run
         )
         names = task.program.name, task.space.name, task.target.name
@@ -153,7 +144,7 @@ class Search:
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
         if self._strategy is None:
-            problem = problem_of(self._task, self._settings, self._known.values(), self._given_up)
+            problem = problem_of(self._task, self._settings, self._history.known.values(), self._given_up)
             with profiling.scope("draw"):
                 self._strategy = self._make_strategy(problem)
         return self._strategy
@@ -169,7 +160,7 @@ class Search:
         budget, strategy = self._settings.budget, self._begun()
         self._limit = None if left is None else self.trials + left
         self._workers.until = None if budget.searching is None else self._start + budget.searching
-        why = self._over(counting=not self._recorded)
+        why = self._over(counting=not self._history.unseen)
         if why is not None:
             return why
         proposals, seen = self._unfinished
@@ -179,7 +170,7 @@ class Search:
             with profiling.scope("draw"):
                 proposals = strategy.propose(GENERATION)
             rejections = strategy.rejections.take()
-            self._tally.reject(rejections)
+            self._history.tally.reject(rejections)
         if not proposals:
             return self._over() or "the space is exhausted: no draw gives a new candidate"
         before = self.trials
@@ -230,32 +221,19 @@ class Search:
             self._stopped = True
         finished = Finished(
             reason,
-            self._tally,
-            self._best,
+            self._history.tally,
+            self._history.best,
             time.monotonic() - self._start,
             self._stopped,
             confirmed,
             self._ties,
-            len(self._reused - {self._extra}),
+            len(self._history.reused - {self._extra}),
             gaps=self._gaps,
         )
         self._listen(finished)
         return finished
 
     # ------------------------------------------------------------------ generations
-    def _resume(self) -> None:
-        """Count what this run has on record already."""
-        for record in self._database.records(run=self._run):
-            if not isinstance(record, Record) or record.trial < 0:
-                continue
-            # Finalists have several records, as they are measured again: the strategy was shown the first one, but the
-            # last one counts.
-            self._recorded.setdefault(record.candidate, record)
-            self._records[record.candidate] = record
-        for record in self._records.values():
-            self._tally.add(record.result.outcome, record.result.reason)
-            self._note(record)
-
     def _given_up(self) -> bool:
         return self._over(counting=False) is not None
 
@@ -263,7 +241,7 @@ class Search:
         """Why the search is over, if it is; without `counting` only the time counts."""
         if self._stopped:
             return "interrupted"
-        trials, since = (self.trials, self._since_better) if counting else (-1, -1)
+        trials, since = (self.trials, self._history.since_better) if counting else (-1, -1)
         budget = msgspec.structs.replace(self._settings.budget, trials=self._limit)
         return budget.spent(trials, time.monotonic() - self._start, since)
 
@@ -279,7 +257,7 @@ class Search:
     def _measured(
         self, proposals: Sequence[Proposal], pending: dict[str, Pending]
     ) -> tuple[list[Observed], str | None]:
-        new = [p for p in proposals if p.hash not in self._recorded and self._reusable(p.hash) is None]
+        new = [p for p in proposals if p.hash not in self._history.unseen and self._history.reusable(p.hash) is None]
         for p in new if self._limit is None else new[: max(self._limit - self.trials, 0)]:
             pending[p.hash] = self._trials.start(p.candidate)
         # Written while the builders work, so that no timing waits for it.
@@ -290,23 +268,23 @@ class Search:
             built = {hash: self._trials.built(p) for hash, p in pending.items() if self._over() is None}
         observed: list[Observed] = []
         for p in proposals:
-            record = self._recorded.pop(p.hash, None)
+            record = self._history.unseen.pop(p.hash, None)
             if record is None:
                 why = self._over()
                 if why is not None:
                     return observed, why
                 self._introduce(p)
-                record = self._reusable(p.hash)
+                record = self._history.reusable(p.hash)
                 if record is not None:
-                    self._reused.add(p.hash)
+                    self._history.reused.add(p.hash)
                 else:
                     ready = built.get(p.hash) or self._trials.built(self._trials.start(p.candidate))
                     with profiling.scope("measure"):
-                        result = self._trials.measure(p.candidate, ready, self._best_cost())
+                        result = self._trials.measure(p.candidate, ready, self._history.best_cost)
                     written = texts.get(p.hash) or texts_of(p.candidate, self._settings.name)
                     record = self._keep(p.hash, written, result)
                     if record.result.outcome is Outcome.MEASURED:
-                        self._trials.keep(p.hash, p.candidate, ready, self._cost_of)
+                        self._trials.keep(p.hash, p.candidate, ready, self._history.cost_of)
                 self._show(record, p.predicted)
             observed.append(observed_of(record, p.candidate.sketch.structure))
         return observed, None
@@ -320,7 +298,7 @@ class Search:
         self._listen(Sketched(number, sketch.trace.as_ms(f"sketch_{number}", unpinned=True)))
 
     def _keep(self, hash: str, texts: Texts, result: Result) -> Record:
-        trial = self._tally.trials
+        trial = self._history.tally.trials
         for stage, seconds in result.stages.items():
             profiling.add(stage, seconds)
         made = record_of(self._task, self._settings, self._run, texts, hash, result, trial)
@@ -328,46 +306,8 @@ class Search:
             return self._database.add(made)
 
     def _show(self, record: Record, predicted: float | None) -> None:
-        self._tally.add(record.result.outcome, record.result.reason)
-        self._records[record.candidate] = record
-        self._listen(Trial(record, self._note(record), record.candidate in self._reused, predicted))
-
-    def _note(self, record: Record) -> bool:
-        """Whether a record is better than the best so far."""
-        cost, best = record.cost, None if self._best is None else self._best.cost
-        better = cost is not None and (best is None or cost < best)
-        self._best = record if better else self._best
-        self._since_better = 0 if better else self._since_better + 1
-        return better
-
-    def _reusable(self, hash: str) -> Record | None:
-        """A record of this candidate that another run made on this machine, if it says all that is needed now."""
-        known = self._known.get(hash)
-        if known is None or not self._same_caches(known):
-            return None
-        match known.result.outcome:
-            case Outcome.MEASURED:
-                return known
-            case Outcome.CUT_OFF:
-                bound, cutoff = lower_bound(known), self._cutoff()
-                return known if bound is not None and cutoff is not None and bound > cutoff else None
-        return None
-
-    def _same_caches(self, record: Record) -> bool:
-        """Whether a record was timed with warm or cold caches as this search does."""
-        timing = record.result.timing
-        return timing is None or timing.cold == (self._settings.limits.cache == "cold")
-
-    def _cost_of(self, hash: str) -> float:
-        record = self._records.get(hash)
-        return 0.0 if record is None or record.cost is None else record.cost
-
-    def _cutoff(self) -> float | None:
-        best = self._best_cost()
-        return None if best is None else CUT_OFF * best
-
-    def _best_cost(self) -> float | None:
-        return None if self._best is None else self._best.cost
+        better = self._history.add(record)
+        self._listen(Trial(record, better, record.candidate in self._history.reused, predicted))
 
     # ------------------------------------------------------------------ the second measurement
     def _confirm(self, reason: str, end: float | None) -> bool:
@@ -375,12 +315,12 @@ class Search:
 
         Returns whether there is one. Records that another run of this machine confirmed are not measured again.
         """
-        finalists = sorted((r for r in self._records.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
+        finalists = self._history.fastest_first()
         incumbent = None if self._incumbent is None else self._measured_incumbent(*self._incumbent)
         if incumbent is not None:
             finalists = with_incumbent(finalists, incumbent)
-        if finalists and all(map(self._confirmed_before, finalists[:REMEASURED])):
-            self._best = finalists[0]
+        if finalists and all(map(self._history.confirmed_before, finalists[:REMEASURED])):
+            self._history.best = finalists[0]
             return True
         self._listen(Confirming(reason, min(REMEASURED, len(finalists))))
         seconds = self._settings.budget.seconds
@@ -392,27 +332,24 @@ class Search:
         kept = {}
         for record in (*found.failed, *found.ordered):
             if record.candidate != self._extra:
-                self._tally.change(before[record.candidate].result, record.result)
-            kept[record.candidate] = self._records[record.candidate] = self._database.add(record)
+                self._history.tally.change(before[record.candidate].result, record.result)
+            kept[record.candidate] = self._history.records[record.candidate] = self._database.add(record)
         ordered = [kept[r.candidate] for r in found.ordered]
-        self._best = ordered[0] if ordered else None
+        self._history.best = ordered[0] if ordered else None
         self._ties, self._gaps = tuple(ordered[1 : 1 + found.ties]), found.gaps[: found.ties]
         return bool(ordered)
-
-    def _confirmed_before(self, record: Record) -> bool:
-        return record.candidate in self._reused and any(v.inputs == DENSE for v in record.result.verified)
 
     def _measured_incumbent(self, hash: str, incumbent: Candidate) -> Record | None:
         """The record of the incumbent, which is measured now unless it was proposed or is on record; None if there is
         no time for that."""
-        there = self._records.get(hash)
+        there = self._history.records.get(hash)
         if there is not None:
             return there
         self._extra = hash
-        known = self._reusable(hash)
+        known = self._history.reusable(hash)
         if known is not None and known.cost is not None:
-            self._reused.add(hash)
-            self._records[hash] = known
+            self._history.reused.add(hash)
+            self._history.records[hash] = known
             return known
         try:
             result = self._trials.measure_again(hash, lambda: incumbent)
@@ -420,8 +357,8 @@ class Search:
             return None
         texts = texts_of(incumbent, self._settings.name)
         made = record_of(self._task, self._settings, self._run, texts, hash, result, -1)
-        self._records[hash] = self._database.add(made)
-        return self._records[hash]
+        self._history.records[hash] = self._database.add(made)
+        return self._history.records[hash]
 
     def _candidate(self, record: Record) -> Candidate:
         if self._incumbent is not None and self._incumbent[0] == record.candidate:

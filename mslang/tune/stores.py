@@ -21,7 +21,8 @@ from mslang.diagnostics import Diagnostic, MsError, problem
 from mslang.extensions import allowed, declared, load
 from mslang.ir.program import Program
 from mslang.suggestions import did_you_mean
-from mslang.tune.database import MEMORY, Database
+from mslang.tune.connection import MEMORY
+from mslang.tune.database import Database
 from mslang.tune.record import Record, Workload
 
 DATABASES = "mslang.databases"

@@ -27,7 +27,8 @@ from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.space import Candidate
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512
-from mslang.tune.database import MEMORY, Database
+from mslang.tune.connection import MEMORY
+from mslang.tune.database import Database
 from mslang.tune.equivalence import difference
 from mslang.tune.record import Outcome, Record, Result, Sources, Workload
 

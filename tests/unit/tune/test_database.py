@@ -4,6 +4,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -201,6 +202,19 @@ with Database(sys.argv[1]) as db:
     for trial in range(40):
         db.add(make(trial, 1.0, run=sys.argv[2]))
 """
+
+
+def test_opening_waits_for_one_that_holds_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.db"
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN EXCLUSIVE")
+    holder.execute("CREATE TABLE other (x)")
+    done = threading.Timer(0.2, lambda: holder.execute("ROLLBACK"))
+    done.start()
+    with Database(path) as db:
+        assert list(db.records()) == []
+    done.join()
+    holder.close()
 
 
 def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import mslang as ms
 from mslang.diagnostics import MsError
-from mslang.tune.database import MEMORY, Database
+from mslang.tune.connection import MEMORY
+from mslang.tune.database import Database
 from mslang.tune.record import Outcome, Record, Result, Workload
 from mslang.tune.stores import OrderedUnion, Store, Union, fastest, open_store, text_of
 from tests.e2e.test_own_primitive import install

@@ -1,0 +1,136 @@
+"""Connections to a record store: opened, brought up to date, transactions, and SQLite's errors as diagnostics."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mslang.diagnostics import MsError, problem
+from mslang.tune.rows import decoded
+from mslang.tune.schema import SCHEMA_VERSION, migrate, refuse_newer, schema_version
+
+MEMORY = ":memory:"
+"""The path of a store that is not in a file."""
+
+PATIENCE = 60.0
+"""Seconds for which a busy writer is waited for."""
+
+_PAUSE = 0.02
+
+
+def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """A connection to a store of the present version; an older one is migrated, in memory if it is only read.
+
+    Raises:
+        MsError: MS602, a newer version made it; MS603, it is no record store.
+        sqlite3.Error: as `faults` turns into diagnostics.
+    """
+    mode = "ro" if read_only else "rwc"
+    place = f"{path.resolve().as_uri()}?mode={mode}" if str(path) != MEMORY else f"file:{MEMORY}"
+    connection = _with_text(sqlite3.connect(place, uri=True, timeout=PATIENCE, isolation_level=None))
+    try:
+        version = schema_version(connection)
+        refuse_newer(version, path)
+        if not read_only:
+            _prepare(connection)
+            return connection
+        if version == 0:
+            raise MsError(problem("MS603", f"{path} is no record store", why="it is empty"))
+        return connection if version == SCHEMA_VERSION else _copied(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make a connection ready for writing."""
+    _write_ahead(connection)
+    connection.execute("PRAGMA synchronous = FULL")
+    if schema_version(connection) < SCHEMA_VERSION:
+        with transaction(connection):
+            migrate(connection)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on.
+
+    SQLite does not wait for others here as it does elsewhere, since two that both changed the mode could wait for each
+    other: so this waits, and tries again.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(_PAUSE)
+
+
+def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """A file that may not be written to, brought up to date in memory."""
+    memory = _with_text(sqlite3.connect(MEMORY, isolation_level=None))
+    connection.backup(memory)
+    connection.close()
+    migrate(memory)
+    return memory
+
+
+def _with_text(connection: sqlite3.Connection) -> sqlite3.Connection:
+    # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
+    connection.text_factory = decoded
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is written inside, or, on an error, nothing; other writers are waited for at its start."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite itself has rolled back where the disk is full.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def faults(path: Path) -> Iterator[None]:
+    """Turn SQLite's and the file system's errors into diagnostics.
+
+    Raises:
+        MsError: MS601, the file is damaged or something else; MS603, it cannot be used.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise _unusable(path, str(error)) from error
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        # UnicodeError: SQLite's own message quotes damaged text.
+        raise MsError(
+            problem(
+                "MS601",
+                f"{path} is not a record store, or is damaged",
+                why=str(error),
+                help="move it away and start anew, or restore it from a copy; `sqlite3 FILE .recover` may help",
+            )
+        ) from error
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+
+
+def _unusable(path: Path, why: str) -> MsError:
+    return MsError(
+        problem(
+            "MS603",
+            f"cannot use the database {path}",
+            why=why,
+            help="check that the folder exists, is writable and has room, or name another file with --db",
+        )
+    )

@@ -1,0 +1,99 @@
+"""What a search knows: the records of its run, those of others that need no second measurement, and the best so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from mslang.tune.progress import Tally
+from mslang.tune.record import Outcome, Record
+from mslang.tune.recording import lower_bound
+from mslang.tune.sampling import CUT_OFF
+from mslang.tune.verification import DENSE
+
+
+class History:
+    """The records of one run by candidate, and of earlier runs of the same machine.
+
+    Args:
+        cache: with which caches this search times; a record that was timed with others is not taken over.
+    """
+
+    def __init__(self, cache: Literal["warm", "cold"] | None) -> None:
+        self._cache = cache
+        self.tally = Tally()
+        self.records: dict[str, Record] = {}
+        """The last record of each candidate of this run."""
+        self.unseen: dict[str, Record] = {}
+        """The first record of each candidate that this run has not proposed again since it was resumed."""
+        self.known: Mapping[str, Record] = {}
+        """The last record of each candidate that other runs have tried."""
+        self.reused: set[str] = set()
+        """The candidates of which a record of another run was taken over."""
+        self.best: Record | None = None
+        self.since_better = 0
+        """Trials since the best was found."""
+
+    def resume(self, records: Iterable[object]) -> None:
+        """Count what this run has on record already."""
+        for record in records:
+            if not isinstance(record, Record) or record.trial < 0:
+                continue
+            # Finalists have several records, as they are measured again: the strategy was shown the first one, but the
+            # last one counts.
+            self.unseen.setdefault(record.candidate, record)
+            self.records[record.candidate] = record
+        for record in self.records.values():
+            self.tally.add(record.result.outcome, record.result.reason)
+            self.note(record)
+
+    def add(self, record: Record) -> bool:
+        """Count a record of this run; whether it is better than the best so far."""
+        self.tally.add(record.result.outcome, record.result.reason)
+        self.records[record.candidate] = record
+        return self.note(record)
+
+    def note(self, record: Record) -> bool:
+        """Whether a record is better than the best so far, which it then is."""
+        cost, best = record.cost, self.best_cost
+        better = cost is not None and (best is None or cost < best)
+        self.best = record if better else self.best
+        self.since_better = 0 if better else self.since_better + 1
+        return better
+
+    def reusable(self, hash: str) -> Record | None:
+        """A record of this candidate that another run made on this machine, if it says all that is needed now."""
+        known = self.known.get(hash)
+        if known is None or not self._same_caches(known):
+            return None
+        match known.result.outcome:
+            case Outcome.MEASURED:
+                return known
+            case Outcome.CUT_OFF:
+                bound = lower_bound(known)
+                cutoff = None if self.best_cost is None else CUT_OFF * self.best_cost
+                return known if bound is not None and cutoff is not None and bound > cutoff else None
+        return None
+
+    def _same_caches(self, record: Record) -> bool:
+        """Whether a record was timed with warm or cold caches as this search does."""
+        timing = record.result.timing
+        return timing is None or timing.cold == (self._cache == "cold")
+
+    @property
+    def best_cost(self) -> float | None:
+        """The cost of the best so far."""
+        return None if self.best is None else self.best.cost
+
+    def cost_of(self, hash: str) -> float:
+        """The cost of a candidate; 0 where it has none."""
+        record = self.records.get(hash)
+        return 0.0 if record is None or record.cost is None else record.cost
+
+    def fastest_first(self) -> list[Record]:
+        """The records of this run that have a time."""
+        return sorted((r for r in self.records.values() if r.cost is not None), key=lambda r: r.cost or 0.0)
+
+    def confirmed_before(self, record: Record) -> bool:
+        """Whether another run measured a candidate twice, so that this one need not."""
+        return record.candidate in self.reused and any(v.inputs == DENSE for v in record.result.verified)
