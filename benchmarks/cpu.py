@@ -75,6 +75,8 @@ def measure(options: argparse.Namespace, threads: int) -> None:
     from common import conditions, table
     from cpu_peers import WORKLOADS
 
+    from mslang.diagnostics import MsError
+
     if unknown := [n for n in options.names if n not in WORKLOADS]:
         raise SystemExit(f"there is no workload {unknown[0]}; there are {', '.join(WORKLOADS)}")
     absent = {name: f"{name} is not installed" for name in ("torch",) if find_spec(name) is None}
@@ -86,7 +88,11 @@ def measure(options: argparse.Namespace, threads: int) -> None:
         print(f"left out: {reason}", file=sys.stderr)
     rows = []
     for name in options.names or WORKLOADS:
-        row = {"workload": name, "threads": threads, **compared(name, options, absent)}
+        try:
+            row = {"workload": name, "threads": threads, **compared(name, options, absent)}
+        except MsError as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            continue
         rows += table_rows(row)
         if options.json:
             print(json.dumps(row), flush=True)

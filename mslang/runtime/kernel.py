@@ -13,6 +13,7 @@ from mslang.runtime.arguments import Arguments, number_of_threads, pack, prepare
 from mslang.runtime.linker import Linker, process_linker
 from mslang.runtime.packing import Packed
 from mslang.runtime.signature import FIRST_ARGUMENT, Signature
+from mslang.runtime.tiles import request_tiles
 from mslang.runtime.timing import Limits, Timing, measure
 from mslang.runtime.workspace import Workspaces
 
@@ -24,7 +25,8 @@ def load(code: bytes, signature: Signature, linker: Linker | None = None) -> Loa
     """Link a compiled kernel into this process.
 
     Arguments: the object and signature that the compiler made; the linker (default: the process's own).
-    Raises MsError MS416 if the object cannot be linked here.
+    Raises MsError MS416 if the object cannot be linked here, TargetError MS427 if it needs matrix tiles that the system
+    does not give.
     """
     return LoadedKernel(code, signature, process_linker() if linker is None else linker)
 
@@ -36,6 +38,8 @@ class LoadedKernel:
     """
 
     def __init__(self, code: bytes, signature: Signature, linker: Linker) -> None:
+        if signature.tiles:
+            request_tiles()
         once, many = signature.entry, signature.bench_entry
         self.signature = signature
         self._linker = linker

@@ -67,6 +67,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     `workspace` bytes are needed once, `worker_workspace` once a worker. A kernel compiled to check its accesses
     reports a failed one by its place in `checked`, with the index and the values of the axes.
+    One with `tiles` works on matrix tiles (AMX), for which the system is asked.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Signature(msgspec.Struct, frozen=True):
     worker_workspace: int = 0
     parallel: bool = False
     checked: tuple[CheckedAccess, ...] = ()
+    tiles: bool = False
 
     @property
     def status_words(self) -> int:

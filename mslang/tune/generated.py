@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mslang.diagnostics import Diagnostic, MsError, Span, problem
+from mslang.diagnostics import Diagnostic, MsError, Span, TargetError, problem
 from mslang.ir.program import Program
 from mslang.ir.work import operations
 from mslang.schedule.space import Candidate, Rejection, Space
@@ -96,7 +96,7 @@ def _drawn(
             continue
         try:
             wrong = fault_of(space.program, drawn, compare)
-        except TooLong as error:
+        except (TooLong, TargetError) as error:
             skipped.append(error.diagnostic.message)
             continue
         done += 1
@@ -110,7 +110,8 @@ def _drawn(
                 help=f"this draw shows it:\n{smallest.trace.as_ms('wrong')}",
             )
             return TestResult(title, module.path, span, (_placed(found, module.path),), done)
-    return TestResult(title, module.path, span, (), done, skipped=tuple(skipped)) if done or skipped else None
+    reasons = tuple(dict.fromkeys(skipped))
+    return TestResult(title, module.path, span, (), done, skipped=reasons) if done or reasons else None
 
 
 def _placed(d: Diagnostic, path: str) -> Diagnostic:
@@ -123,10 +124,11 @@ def fault_of(program: Program, candidate: Candidate, compare: Equivalence) -> st
     Raises:
         ProgramFault: the unscheduled program is wrong.
         TooLong: the candidate has too many iterations.
+        TargetError: this machine lacks an instruction of the candidate.
     """
     try:
         return compare(program, candidate.program, 1e-4, 1e-5, 0)
-    except (ProgramFault, TooLong):
+    except (ProgramFault, TooLong, TargetError):
         raise
     except MsError as error:
         d = error.diagnostic
@@ -148,7 +150,7 @@ def shrink(
                     continue
                 try:
                     found = fault_of(program, tried, compare)
-                except TooLong:
+                except (TooLong, TargetError):
                     continue
                 if found is not None:
                     candidate, wrong, better = tried, found, True

@@ -74,6 +74,7 @@ def signature_of(kernel: Module, writer: ModuleWriter) -> Signature:
         writer.worker_workspace,
         writer.has_parallel,
         () if writer.guard is None else tuple(writer.guard.accesses),
+        any("x86_amx" in line for line in writer.declarations.lines),
     )
 
 
