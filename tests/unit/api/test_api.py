@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 import mslang as ms
 import mslang.api
+from mslang.ir.equal import structural_hash
 from mslang.runtime.timing import Timing
+from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.space import Space
 from mslang.tune.progress import Finished, Tally
 from mslang.tune.record import Outcome, Record, Result
@@ -124,11 +127,23 @@ def test_tuned_shows_well() -> None:
         "0.1.0",
         id=1,
     )
-    result = tuned(best)
+    made = tuned(best).task.space.replay({"ti": [4, 8]}, strict=True).program
+    result = tuned(msgspec.structs.replace(best, candidate=structural_hash(made)))
     assert result.seconds == 1e-6 and result.flops == pytest.approx(2 * 32**3 / 1e-6)
     page = result._repr_html_()
     assert "schedule &lt;best&gt;" in page and "GFLOP/s" in page and "measured" in page
     assert "in 4" in ms.print_program(result.program)
+
+
+def test_the_best_may_be_the_default_which_is_no_point_of_the_space() -> None:
+    program = tuned(None).task.program
+    default = default_schedule(program, ms.host())
+    text = default.trace.as_ms("best")
+    best = Record(
+        "w", "gemm", "host", "cpu", "llvm", structural_hash(default.program), text, text, "{}",
+        Result(Outcome.MEASURED, timing=Timing((1e-6,), 1)), "r", -1, 0, "0.1.0",
+    )  # fmt: skip
+    assert tuned(best).program == default.program
 
 
 def test_nothing_found_is_an_error_but_shows() -> None:
