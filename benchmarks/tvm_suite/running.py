@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import io
 import multiprocessing
+import resource
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ FOLDER = Path("tests") / "python" / "s_tir" / "schedule"
 LIBRARY = Path("python") / "tvm" / "s_tir" / "tensor_intrin"
 PREFIX = "test_tir_schedule_"
 SECONDS = 120
+MEMORY = 4 << 30
+"""Bytes of address space that a process may have; the largest tests have arguments of 0.5 GiB."""
 INTERNAL = ("analysis", "state", "state_cached_flags", "block_scope", "instruction")
 """Files about TVM's own data structures."""
 CHECKS = ("assert_structural_equal", "assert_structural_equal_ignore_global_symbol")
@@ -46,13 +49,15 @@ def findings(checkout: Path, wanted: str = "", processes: int = 1) -> Iterator[F
     """Every test whose file and name hold `wanted`, run; files beside each other in several processes."""
     paths = sorted((checkout / FOLDER).glob("test_*.py"))
     chosen = [(path, wanted) for path in paths if any(wanted in n for n in names_of(path))]
-    if processes == 1:
-        for path, _ in chosen:
-            yield from of_file((path, wanted))
-        return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, bound_memory, maxtasksperchild=1) as pool:
         for found in pool.imap(of_file, chosen, chunksize=1):
             yield from found
+
+
+def bound_memory() -> None:
+    """Bound this process's memory: a test that needs more fails by itself."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most), most))
 
 
 def names_of(path: Path) -> Iterator[str]:
@@ -90,6 +95,8 @@ def run_test(file: str, name: str, test: Callable[..., None], verdicts: Verdicts
         outcome, why = "refused", f"{error.diagnostic.code} {error.diagnostic.message}: {error.diagnostic.why or ''}"
     except TooLong:
         outcome, why = "too long", f"more than {SECONDS} s"
+    except MemoryError:
+        outcome, why = "too large", f"more than {MEMORY >> 30} GiB"
     except (AssertionError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         outcome, why = "failed", f"{type(error).__name__}: {error}"
     kind = _kind(file, test, verdicts)
@@ -103,7 +110,7 @@ def _outcome(kind: str, ended: str, why: str, verdicts: Verdicts) -> tuple[str, 
         return "different", "; ".join(verdicts.why)
     if verdicts.accepted and ended != "not portable":
         return "accepted", "; ".join(verdicts.why) or "what TVM refuses; it was not compared"
-    if ended in ("refused", "too long") or (ended and not claims):
+    if ended in ("refused", "too long", "too large") or (ended and not claims):
         return ended, why
     if kind == "rejection":
         return ("refused as expected", "") if claims else ("failed", "nothing was to be refused")

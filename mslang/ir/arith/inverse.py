@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mslang.ir.arith.convert import read, write
 from mslang.ir.arith.divide import merge, quotient, remainder
 from mslang.ir.arith.interval import EMPTY, Scope
-from mslang.ir.arith.itermap import Digit, IterMap, IterSum, chain, detect, from_zero
+from mslang.ir.arith.itermap import Digit, IterMap, IterSum, chain, detect, digits_of_top, from_zero
 from mslang.ir.arith.scope import Ranges, scope_for
 from mslang.ir.arith.size import Poly, number, variable
 from mslang.ir.expr import TRUE, Expr
@@ -73,6 +73,9 @@ class _Solution:
         """All variables, fused marks opened on the way."""
         closed = dict(self.fused)
         while True:
+            for m, s in closed.items():
+                for known_digit, lifted in digits_of_top(m, s, self.digits, self.extents.__getitem__):
+                    self.digits.setdefault(lifted, self.digits[known_digit])
             known = {m: v for m in closed if (v := self.mark(m)) is not None}
             if not known:
                 break

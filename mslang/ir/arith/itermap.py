@@ -8,13 +8,14 @@ hence in the end the loops. Scales, lower ends and extents are sizes: all is dec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from mslang.ir.arith.convert import read, write
+from mslang.ir.arith.digits import as_digits
 from mslang.ir.arith.divide import merge, quotient
 from mslang.ir.arith.interval import Scope
 from mslang.ir.arith.scope import Ranges, scope_for
@@ -90,7 +91,21 @@ def detect(bindings: Sequence[Expr], ranges: Ranges, predicate: Expr = TRUE) -> 
     Affine: each binding is a sum of digits of loops or of fused loops, with offsets. Injective: different iterations
     give different values. Bijective: besides, the values fill the box `starts`, `extents`. Other variables stand still.
     """
-    return _detected(tuple(bindings), tuple(ranges.items()), predicate)
+    given, items = tuple(bindings), tuple(ranges.items())
+    found = _detected(given, items, predicate)
+    if _level(found) > _LEVELS.index("affine"):
+        return found
+    # Digits of one number may have had other things divided out of each.
+    digits = tuple(as_digits(e, ranges) for e in given)
+    again = found if digits == given else _detected(digits, items, predicate)
+    return again if _level(again) > _level(found) else found
+
+
+_LEVELS = ("", "affine", "injective", "bijective")
+
+
+def _level(found: IterMap | NotAffine) -> int:
+    return _LEVELS.index(found.level) if isinstance(found, IterMap) else 0
 
 
 @lru_cache(maxsize=KEPT)
@@ -193,6 +208,8 @@ class _Detection:
         known: set[Poly] = set()
         digits = {t.digit for s in sums if s.separable for t in s.terms}
         while True:
+            for m in self.fused.keys() - known:
+                digits |= {lifted for _, lifted in digits_of_top(m, self.fused[m], digits, self.extent_of)}
             found = {m for m in {d.mark for d in digits} - known if self._chain(m, digits) is not None}
             if not found:
                 return known
@@ -290,6 +307,26 @@ def chain(mark: Poly, extent: Poly, digits: Iterable[Digit]) -> list[Digit] | No
         return [] if at_least_0(want - extent) else None
 
     return go(number(1), own)
+
+
+def digits_of_top(
+    mark: Poly, fused: IterSum, digits: Iterable[Digit], extent_of: Callable[[Poly], Poly]
+) -> list[tuple[Digit, Digit]]:
+    """Digits of the largest term of a fused mark, each with the digit of the mark that it is: of `a * s + b`, where
+    `b < s`, `a // k % n` is `(a * s + b) // (s * k) % n`."""
+    top, scale, reflected = fused.terms[-1] if fused.terms else (None, number(1), True)
+    if top is None or reflected:
+        return []
+    whole = top.lower == number(1) and top.extent == extent_of(top.mark)
+    found = []
+    for d in digits:
+        if d.mark != top.mark or d.extent == number(1):
+            continue
+        k = quotient(d.lower, top.lower)
+        reach = k * d.extent
+        if k * top.lower == d.lower and (whole or quotient(top.extent, reach) * reach == top.extent):
+            found.append((d, Digit(mark, scale * k, d.extent)))
+    return found
 
 
 def spanned(digits: Iterable[Digit]) -> Poly:

@@ -1,95 +1,18 @@
-"""Indices as digits of one number: quotients and remainders in which as little as possible is divided.
+"""Indices as digits of one number, put together again.
 
-Loops that were fused and split again give indices like `(a * 448 + t * 4 + l) // 2048 % 3`. What the divisor has in
-common with a factor can be divided out, by `(x * g + y) // (n * g) = (x + y // g) // n`; here that gives
-`(a * 7 + t // 16) // 32 % 3`. Done to all indices of an access, it shows them to be digits of the same numbers.
+Loops that were fused and split again give indices that are quotients and remainders of the same number, from which as
+much as possible was divided out (`ir/arith/digits.py`). Seen together they tell which number that is, and its value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import gcd
 
-from mslang.ir import arith
+from mslang.ir.arith.digits import sum_of, terms_of
 from mslang.ir.arith.linear import Linear, linear
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, map_expr, walk_expr
-
-Terms = list[tuple[int, Expr]]
-
-
-def as_digits(e: Expr, ranges: Mapping[str, Range]) -> Expr:
-    """An equal index in which divisors and factors have nothing in common.
-
-    Args:
-        e: the index.
-        ranges: what its variables run over.
-
-    Example:
-        >>> from mslang.ir.expr import Var
-        >>> x = Binary("+", Binary("*", Var("b"), Const(64)), Var("t"))
-        >>> as_digits(Binary("//", x, Const(3712)), {"t": Range(ZERO, Const(64)), "b": Range(ZERO, Const(58))})
-        Const(value=0, dtype='i64')
-    """
-
-    def visit(x: Expr) -> Expr | None:
-        match x:
-            case Binary(op="//", left=a, right=Const(value=int(n))) if n > 1:
-                return _quotient(a, n, ranges)
-            case Binary(op="%", left=a, right=Const(value=int(n))) if n > 1:
-                return _remainder(a, n, ranges)
-        return None
-
-    return arith.simplify(map_expr(e, visit), ranges)
-
-
-def _quotient(e: Expr, n: int, ranges: Mapping[str, Range]) -> Expr:
-    g, multiples, rest = _parted(e, n)
-    if g == 1:
-        return arith.simplify(Binary("//", e, Const(n)), ranges)
-    inner = Binary("+", multiples, _quotient(rest, g, ranges))
-    return _quotient(inner, n // g, ranges) if n > g else arith.simplify(inner, ranges)
-
-
-def _remainder(e: Expr, n: int, ranges: Mapping[str, Range]) -> Expr:
-    g, multiples, rest = _parted(e, n)
-    if g == 1:
-        return arith.simplify(Binary("%", e, Const(n)), ranges)
-    low = _remainder(rest, g, ranges)
-    if n == g:
-        return low
-    high = _remainder(Binary("+", multiples, _quotient(rest, g, ranges)), n // g, ranges)
-    return Binary("+", Binary("*", high, Const(g)), low)
-
-
-def _parted(e: Expr, n: int) -> tuple[int, Expr, Expr]:
-    """The largest divisor `g` > 1 of `n` that some factors are multiples of: `e = multiples * g + rest`; 1 if none."""
-    terms = _terms(e)
-    g = max((gcd(c, n) for c, atom in terms if not isinstance(atom, Const)), default=1)
-    if g <= 1:
-        return 1, ZERO, e
-    multiples = [(c // g, a) for c, a in terms if c % g == 0]
-    return g, _sum(multiples), _sum([(c, a) for c, a in terms if c % g])
-
-
-def _terms(e: Expr) -> Terms:
-    """A sum as factors and what they multiply; a constant is a factor of 1."""
-    match e:
-        case Binary(op="+", left=a, right=b):
-            return [*_terms(a), *_terms(b)]
-        case Binary(op="*", left=a, right=Const(value=int(k))):
-            return [(c * k, x) for c, x in _terms(a)]
-        case Const(value=int(k)):
-            return [(k, Const(1))] if k else []
-    return [(1, e)]
-
-
-def _sum(terms: Terms) -> Expr:
-    total: Expr = ZERO
-    for c, x in terms:
-        total = Binary("+", total, Binary("*", x, Const(c)))
-    return total
 
 
 def as_digits_of_one(indices: Sequence[Expr], ranges: Mapping[str, Range]) -> tuple[Expr, ...]:
@@ -144,14 +67,14 @@ def one_number(
     found: dict[int, tuple[int | None, Expr]] = {}
     numbers: set[Expr] = set()
     for e, (_, value) in zip(lifted, pairs, strict=True):
-        digits = [(x, d) for c, x in _terms(e) if c == 1 and (d := _digit(x)) is not None]
+        digits = [(x, d) for c, x in terms_of(e) if c == 1 and (d := _digit(x)) is not None]
         digits = [(x, d) for x, d in digits if not free_vars(x) <= fixed]
         if len(digits) != 1:
             if free_vars(e) <= fixed:
                 continue
             return None
         ((x, (number, place, base)),) = digits
-        offset = _sum([(c, y) for c, y in _terms(e) if y != x])
+        offset = sum_of([(c, y) for c, y in terms_of(e) if y != x])
         if place in found or not free_vars(offset) <= fixed:
             return None
         numbers.add(number)
@@ -171,15 +94,15 @@ def one_number(
 
 def _merged(e: Expr, ranges: Mapping[str, Range], fixed: frozenset[str]) -> Expr:
     """`x % n * g + y` with `0 <= y < g` as `(x * g + y) % (n * g)`, which is one digit."""
-    terms = _terms(e)
+    terms = terms_of(e)
     for g, x in terms:
         match x:
             case Binary(op="%", left=a, right=Const(value=int(n))) if g > 1:
                 low = [(c, y) for c, y in terms if y != x and not free_vars(y) <= fixed]
-                form = linear(_sum(low))
+                form = linear(sum_of(low))
                 if form is not None and _within(form, g, ranges):
-                    digit = Binary("%", _sum([*((c * g, y) for c, y in _terms(a)), *low]), Const(n * g))
-                    return _sum([(1, digit), *((c, y) for c, y in terms if y != x and (c, y) not in low)])
+                    digit = Binary("%", sum_of([*((c * g, y) for c, y in terms_of(a)), *low]), Const(n * g))
+                    return sum_of([(1, digit), *((c, y) for c, y in terms if y != x and (c, y) not in low)])
     return e
 
 
@@ -221,4 +144,4 @@ def _within(form: Linear, most: int, ranges: Mapping[str, Range]) -> bool:
 
 
 def _written(form: Linear) -> Expr:
-    return _sum([*((c, Var(v)) for v, c in form.terms.items()), (form.constant, Const(1))])
+    return sum_of([*((c, Var(v)) for v, c in form.terms.items()), (form.constant, Const(1))])

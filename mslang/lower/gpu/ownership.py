@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from mslang.ir import arith
 from mslang.ir.arith import Verdict
+from mslang.ir.arith.digits import as_digits
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Var, dtype_of
 from mslang.ir.program import Range
 from mslang.ir.visit import conjuncts, free_vars, loads_of, substitute, walk_expr
-from mslang.lower.gpu.digits import as_digits, one_number
+from mslang.lower.gpu.digits import one_number
 
 Pairs = list[tuple[Expr, Expr]]
 """Indices and their values."""

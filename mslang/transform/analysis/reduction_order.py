@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import For
+from mslang.ir.program import Axis, For
 from mslang.ir.reducers import combines_in_any_order
 from mslang.ir.visit import Path, free_vars
 from mslang.transform.analysis.position import block_at, loop_ranges, loops_above, ranges_above
@@ -20,12 +20,15 @@ def why_not_in_sequence(path: Path) -> str | None:
     if block.init is None or combines_in_any_order(block, known_reducers()):
         return None
     reduced = [a for a in block.axes if a.kind == "reduce"]
+    used = _used(reduced, path)
+    shared = [a for a in block.axes if a.kind == "spatial" and not _used([a], path).isdisjoint(used)]
+    # With these as leading digits: among equal leading digits the number ascends as the rest of it does.
+    used |= _used(shared, path)
     total: Expr = ZERO
-    for a in reduced:
+    for a in (*shared, *reduced):
         total = arith.add(arith.mul(total, a.extent), a.binding)
-    used = _used(path, "reduce")
     loops = [s for s in loops_above(path) if s.var in used]
-    if used.isdisjoint(_used(path, "spatial")) and _ascends(arith.simplify(total, ranges_above(path)), loops, path):
+    if _ascends(arith.simplify(total, ranges_above(path)), loops, path):
         return None
     return f"what block `{block.name}` combines over `{reduced[0].name}` must keep its order"
 
@@ -46,8 +49,7 @@ def _ascends(total: Expr, loops: Sequence[For], path: Path) -> bool:
     return True
 
 
-def _used(path: Path, kind: str) -> frozenset[str]:
-    """The loops that axes of a kind depend on."""
+def _used(axes: Sequence[Axis], path: Path) -> frozenset[str]:
+    """The loops that some axes depend on."""
     mine = loop_ranges(loops_above(path)).keys()
-    used = (free_vars(a.binding) for a in block_at(path).axes if a.kind == kind)
-    return frozenset[str]().union(*used) & mine
+    return frozenset[str]().union(*(free_vars(a.binding) for a in axes)) & mine

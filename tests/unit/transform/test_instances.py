@@ -291,6 +291,26 @@ def test_an_init_in_a_later_iteration_stays_there(binding: str, schedule: str):
     accepted(BACKWARDS.replace("BINDING", binding), schedule)
 
 
+FOLD = """program t(P: i32[3, 2, 5], b: i32[3], out D: i32[3]) {
+    alloc S: i32[3]
+    for f in 0..30 {
+        block fold[i: 3 = BINDING | m: 2 = REDUCED, k: 5 = f % 5] {
+            init { S[i] = 1 }
+            S[i] = 3 * S[i] + P[i, m, k] } }
+    for i_1 in 0..3 { block after[i: 3 = i_1] { D[i] = S[i] + b[i] } }
+}"""
+
+
+def test_a_fold_over_a_fused_loop_moves_in_its_order():
+    p = FOLD.replace("BINDING", "f // 10").replace("REDUCED", "f // 5 % 2")
+    accepted(p, "fold.compute_at(after.i)")
+
+
+def test_a_fold_against_the_order_of_its_axes_does_not_move():
+    p = FOLD.replace("BINDING", "f // 10").replace("REDUCED", "f % 2").replace("k: 5 = f % 5", "k: 5 = f // 2 % 5")
+    refused(p, "fold.compute_at(after.i)", "MS308", "must keep its order")
+
+
 def test_only_the_order_along_the_reduction_counts():
     p = """program t(P: i32[4, 8, 5], inout T: i32[4, 5]) {
         for i in 0..4 { for j in 0..5 { for m in 0..8 { for l in 0..5 {

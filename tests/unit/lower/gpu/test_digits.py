@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from mslang.ir.arith import evaluate
+from mslang.ir.arith.digits import as_digits
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
 from mslang.ir.program import Range
-from mslang.lower.gpu.digits import as_digits, as_digits_of_one, one_number
+from mslang.lower.gpu.digits import as_digits_of_one, one_number
 
 SIZES = {"f": 5, "t": 60, "l": 4, "b": 2}
 RANGES = {v: Range(ZERO, Const(n)) for v, n in SIZES.items()}
