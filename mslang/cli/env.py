@@ -12,6 +12,8 @@ from mslang.cli.common import emit, table
 from mslang.cli.main import DONE
 from mslang.diagnostics import MsError
 
+DOTS = ("avxvnni", "avx512vnni", "avx512bf16", "avx512fp16", "amx-int8", "amx-bf16")
+"""Features that bring instructions for products of narrow types, by LLVM's names."""
 PARTS = (
     ("code generation", "llvmlite", "", "CPU kernels"),
     ("GPU", "pycuda", "cuda", "running CUDA kernels"),
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         "processor": target.cpu,
         "cores": target.cores,
         "vector bits": target.vector_bits,
+        "dot products": " ".join(f for f in DOTS if target.has(f)) or "none",
         "l1 KiB": target.l1 // 1024,
         "l2 KiB": target.l2 // 1024,
         "l3 KiB": target.l3 // 1024,

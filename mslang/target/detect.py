@@ -7,13 +7,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from mslang.target.description import GENERIC, KIB, MIB, Target
+from mslang.target.processors import model_of
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @lru_cache(maxsize=1)
 def host() -> Target:
-    """The host as a target: processor and features as LLVM detects them, caches and cores as the system reports."""
+    """The host as a target: features as LLVM detects them, the processor by these, caches and cores as the system
+    reports."""
     import llvmlite.binding as llvm
 
     features = tuple(sorted(name for name, on in llvm.get_host_cpu_features().items() if on))
@@ -22,7 +24,7 @@ def host() -> Target:
         name="host",
         kind="cpu",
         triple=llvm.get_default_triple(),
-        cpu=llvm.get_host_cpu_name(),
+        cpu=model_of(features, llvm.get_host_cpu_name()),
         features=features,
         vector_bits=vector_bits(features),
         registers=32 if "avx512f" in features or "neon" in features else 16,

@@ -90,7 +90,9 @@ def machine(target: Target) -> TargetMachine:
     try:
         found = llvm.Target.from_triple(triple)
         features = ",".join(f"+{f}" for f in target.features)
-        return found.create_target_machine(cpu=target.cpu, features=features, opt=3, reloc="pic", codemodel="small")
+        # Of a model whose features are listed, only those may be used: a virtual machine may hide some of the others.
+        cpu = "x86-64" if target.features and triple.startswith("x86_64") else target.cpu
+        return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
     except RuntimeError as error:
         raise TargetError(problem("MS402", f"LLVM has no code generator for {triple}", why=str(error))) from error
 

@@ -251,7 +251,8 @@ def _core_name(kernel: Module) -> str:
 
 def _attributes(target: Target) -> str:
     width = f' "prefer-vector-width"="{target.vector_bits}"' if target.vector_bits >= 256 else ""
-    return f"attributes #0 = {{ nounwind noinline{width} }}\n"
+    tune = f' "tune-cpu"="{target.cpu}"' if target.cpu not in ("", "x86-64") else ""
+    return f"attributes #0 = {{ nounwind noinline{width}{tune} }}\n"
 
 
 _ENTRIES = """define i32 @{name}(ptr %ctx) nounwind {{

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mslang.diagnostics import TargetError
 from mslang.target.description import AVX2, AVX512, GENERIC, KIB, MIB, TARGETS, Target
 from mslang.target.detect import cache_sizes, host, vector_bits
 from mslang.target.limits import MachineLimits, measured_limits, raise_peak
+from mslang.target.processors import model_of
 from tests.unit.llvm.support import executable
 from tests.unit.lower.programs import packed_gemm
 
@@ -101,3 +103,31 @@ def test_limits_without_a_place_to_keep_them(tmp_path: Path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert measured_limits(folder=blocked / "below").peak > 0
+
+
+SERVER = ("avx2", "fma", "avx512f", "avx512bw", "avx512vnni", "avx512vbmi2")
+
+
+@pytest.mark.parametrize(
+    ("features", "detected", "model"),
+    [
+        ((*SERVER, "avx512bf16", "avx512fp16", "amx-tile"), "rocketlake", "sapphirerapids"),
+        ((*SERVER, "avx512bf16", "avx512fp16", "avxvnni"), "icelake-client", "sapphirerapids"),
+        (SERVER, "rocketlake", "icelake-server"),
+        (("avx2", "fma", "avxvnni"), "sapphirerapids", "alderlake"),  # the machine hides AVX-512
+        ((*SERVER, "avx512bf16", "sse4a", "vaes"), "k8-sse3", "znver4"),
+        (("sse2",), "nehalem", "nehalem"),
+        (("neon",), "neoverse-v1", "neoverse-v1"),
+    ],
+)
+def test_the_model_follows_from_features(features, detected, model):
+    assert model_of(features, detected) == model
+
+
+def test_code_uses_no_feature_that_only_the_model_has():
+    hidden = msgspec.structs.replace(AVX2, cpu="sapphirerapids")
+    code = executable(packed_gemm(64, 64, 64), hidden).assembly
+    assert "%ymm" in code and "%zmm" not in code and "%k1" not in code and "%xmm16" not in code
+    # Without a list of features the model's count.
+    bare = msgspec.structs.replace(AVX512, features=())
+    assert "%zmm" in executable(packed_gemm(64, 64, 64), bare).assembly
