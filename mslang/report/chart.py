@@ -22,11 +22,16 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """An axis: its title, how its numbers read, and whether it is logarithmic."""
+    """An axis: its title, how its numbers read, and whether it is logarithmic.
+
+    `whole`: its values are whole numbers, and so are its ticks. `ends` are its bounds, if not those of the points.
+    """
 
     title: str
     text: Callable[[float], str]
     log: bool = False
+    whole: bool = False
+    ends: tuple[float, float] | None = None
 
     def place(self, value: float) -> float:
         """Where a value stands before scaling."""
@@ -40,7 +45,7 @@ class Axis(msgspec.Struct, frozen=True):
             every = max(1, (last - first) // 6)
             found = [s * 10.0**e for e in range(first, last + 1, every) for s in steps]
             return [t for t in found if low * 0.999 <= t <= high * 1.001]
-        raw = (high - low) / 5 or 1.0
+        raw = max((high - low) / 5 or 1.0, 1.0 if self.whole else 0.0)
         size = 10.0 ** math.floor(math.log10(raw))
         step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw)
         return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -107,11 +112,13 @@ def _drawn(s: Series, at: Callable[[float, float], tuple[float, float]]) -> list
 
 
 def _widened(values: Sequence[float], axis: Axis) -> tuple[float, float]:
-    """The bounds of an axis: a logarithmic one has a little room, a linear one begins at 0."""
+    """The bounds of an axis: a logarithmic one has a little room, a linear one has 0 on it."""
+    if axis.ends is not None:
+        return axis.ends
     low, high = min(values), max(values)
     if axis.log:
         return low / 1.2, high * 1.2
-    return min(low, 0.0), high * 1.05 or 1.0
+    return min(low, 0.0), (max(high, 0.0) * 1.05) or 1.0
 
 
 def _escaped(text: str) -> str:

@@ -72,6 +72,9 @@ class Found(msgspec.Struct, frozen=True):
     importance: tuple[tuple[str, float], ...]
     quality: tuple[tuple[int, float], ...]
     """Generations with the rank correlation of predicted and measured times (from the log)."""
+    predicted: tuple[tuple[float, float], ...]
+    """What the cost model expected of each trial that it chose, as log2 relative to the best, and the cost (from the
+    log)."""
     rated: Rated | None
     damaged: int = 0
 
@@ -145,6 +148,11 @@ def _found(database: Database, run: Run, log: Path) -> Found | None:
         _profile(log / "profile.json"),
         tuple(importance([(d, c) for d, c in measured if isinstance(d, dict) and c > 0])[:16]),
         tuple((g["number"], g["quality"]) for g in generations if g.get("quality") is not None),
+        tuple(
+            (t["predicted"], t["cost"])
+            for t in _lines(log / "trials.jsonl")
+            if t.get("predicted") is not None and t.get("cost")
+        ),
         None if workload is None else _rated(workload.text, run),
         sum(isinstance(r, Diagnostic) for r in rows),
     )

@@ -13,6 +13,7 @@ from mslang import __version__
 from mslang.report.chart import Axis, Series, chart
 from mslang.report.gather import Found
 from mslang.report.highlight import highlighted
+from mslang.tune.quality import LEAST, rank_correlation
 
 
 def page(found: Sequence[Found], where: str) -> str:
@@ -55,6 +56,7 @@ def _section(f: Found) -> dict[str, object]:
         "by_time": _curve(f, by_time=True),
         "roofline": _roofline(f),
         "quality": _quality(f),
+        "predicted": _predicted(f),
         "split": _shares(
             {k: v for k, v in f.scopes.items() if "/" not in k and k not in f.stages}
             if any("/" not in k for k in f.scopes)
@@ -81,8 +83,10 @@ def _curve(f: Found, by_time: bool) -> str:
         return at if by_time else float(trial)
 
     dots = [(x_of(p.trial, p.at), p.cost) for p in f.points if p.cost is not None]
+    if len(dots) < 2:
+        return ""
     best = [(x_of(p.trial, p.at), p.best) for p in f.points if p.best is not None]
-    x = Axis("seconds since the run began" if by_time else "trials", _number)
+    x = Axis("seconds since the run began" if by_time else "trials", _number, whole=not by_time)
     title = f"best time so far of {f.program} against {'time' if by_time else 'trials'}"
     y = Axis("time at the nominal speed", time_text, log=True)
     return chart([Series(dots, "dot"), Series(best, "best", "step")], x, y, title)
@@ -110,8 +114,20 @@ def _quality(f: Found) -> str:
     if len(f.quality) < 2:
         return ""
     points = [(float(g), q) for g, q in f.quality]
-    x, y = Axis("generation", _number), Axis("rank correlation", _number)
+    x, y = Axis("generation", _number, whole=True), Axis("rank correlation", _number, ends=(-1.0, 1.0))
     return chart([Series(points, "best", "line"), Series(points, "dot")], x, y, "quality of the cost model")
+
+
+def _predicted(f: Found) -> tuple[str, float | None]:
+    """The predictions of the cost model against the times, and the rank correlation of all of them."""
+    if len(f.predicted) < LEAST:
+        return "", None
+    values = [x for x, _ in f.predicted]
+    room = 0.05 * (max(values) - min(values)) or 1.0
+    ends = min(values) - room, max(values) + room
+    x = Axis("predicted: binary logarithm of the time, relative", _number, ends=ends)
+    y = Axis("measured, at the nominal speed", time_text, log=True)
+    return chart([Series(f.predicted, "dot")], x, y, "predicted and measured times"), rank_correlation(f.predicted)
 
 
 def _shares(seconds: dict[str, float]) -> list[tuple[str, float, float]]:
@@ -126,4 +142,11 @@ def _budget(arguments: str) -> dict[str, object]:
         given = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
         return {}
-    return {k: v for k, v in given.items() if v is not None} if isinstance(given, dict) else {}
+    return {k: _plain(v) for k, v in given.items() if v is not None} if isinstance(given, dict) else {}
+
+
+def _plain(value: object) -> object:
+    """A value for people: of a budget, `64 trials`."""
+    if not isinstance(value, dict):
+        return value
+    return ", ".join(f"{v} {k}" for k, v in value.items() if v is not None) or "none"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LEAST = 3
+LEAST = 5
 """Fewer pairs than this say nothing about an order."""
 
 
 def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Spearman's rank correlation of pairs, from -1 to 1; equal values share the mean of their ranks.
 
-    None where there are fewer than three pairs, or where all first or all second values are equal.
+    None where there are fewer than five pairs, or where all first or all second values are equal.
 
     Example:
-        >>> rank_correlation([(1.0, 10.0), (2.0, 30.0), (3.0, 20.0)])
-        0.5
+        >>> rank_correlation([(1.0, 10.0), (2.0, 30.0), (3.0, 20.0), (4.0, 40.0), (5.0, 50.0)])
+        0.9
     """
     if len(pairs) < LEAST:
         return None

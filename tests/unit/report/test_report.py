@@ -1,5 +1,6 @@
 """The report: what explains times, charts that are well-formed, text that is escaped, runs that are found."""
 
+import json
 import math
 import random
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from mslang.report.page import page
 from mslang.runtime.timing import Timing
 from mslang.sema.program import parse_program
 from mslang.tune.database import Database
+from mslang.tune.quality import rank_correlation
 from mslang.tune.record import Outcome, Record, Result, Run, Verification, Workload
 
 TEXT = "program p[N = 64](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] * 2.0 } }"
@@ -46,6 +48,25 @@ def test_what_is_different_everywhere_or_nowhere_explains_nothing() -> None:
 
 
 # ---------------------------------------------------------------- pieces
+def test_whole_numbers_have_whole_ticks_and_given_ends_hold() -> None:
+    assert Axis("trials", str, whole=True).ticks(0, 2) == [0.0, 1.0, 2.0]
+    assert Axis("seconds", str).ticks(0, 2) != [0.0, 1.0, 2.0]
+    made = chart([Series([(1, 0.5), (2, 0.6)], "dot")], Axis("x", str), Axis("y", "{:g}".format, ends=(-1.0, 1.0)), "t")
+    assert ">-1<" in made and ">1<" in made
+
+
+def test_negative_values_stand_inside_the_box() -> None:
+    axis = Axis("x", str)
+    made = ElementTree.fromstring(chart([Series([(-9, -2), (-8, -1)], "dot")], axis, axis, "t"))
+    assert all(64 <= float(c.attrib["cx"]) <= 548 for c in made if c.tag == "circle")
+
+
+def test_rank_correlation_needs_five_pairs_and_shares_ranks() -> None:
+    assert rank_correlation([(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]) is None
+    assert rank_correlation([(float(k), -float(k)) for k in range(5)]) == pytest.approx(-1.0)
+    assert rank_correlation([(0.0, 0.0), (0.0, 1.0), (1.0, 2.0), (1.0, 3.0), (2.0, 4.0)]) == pytest.approx(0.948683)
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_charts_are_well_formed_and_inside_their_box(log: bool) -> None:
     axis = Axis("a < b & c", str, log)
@@ -114,7 +135,18 @@ def store(tmp_path: Path) -> Iterator[Database]:
     with Database(tmp_path / "r.db") as db:
         db.add_workload(workload())
         for name in ("first", "second"):
-            db.add_run(Run(name, "p.ms", name, "w" * 64, "host", 0, '{"trials":20}', source=workload().source))
+            db.add_run(
+                Run(
+                    name,
+                    "p.ms",
+                    name,
+                    "w" * 64,
+                    "host",
+                    0,
+                    '{"budget":{"trials":20,"seconds":null}}',
+                    source=workload().source,
+                )
+            )
             for trial in range(20):
                 db.add(record(name, trial, None if trial == 3 else 1e-3 / (1 + trial % 2) + 1e-6 * trial))
         yield db
@@ -132,6 +164,7 @@ def test_the_page_shows_each_run_and_stands_alone(store: Database) -> None:
     assert [p.best for p in found[0].points][-1] == found[0].best.cost  # type: ignore[union-attr]
     assert found[0].importance[0][0] == "a" and found[0].importance[0][1] > 0.9
     assert "The limits of the machine are not known here" in text
+    assert "<td>20 trials</td>" in text
 
 
 def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
@@ -139,6 +172,16 @@ def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
     with pytest.raises(MsError) as error:
         gather(store, "third")
     assert error.value.diagnostic.code == "MS548" and "first, second" in str(error.value.diagnostic.why)
+
+
+def test_the_page_shows_how_well_the_model_ordered_what_it_chose(store: Database, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "first"
+    log.mkdir(parents=True)
+    lines = [{"predicted": float(k), "cost": 1e-3 * (k + 1)} for k in range(8)] + [{"predicted": None, "cost": 1e-3}]
+    (log / "trials.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = page(gather(store, "first"), "r.db")
+    assert "Predicted and measured" in text and "8 trials that the model chose; rank correlation of all 1.00" in text
+    assert "Predicted and measured" not in page(gather(store, "second"), "r.db")
 
 
 def test_the_log_says_what_records_do_not(store: Database, tmp_path: Path) -> None:
