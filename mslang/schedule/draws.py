@@ -109,6 +109,10 @@ class Draws:
         """Record the value of a decision in the schedule: its symbols, or its structural outcome."""
         self._drawn[address] = value
 
+    def drawn(self, address: str) -> object:
+        """What a decision is in the schedule: its symbols, or its structural outcome; None if it was not made."""
+        return self._drawn.get(address)
+
     def symbol(self, like: Symbol) -> Expr:
         """This replay's symbol for a factor of a decision.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
 from mslang.ir.program import For, Program
 from mslang.ir.visit import all_buffers
@@ -56,8 +59,8 @@ PROGRAMS: Mapping[str, str] = {
         }
         block relu[n: 1, h: 4, w: 8, o: 32] { D[n, h, w, o] = max(Y[n, h, w, o], 0.0) }
     }""",
-    "i8": "program i8(A: i8[32, 32], B: i8[32, 32], out C: i32[32, 32]) {"
-    " block mm[i: 32, j: 32 | k: 32] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) } }",
+    "i8": "program i8(A: i8[32, 64], B: i8[64, 32], out C: i32[32, 32]) {"
+    " block mm[i: 32, j: 32 | k: 64] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) } }",
     "sum": "program sum(A: f32[300], out B: f32[]) { block b[| i: 300] { B[] += A[i] } }",
 }
 OF_LIBRARY = ("softmax.softmax", "layer_norm.layer_norm", "reduce.row_sum", "reduce.argmax", "transpose.transpose")
@@ -86,14 +89,26 @@ def test_every_structure_is_legal_and_threads_share_every_nest(name: str) -> Non
     assert all(unbound_blocks(s.program) == () for s in sketches(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_passes_the_constraints_on_arrays_can_be_lowered(name: str) -> None:
+def check_lowering(name: str, chosen: list[Sketch], each: int) -> None:
+    """Nearly all of what a search would measure can be lowered."""
     counts: Counter[str] = Counter()
-    for sketch in sketches(name):
-        found = lowered(sketch, SM_80, 6)
+    for sketch in chosen:
+        found = lowered(sketch, SM_80, each)
         assert found, "no candidate is valid"
         counts += found
-    assert counts[""] >= 0.95 * counts.total(), counts
+    assert counts[""] >= 0.95 * counts.total(), (name, counts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_passes_the_constraints_on_arrays_can_be_lowered(name: str) -> None:
+    check_lowering(name, sketches(name)[::3], 3)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_passes_the_constraints_can_be_lowered_for_many_draws(name: str) -> None:
+    check_lowering(name, sketches(name), 60)
 
 
 def test_sketches_of_a_product() -> None:
@@ -113,10 +128,11 @@ def test_asynchronous_copies_need_a_machine_that_has_them() -> None:
 @pytest.mark.parametrize("name", ["f16", "f16_padded", "f16_conv", "i8"])
 def test_products_of_short_types_are_made_by_tensor_cores(name: str) -> None:
     found = sketches(name)
-    assert [x for s in found for x in dict(s.structure).values()] == ["wmma", "async_2", "async_3"]
-    for sketch in found:
+    labels = [str(x) for s in found for x in dict(s.structure).values()]
+    assert labels == [f"{unit}{copies}" for unit in ("wmma", "mma") for copies in ("", "_async_2", "_async_3")]
+    for sketch, unit in zip(found, [x.partition("_")[0] for x in labels], strict=True):
         scopes = {b.scope for b in all_buffers(sketch.program).values()}
-        assert scopes == {"global", "shared.dyn", "wmma.a", "wmma.b", "wmma.acc"}
+        assert scopes == {"global", "shared.dyn", f"{unit}.a", f"{unit}.b", f"{unit}.acc"}
         made_here = [b for b in all_buffers(sketch.program).values() if b.scope == "global"]
         assert len(made_here) == len(program(name).params), "operands and results are laid out on the way"
 
@@ -157,14 +173,49 @@ def test_candidates_compute_what_the_program_says(name: str) -> None:
         np.testing.assert_allclose(found[k], array, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_the_emitted_source_computes_what_the_program_says() -> None:
-    chosen = [(n, p) for n in NAMES for p in programs(iter(sketches(n)), SM_80, 1)]
-    kernels = [made(p, SM_80) for _, p in chosen]
+def check_emitted(names: Sequence[str], chosen: Callable[[str], list[Sketch]], each: int) -> None:
+    """What is emitted computes, in the emulation, what the programs say."""
+    drawn = [(n, p) for n in names for p in programs(iter(chosen(n)), SM_80, each)]
+    kernels = [made(p, SM_80) for _, p in drawn]
     with Emulated(*(k.source.text for k in kernels)) as file:
-        for number, ((name, _), kernel) in enumerate(zip(chosen, kernels, strict=True)):
+        for number, ((name, _), kernel) in enumerate(zip(drawn, kernels, strict=True)):
             arrays = dict(make_inputs(program(name), SPARSE, seed=5))
             found = run(kernel, arrays, file, number)
             assert found.faults == (), name
             for k, array in interpret.run(program(name), arrays, check=False).items():
                 np.testing.assert_allclose(found.results[k], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+EMULATED = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@EMULATED
+def test_the_emitted_source_computes_what_the_program_says() -> None:
+    check_emitted(NAMES, lambda name: [*sketches(name)[:1], *sketches(name)[1:][-1:]], 1)
+
+
+@EMULATED
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_emitted_source_of_every_sketch_computes_what_the_program_says(name: str) -> None:
+    check_emitted((name,), sketches, 3)
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.timeout(600)
+def test_nvcc_takes_what_the_rules_make(tmp_path: Path) -> None:
+    """Kernels of threads and of each unit of tensor cores, all in one file."""
+    chosen = [("gemm", -1), ("f16", 2), ("f16", -1), ("i8", -1), ("softmax.softmax", 0)]
+    drawn = [p for name, at in chosen for p in programs(iter([sketches(name)[at]]), SM_80, 1)]
+    lines = [made(p, SM_80).source.text.replace('extern "C" ', "").splitlines() for p in drawn]
+    includes = sorted({x for text in lines for x in text if x.startswith("#include")})
+    spaces = [
+        f"namespace drawn_{k} {{\n" + "\n".join(x for x in text if not x.startswith("#include")) + "\n}"
+        for k, text in enumerate(lines)
+    ]
+    path = shutil.which("nvcc")
+    assert path is not None
+    compiled = Nvcc(path)("\n".join([*includes, *spaces]), "sm_80", "cubin")
+    assert compiled.log.count("Compiling entry function") == len(chosen)

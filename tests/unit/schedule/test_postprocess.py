@@ -27,7 +27,7 @@ class FewThreads(msgspec.Struct, frozen=True):
     name: str = "few_threads"
 
     def apply(self, it: Interpreter) -> None:
-        threads = it.session.draws._drawn["auto_bind:b/threads"]
+        threads = it.session.draws.drawn("auto_bind:b/threads")
         assert isinstance(threads, Symbol)
         it.session.require(Binary("<=", threads, Const(128)), "more threads than wanted")
 

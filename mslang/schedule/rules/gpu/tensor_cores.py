@@ -16,7 +16,7 @@ from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.fetch import cooperative_fetch, require_shared_memory, staged_bytes
 from mslang.schedule.rules.gpu.machine import CP_ASYNC, TENSOR_CORES, capability, most_threads, shared_memory, warp
-from mslang.schedule.rules.gpu.steps import fused, handle_of, unsuitable
+from mslang.schedule.rules.gpu.steps import BYTES, fused, handle_of, unsuitable
 from mslang.schedule.rules.gpu.tiling import ASYNC, operands
 from mslang.schedule.rules.mapping import map_loops
 from mslang.schedule.rules.multi_level import needs_tiling
@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from mslang.schedule.interpret import Interpreter
 
 SHARED = "shared.dyn"
+UNITS = ("wmma", "mma")
+MMA = 80
+"""The compute capability from which on warps multiply by `mma.sync` what `ldmatrix` loads."""
 FRAGMENTS = 16
 """The most accumulators of a warp: 8 registers of each thread hold one of 16 x 16 f32."""
-WARP_ROWS = 32
-"""Elements after which rows in shared memory are padded, by `PADDING`, so that a fragment's lie in different banks."""
-PADDING = 8
 
 
 class Family(msgspec.Struct, frozen=True):
     """Intrinsics of one type of fragments: names without the address of their module.
 
-    `products` are for right operands `[k, j]` and `[j, k]`, with the loads of their right operands.
+    `products` are for right operands `[k, j]` and `[j, k]`, with the loads of their right operands. Fragments of both
+    operands and of sums are in memory of the scopes `a`, `b` and `acc` of `unit`. One load of a right operand serves
+    `columns` products. A row in shared memory begins at an odd multiple of `row[1]` elements, modulo `row[0]`, so that
+    the rows of a fragment lie in different banks.
     """
 
     module: str
@@ -50,6 +53,10 @@ class Family(msgspec.Struct, frozen=True):
     products: tuple[tuple[str, str], ...]
     fill: str
     store: str
+    unit: str = "wmma"
+    needs: int = TENSOR_CORES
+    columns: int = 1
+    row: tuple[int, int] = (32, 8)
     load_a: str = "load_a_dyn"
 
     def address(self, name: str) -> str:
@@ -62,10 +69,32 @@ def _wmma(module: str, read: str, written: str, product: str, suffix: str) -> Fa
     return Family(f"std.cuda.{module}", read, written, products, f"fill_{suffix}", f"store_{suffix}_dyn")
 
 
+def _mma(module: str, read: str, written: str, product: str, suffix: str, of: str = "") -> Family:
+    """`ldmatrix` loads two fragments of a right operand, each of 8 columns; a row is 16 bytes apart from the next."""
+    vector = 16 // BYTES[read]
+    return Family(
+        f"std.cuda.{module}",
+        read,
+        written,
+        ((product, f"load_b{of}_dyn"), (f"{product}_trans", f"load_b{of}_trans_dyn")),
+        f"fill_{suffix}",
+        f"store_{suffix}_dyn",
+        "mma",
+        MMA,
+        2,
+        (2 * vector, vector),
+        f"load_a{of}_dyn",
+    )
+
+
 FAMILIES = (
     _wmma("wmma", "f16", "f32", "f16f16f32", "f32"),
     _wmma("wmma", "f16", "f16", "f16f16f16", "f16"),
     _wmma("wmma_s8", "i8", "i32", "s8s8s32", "s32"),
+    _mma("mma", "f16", "f32", "f16f16f32", "f32"),
+    _mma("mma", "f16", "f16", "f16f16f16", "f16"),
+    _mma("mma", "bf16", "f32", "bf16bf16f32", "f32", "_bf16"),
+    _mma("mma_s8", "i8", "i32", "s8s8s32", "s32"),
 )
 
 
@@ -82,10 +111,11 @@ class TensorCores(msgspec.Struct, frozen=True):
     """Multi-level tiling of a product whose tiles are multiplied by tensor cores.
 
     The block's loops are mapped to those of an instruction: operands are laid out anew where several axes stand for one
-    loop, and padded where the tile does not divide a size. Tiles are distributed over two dimensions of blocks and over
+    loop, and padded where the tile does not divide a size. There are alternatives for whole fragments (`wmma`) and,
+    from compute capability 8.0 on, for `ldmatrix` and `mma.sync` (`mma`), each with plain copies and, where the target
+    copies asynchronously, for each number of `stages`. Tiles are distributed over two dimensions of blocks and over
     warps; operands are staged in shared memory and loaded into fragments, accumulators are stored by way of shared
-    memory, where an elementwise consumer is inlined into the copy. Where the target copies asynchronously, there is an
-    alternative for each number of `stages`.
+    memory, where an elementwise consumer is inlined into the copy.
 
     Decisions: `tensor_cores:block/m`, `/n` and `/k` (tiles), `tensor_cores:block/buffer` (elements fetched at once).
 
@@ -107,10 +137,10 @@ class TensorCores(msgspec.Struct, frozen=True):
 
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """Plain copies and asynchronous ones, for the instructions that the block's loops can be mapped to."""
-        if self._mapping(it, block) is None:
-            return ()
         stages = self.stages if capability(it.machine) >= CP_ASYNC else ()
-        return legal(it, self, block, ("wmma", *(f"{ASYNC}{n}" for n in stages)))
+        copies = ("", *(f"{ASYNC}{n}" for n in stages))
+        mapped = [u for u in UNITS if self._mapping(it, block, u) is not None]
+        return legal(it, self, block, [f"{u}_{c}".rstrip("_") for u in mapped for c in copies])
 
     def _served(self, program: Program, block: Block) -> list[Family]:
         buffers = all_buffers(program)
@@ -118,9 +148,10 @@ class TensorCores(msgspec.Struct, frozen=True):
         written = buffers[block.writes[0].buffer].dtype
         return [f for f in self.families if read == {f.read} and written == f.written]
 
-    def _mapping(self, it: Interpreter, block: Block) -> Mapping | None:
+    def _mapping(self, it: Interpreter, block: Block, unit: str) -> Mapping | None:
         """The first product that the loops of a block can be mapped to, as the operands lie if possible."""
-        for family in self._served(it.session.program, block):
+        families = [f for f in self._served(it.session.program, block) if f.unit == unit]
+        for family in (f for f in families if f.needs <= capability(it.machine)):
             for laid_out in (False, True) if _plain(block) else (True,):
                 for product, load_b in family.products:
                     trial = Session(it.session.program, Drawing(0), it.session.registry)
@@ -133,7 +164,8 @@ class TensorCores(msgspec.Struct, frozen=True):
 
     def apply(self, it: Interpreter, block: Block, alternative: str) -> None:
         """Map, tile, bind, stage and tensorize."""
-        found = self._mapping(it, block)
+        unit, _, copying = alternative.partition("_")
+        found = self._mapping(it, block, unit)
         assert found is not None
         family, product, load_b = found.family, found.product, found.load_b
         session = it.session
@@ -145,15 +177,17 @@ class TensorCores(msgspec.Struct, frozen=True):
         outer = block_of(session, tile)
         (result,) = (r.buffer for r in outer.writes)
         (staged,) = do(session, "cache_write", tile, handle_of(session, result), SHARED)
-        (sums,) = do(session, "cache_write", tile, handle_of(session, _written(session, tile)), "wmma.acc")
+        (sums,) = do(session, "cache_write", tile, handle_of(session, _written(session, tile)), f"{unit}.acc")
         copies: list[tuple[str, Handle, Handle, str]] = []
-        for buffer, scope, load in zip(operands(outer), ("wmma.a", "wmma.b"), (family.load_a, load_b), strict=True):
+        for buffer, scope, load in zip(
+            operands(outer), (f"{unit}.a", f"{unit}.b"), (family.load_a, load_b), strict=True
+        ):
             (copy,) = do(session, "cache_read", tile, handle_of(session, buffer), SHARED, consumers=(tile,))
             _inline_copies(session, copy, before)
             into = handle_of(session, _written(session, copy))
             (fragment,) = do(session, "cache_read", tile, into, scope, consumers=(tile,))
             copies.append((buffer, copy, fragment, load))
-        blocks, warps, k0, k1 = self._tiled(it, tile, prefix)
+        blocks, warps, k0, k1 = self._tiled(it, tile, prefix, family.columns)
         do(session, "reverse_compute_at", sums, warps)
         do(session, "reverse_compute_at", staged, blocks)
         do(session, "tensorize", sums, family.address(family.store))
@@ -165,14 +199,14 @@ class TensorCores(msgspec.Struct, frozen=True):
         for _, copy, fragment, _ in copies:
             do(session, "compute_at", fragment, k1)
             do(session, "compute_at", copy, k0)
-        stages = int(alternative.removeprefix(ASYNC)) if alternative.startswith(ASYNC) else 1
-        sizes = [arith.mul(staged_bytes(session, copy, k0, PADDING), Const(stages)) for _, copy, _, _ in copies]
+        stages = int(copying.removeprefix(ASYNC)) if copying else 1
+        sizes = [arith.mul(staged_bytes(session, copy, k0, family.row[1]), Const(stages)) for _, copy, _, _ in copies]
         require_shared_memory(session, [staged_bytes(session, staged, blocks), *sizes], 1, shared_memory(it.machine))
         cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
         for buffer, copy, fragment, load in copies:
             do(session, "tensorize", fragment, family.address(load))
             cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
-            do(session, "storage_align", copy, axis=-2, factor=WARP_ROWS, offset=PADDING)
+            do(session, "storage_align", copy, axis=-2, factor=family.row[0], offset=family.row[1])
         reduced = [s.var for s in loops_around(session.program, block_of(session, tile))]
         first = _first_reduction(session.program, block_of(session, tile), reduced)
         (zero,) = do(session, "decompose_reduction", tile, handle(session, first))
@@ -181,8 +215,11 @@ class TensorCores(msgspec.Struct, frozen=True):
         if stages > 1:
             do(session, "pipeline", k0, stages=stages, copy="cp_async")
 
-    def _tiled(self, it: Interpreter, tile: Handle, prefix: str) -> tuple[Handle, Handle, Handle, Handle]:
-        """The loops of blocks and warps, and the outer two of the sum, of the structure `SSSRRSRS`."""
+    def _tiled(self, it: Interpreter, tile: Handle, prefix: str, columns: int) -> tuple[Handle, Handle, Handle, Handle]:
+        """The loops of blocks and warps, and the outer two of the sum, of the structure `SSSRRSRS`.
+
+        So many `columns` of tiles stay together, innermost.
+        """
         session = it.session
         outer = block_of(session, tile)
         m, n, k = _tile_axes(outer)
@@ -195,11 +232,15 @@ class TensorCores(msgspec.Struct, frozen=True):
             drawn[name] = [ONE] * parts
             if axis not in loops:  # One tile covers the axis.
                 continue
+            together: list[Handle] = []
+            if name == "n" and columns > 1:
+                loops[axis], *together = do(session, "split", loops[axis], (None, columns))
             sizes = draw(session, "perfect_tile", loops[axis], parts, self.innermost, address=f"{prefix}/{name}")
             assert isinstance(sizes, tuple)
             drawn[name] = sizes
             made = do(session, "split", loops[axis], sizes, names=[f"{name}{x}" for x in range(parts)])
             levels[name] = [[x] for x in made]
+            levels[name][-1] += together
         kinds = {a.name: a.kind for a in outer.axes}
         rest = {a: h for a, h in loops.items() if a not in (m, n, k)}
         batch = [h for a, h in rest.items() if kinds[a] == "spatial"]
