@@ -24,6 +24,7 @@ from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import trips, weight, work
 from mslang.lower.fold import fold, step
+from mslang.lower.fused_indices import named_parts, part_bounds
 
 MAX_COPIED = 1024
 """How many statements, unrolled, cutting loops may add."""
@@ -71,8 +72,7 @@ def _statement(s: Stmt, known: _Known) -> Body:
             a, b = _body(then, known), _body(otherwise, known)
             return (If(c, a, b),) if a or b else ()
         case Let():
-            inner = _body(s.body, known)
-            return (replace(s, body=inner),) if inner else ()
+            return _let(s, known)
     return (with_bodies(s, tuple(_body(b, known) for b in bodies(s))),)
 
 
@@ -124,8 +124,10 @@ def _loop(s: For, known: _Known) -> Body:
         return ()
     if extent == 1:
         return _body(_substituted(s.body, s.var, start), known)
+    if s.kind == "parallel" and not known.plain:
+        s = replace(s, body=named_parts(s.body, s.var))
     conditions = () if known.plain else tuple(_conditions(s.body))
-    if not conditions:
+    if not conditions and not any(isinstance(x, Let) for x in s.body):
         return _plain(s, start, extent, known._replace(plain=True))
     settled = _settled_outside(s, conditions, known)
     if settled is not None:
@@ -135,16 +137,24 @@ def _loop(s: For, known: _Known) -> Body:
         return _plain(s, start, extent, known)
     edges = [start, *cuts, start + extent]
     pieces = list(pairwise(edges))
-    added = (len(pieces) - 1) * weight((s,))
+    added = (len(pieces) - 1 - _empty(s, pieces, known)) * weight((s,))
     if added > known.budget:
         return _plain(s, start, extent, known)
     known = known._replace(budget=(known.budget - added) // len(pieces))
     if s.kind == "parallel":
-        return _branches(s, pieces, start, extent, known)
+        rest = _branches(s.body, s.var, pieces, known)
+        return (replace(s, body=rest),) if rest else ()
     out: list[Stmt] = []
     for lo, hi in pieces:
         out.extend(_piece(s, lo, hi, known))
     return tuple(out)
+
+
+def _empty(s: For, pieces: Sequence[tuple[int, int]], known: _Known) -> int:
+    """In how many parts of an innermost loop nothing happens: they cost nothing."""
+    if any(isinstance(x, For) for x in walk(s.body)):
+        return 0
+    return sum(not _piece(s, lo, hi, known) for lo, hi in pieces)
 
 
 def _plain(s: For, start: int, extent: int, known: _Known) -> Body:
@@ -158,15 +168,34 @@ def _piece(s: For, lo: int, hi: int, known: _Known) -> Body:
     return _plain(replace(s, start=Const(lo), extent=Const(hi - lo)), lo, hi - lo, known)
 
 
-def _branches(s: For, pieces: list[tuple[int, int]], start: int, extent: int, known: _Known) -> Body:
-    """A parallel loop stays one loop, so that its parts run side by side."""
+def _branches(body: Body, var: str, pieces: Sequence[tuple[int, int]], known: _Known) -> Body:
+    """A branch on a variable: a parallel loop stays one loop, so that its parts run side by side."""
     rest: Body = ()
-    for lo, hi in reversed(pieces):
-        body = _substituted(s.body, s.var, lo) if hi - lo == 1 else s.body
-        own = _body(body, _with(known, s.var, lo, hi - lo))
-        last = hi == start + extent
-        rest = own if last or not (own or rest) else (If(Binary("<", Var(s.var), Const(hi)), own, rest),)
-    return (replace(s, body=rest),) if rest else ()
+    for n, (lo, hi) in reversed(list(enumerate(pieces))):
+        own = _body(_substituted(body, var, lo) if hi - lo == 1 else body, _with(known, var, lo, hi - lo))
+        last = n == len(pieces) - 1
+        rest = own if last or not (own or rest) else (If(Binary("<", Var(var), Const(hi)), own, rest),)
+    return rest
+
+
+def _let(s: Let, known: _Known) -> Body:
+    """A part of an index with its body, in branches where conditions depend on it."""
+    bounds = part_bounds(s.value, known.bounds)
+    if bounds is not None:
+        start, end = bounds[0], bounds[1] + 1
+        if end - start == 1:
+            return _body(_substituted(s.body, s.name, start), known)
+        known = _with(known, s.name, start, end - start)
+        conditions = () if known.plain else tuple(_conditions(s.body))
+        cuts = _cuts(For(s.name, Const(end - start), s.body, start=Const(start)), conditions, start, end)
+        pieces = list(pairwise([start, *cuts, end]))
+        added = (len(pieces) - 1) * weight(s.body)
+        if cuts and added <= known.budget:
+            known = known._replace(budget=(known.budget - added) // len(pieces))
+            made = _branches(s.body, s.name, pieces, known)
+            return (replace(s, body=made),) if made else ()
+    inner = _body(s.body, known)
+    return (replace(s, body=inner),) if inner else ()
 
 
 def _with(known: _Known, name: str, start: int, extent: int) -> _Known:

@@ -113,7 +113,7 @@ def exp(x: Number) -> Number:
     low, high = form.exp_range
     x = x.at_most(high).at_least(low)
     n, count = _nearest(x.times(1 / math.log(2)), form)
-    return _raised(x.minus(n.times(form.ln2[0])).minus(n.times(form.ln2[1])), count, form)
+    return _raised(x.minus(n.times(form.ln2[0])).minus(n.times(form.ln2[1])), n, count, form)
 
 
 def exp2(x: Number) -> Number:
@@ -122,7 +122,7 @@ def exp2(x: Number) -> Number:
     low, high = form.exp_range
     x = x.at_most(math.ceil(high / math.log(2)) + 1.0).at_least(math.floor(low / math.log(2)) - 1.0)
     n, count = _nearest(x, form)
-    return _raised(x.minus(n).times(math.log(2)), count, form)
+    return _raised(x.minus(n).times(math.log(2)), n, count, form)
 
 
 def _nearest(x: Number, form: _Format) -> tuple[Number, Integer]:
@@ -133,14 +133,16 @@ def _nearest(x: Number, form: _Format) -> tuple[Number, Integer]:
     return shifted.minus(magic), shifted.word().op("-", x.of(magic).word())
 
 
-def _raised(r: Number, count: Integer, form: _Format) -> Number:
-    """`e**r · 2**count` for a small `r`."""
+def _raised(r: Number, n: Number, count: Integer, form: _Format) -> Number:
+    """`e**r · 2**n` for a small `r`; `count` is `n` as an integer."""
     square = r.times(r)
     if r.value.dtype == "f32":
         y = square.times(r.polynomial(_EXP32)).plus(r).plus(1.0)
     else:
         c = r.minus(square.times(square.polynomial(_EXP64)))
         y = r.times(c).over(r.of(2.0).minus(c)).plus(r).plus(1.0)
+    if y.scales:
+        return y.scaled(n)
     # In two steps, so that subnormal and barely finite results come out.
     half = count.op(">>", 1)
     return y.times(_power_of_2(half, form)).times(_power_of_2(count.op("-", half), form))

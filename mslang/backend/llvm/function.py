@@ -23,7 +23,8 @@ class FunctionWriter:
     """One function under construction.
 
     `pure` operations are remembered by their text, so that unrolled copies share addresses; what is remembered
-    inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`.
+    inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`;
+    `scales` says that it multiplies vectors of 512 bits by powers of 2 in one instruction (AVX-512F).
     `debug` is the function's metadata, where instructions are to know their statement; `place` that of the next ones.
     """
 
@@ -35,12 +36,14 @@ class FunctionWriter:
         result: str = "i32",
         *,
         nan_free: bool = False,
+        scales: bool = False,
         debug: str | None = None,
     ) -> None:
         self.name = name
         self.params = params
         self.result = result
         self.nan_free = nan_free
+        self.scales = scales
         self.declarations = declarations
         self.debug = debug
         self.place: str | None = None

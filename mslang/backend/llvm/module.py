@@ -72,7 +72,14 @@ class ModuleWriter:
 
     def _function(self, name: str, params: tuple[str, ...]) -> FunctionWriter:
         debug = None if self.lines is None else self.lines.function(name)
-        return FunctionWriter(name, params, self.declarations, nan_free=self.target.nan_free, debug=debug)
+        return FunctionWriter(
+            name,
+            params,
+            self.declarations,
+            nan_free=self.target.nan_free,
+            scales=self.target.has("avx512f"),
+            debug=debug,
+        )
 
     # -------------------------------------------------------------- the work
     def _core(self) -> None:

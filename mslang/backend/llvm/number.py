@@ -67,6 +67,20 @@ class Number(NamedTuple):
         args = (self.value, factor.value, term.value)
         return Number(self.fn, self.fn.intrinsic("fma", self.value.dtype, self.value.lanes, args))
 
+    @property
+    def scales(self) -> bool:
+        """Whether `scaled` is one instruction for this value."""
+        return self.fn.scales and bits(self.value.dtype) * self.value.lanes == 512
+
+    def scaled(self, count: Number) -> Number:
+        """`self * 2**count` for an integral `count`, rounded once, where that is one instruction."""
+        suffix, mask = ("ps", "i16") if self.value.dtype == "f32" else ("pd", "i8")
+        name, t = f"@llvm.x86.avx512.mask.scalef.{suffix}.512", self.value.type
+        self.fn.declarations.add(f"declare {t} {name}({t}, {t}, {t}, {mask}, i32)")
+        operands = f"{self.value.typed}, {count.value.typed}, {t} zeroinitializer, {mask} -1, i32 4"
+        made = self.fn.pure(f"call {t} {name}({operands})")
+        return Number(self.fn, self.value._replace(ref=made))
+
     def rounded(self) -> Number:
         """The nearest integer, ties to even."""
         return Number(self.fn, self.fn.intrinsic("roundeven", self.value.dtype, self.value.lanes, (self.value,)))

@@ -84,7 +84,7 @@ def arrays_of(program: Program, sizes: dict[str, int]) -> dict[str, np.ndarray]:
 
 
 def drawn() -> Iterator[tuple[int, Program]]:
-    """Programs of the campaign under their schedules, of types that the evaluator knows."""
+    """Programs of the campaign under their schedules, of types that the evaluator knows; it packs no parameters."""
     generator = GENERATORS["stages"]
     weights = {**generator.weights, "vectorize": 40, "unroll": 30, "split": 30, "cache_write": 20}
     for number in range(40):
@@ -93,6 +93,7 @@ def drawn() -> Iterator[tuple[int, Program]]:
         generator.schedule(schedule, number, rng, Tally(), weights)
         program = schedule.program
         known = all(b.dtype in evaluator.NUMPY for b in all_buffers(program).values()) and not program.dynamic
+        known = known and all(p.given.shape == p.buffer.shape for p in program.params)
         if known and (iterations(program) or SLOW) < SLOW:
             yield number, program
 

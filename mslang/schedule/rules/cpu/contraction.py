@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import msgspec
 
@@ -10,7 +11,7 @@ from mslang.ir.arith import linear
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.program import Block, Program, Region
-from mslang.ir.visit import all_buffers, free_vars
+from mslang.ir.visit import all_buffers, free_vars, walk_expr
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.target.description import Target
 
@@ -105,6 +106,18 @@ def mentions(region: Region, axis: str) -> bool:
 def steady(region: Region, axis: str) -> bool:
     """Whether adjacent values of an axis mostly read the same elements: it occurs under floor divisions alone."""
     return all(axis not in _moving(r.start) for r in region.ranges)
+
+
+def sharers(block: Block, axis: str) -> int:
+    """How many adjacent values of an axis read the same elements where it is divided (by the channels of a group, of a
+    grouped convolution); 0 if it is not."""
+    indices = (x for r in block.reads for y in r.ranges for x in walk_expr(y.start))
+    counts = [
+        int(x.right.value)
+        for x in indices
+        if isinstance(x, Binary) and x.op == "//" and x.left == Var(axis) and isinstance(x.right, Const)
+    ]
+    return gcd(*counts)
 
 
 def _moving(e: Expr) -> frozenset[str]:

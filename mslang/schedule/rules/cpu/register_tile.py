@@ -16,7 +16,7 @@ from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited, mentions
+from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited, mentions, sharers
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
@@ -166,7 +166,8 @@ def _split(session: Session, block: Block, found: Contraction, machine: Target, 
     sizes = extents(block)
     vectors = -(-sizes[found.vector] // found.lanes)
     rows = 1 if found.row is None else sizes[found.row]
-    codes = register_tiles(machine.registers, rows, vectors)
+    shared = 0 if found.row is None else sharers(block, found.row)
+    codes = register_tiles(machine.registers, rows, vectors, shared)
     code = draw(session, "choose", codes, weights=intensities(codes), address=f"{prefix}/registers")
     assert isinstance(code, Expr)
     outer: dict[str, Handle] = {}

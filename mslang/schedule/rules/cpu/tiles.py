@@ -19,19 +19,20 @@ REST = 4
 """So much less likely is a tile for each product whose width it does not divide."""
 
 
-def register_tiles(registers: int, rows: int, vectors: int) -> tuple[int, ...]:
+def register_tiles(registers: int, rows: int, vectors: int, sharers: int = 0) -> tuple[int, ...]:
     """The tiles of which accumulators and one row of an operand fit the registers, as numbers (see `TENS`).
 
     Args:
         registers: how many vectors the machine holds.
         rows: the extent of the rows.
         vectors: the extent of the other side, in vectors.
+        sharers: how many adjacent rows read the same elements, if only some do: a tile's rows divide them.
     """
     fitting = (
         r * TENS + v
         for r in range(1, registers)
         for v in limited(VECTORS, vectors)
-        if r <= rows and r * v + v <= registers
+        if r <= rows and r * v + v <= registers and sharers % r == 0
     )
     return tuple(fitting)
 

@@ -1,0 +1,73 @@
+"""The parts of a fused loop's index: what `fuse` leaves in conditions, `i_j_fused % 4 * 16 + k < 50`, named.
+
+With a name and bounds of its own, `let j = i_j_fused % 4`, a part is what a loop's variable is to a condition: a place
+to cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from mslang.ir.arith.linear import Interval
+from mslang.ir.expr import Binary, Const, Expr, Select, Var, children
+from mslang.ir.visit import conjuncts, free_vars, fresh, map_expr, walk_expr
+from mslang.kernel.nodes import Body, For, If, Let, Stmt
+from mslang.kernel.visit import expressions, map_deep, walk
+
+
+def named_parts(body: Body, var: str) -> Body:
+    """Statements with the parts of a variable that are in conditions named, by `let`s around them."""
+    parts = tuple(dict.fromkeys(p for s in walk(body) for c in _conditions(s) for p in _parts(c, var)))
+    taken = {s.var for s in walk(body) if isinstance(s, For)} | {s.name for s in walk(body) if isinstance(s, Let)}
+    taken.add(var)
+    for part in parts:
+        name = fresh(f"{var}_part", taken)
+        taken.add(name)
+        body = (Let(name, part, map_deep(body, partial(_put, part=part, name=Var(name)))),)
+    return body
+
+
+def part_bounds(part: Expr, known: Mapping[str, Interval]) -> Interval | None:
+    """The least and the greatest value of a part; None if `part` is something else."""
+    match part:
+        case Var(name=name):
+            return known.get(name)
+        case Binary(op="//" | "%" as op, left=left, right=Const(value=int(k))) if k > 0:
+            inner = part_bounds(left, known)
+            if inner is None or op == "//":
+                return None if inner is None else (inner[0] // k, inner[1] // k)
+            return (inner[0] % k, inner[1] % k) if inner[0] // k == inner[1] // k else (0, k - 1)
+    return None
+
+
+def _conditions(s: Stmt) -> Iterator[Expr]:
+    """The comparisons that branches and selects of a statement depend on."""
+    if isinstance(s, If):
+        yield from conjuncts(s.condition)
+    for e in expressions(s):
+        for x in walk_expr(e):
+            if isinstance(x, Select):
+                yield from conjuncts(x.condition)
+
+
+def _parts(e: Expr, var: str) -> Iterator[Expr]:
+    """The quotients and remainders of a variable in an expression, the outermost of those inside each other."""
+    if isinstance(e, Binary) and e.op in ("//", "%") and free_vars(e) == {var} and _is_part(e):
+        yield e
+        return
+    for x in children(e):
+        yield from _parts(x, var)
+
+
+def _is_part(e: Expr) -> bool:
+    match e:
+        case Var():
+            return True
+        case Binary(op="//" | "%", left=left, right=Const()):
+            return _is_part(left)
+    return False
+
+
+def _put(e: Expr, part: Expr, name: Expr) -> Expr:
+    return map_expr(e, lambda x: name if x == part else None)

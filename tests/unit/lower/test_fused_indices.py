@@ -1,0 +1,67 @@
+"""Conditions on the parts of a fused index: loops are cut as they are for the index of a loop."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.ir.expr import Binary, Const, Expr, Var
+from mslang.kernel.nodes import For, If
+from mslang.kernel.visit import walk
+from mslang.lower.fused_indices import part_bounds
+from mslang.lower.passes import LOOPS, lower
+from mslang.target.detect import host
+
+TEXT = """
+use std.cpu.{{host}}
+program copy[M = {m}, N = {n}](A: f32[M, N], out B: f32[M, N]) {{
+    block copy[i: M, j: N] {{ B[i, j] = A[i, j] * 2.0 }}
+}}
+schedule tiled for copy on host {{
+    let i0, i1, i2 = copy.i.split([_, 3, 4])
+    let j0, j1 = copy.j.split([_, 16])
+    reorder(i0, j0, i1, i2, j1)
+    let both = fuse(i0, j0)
+    both.parallel()
+    i2.unroll()
+    j1.vectorize()
+}}
+"""
+
+
+def tiled(m: int, n: int) -> ms.Program:
+    found = ms.parse(TEXT.format(m=m, n=n)).space("tiled", target=host()).attempt(0, 0)
+    return found.program
+
+
+@pytest.mark.parametrize(("m", "n"), [(12, 16), (13, 16), (25, 50), (29, 5), (24, 33)])
+def test_tails_of_fused_loops_are_cut(m: int, n: int) -> None:
+    program = tiled(m, n)
+    inner = [
+        s for s in walk(lower(program, host(), passes=LOOPS).body) if isinstance(s, For) and s.kind == "vectorized"
+    ]
+    assert inner and not any(isinstance(x, If) for s in inner for x in walk(s.body))
+    a = np.random.default_rng(0).uniform(-1, 1, (m, n)).astype("f4")
+    b = np.zeros_like(a)
+    ms.build(program)(a, b)
+    np.testing.assert_array_equal(b, a * 2)
+
+
+def test_bounds_of_a_part_are_those_of_its_values() -> None:
+    rng = random.Random(0)
+    for _ in range(500):
+        first, extent = rng.randrange(20), rng.randint(1, 40)
+        steps = [(rng.choice(["//", "%"]), rng.randint(1, 12)) for _ in range(rng.randrange(4))]
+        part: Expr = Var("v")
+        values = list(range(first, first + extent))
+        for op, k in steps:
+            part = Binary(op, part, Const(k))
+            values = [x // k if op == "//" else x % k for x in values]
+        bounds = part_bounds(part, {"v": (first, first + extent - 1)})
+        assert bounds is not None
+        assert bounds[0] <= min(values) and max(values) <= bounds[1]
+        if all(op == "//" for op, _ in steps):
+            assert bounds == (min(values), max(values))
