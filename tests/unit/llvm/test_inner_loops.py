@@ -1,0 +1,59 @@
+"""The innermost loops of the library's tuned products: vectors and registers alone, no stack, no scalar remainders."""
+
+import re
+
+import msgspec
+import pytest
+
+from mslang.api import load
+from mslang.backend.llvm.compile import compile
+from mslang.lower.passes import lower
+from mslang.resources import stdlib_folder
+from mslang.target.description import AVX2, AVX512, Target
+
+SERVER = msgspec.structs.replace(AVX512, features=(*AVX512.features, "avx512vnni", "avx512bf16"), cpu="znver4")
+BACK = re.compile(r"j\w+\s+(\.L\w+)")
+VECTOR_PRODUCT = re.compile(r"v(fn?madd\d+p|pdpbusd|dpbf16p)")
+SCALAR_PRODUCT = re.compile(r"v(fn?madd\d+s|muls|pmulld)[sd]?\b")
+
+
+def inner_loops(assembly: str) -> list[list[str]]:
+    """The instructions of each loop that holds no other."""
+    lines = [x.strip() for x in assembly.splitlines()]
+    labels = {x[:-1]: k for k, x in enumerate(lines) if x.startswith(".L") and x.endswith(":")}
+    back = [(labels[m[1]], k) for k, x in enumerate(lines) if (m := BACK.match(x)) and labels.get(m[1], k) < k]
+    inner = [(a, b) for a, b in back if not any((c, d) != (a, b) and a <= c and d <= b for c, d in back)]
+    return [[x for x in lines[a + 1 : b + 1] if x and not x.startswith((".", "#"))] for a, b in inner]
+
+
+def test_the_innermost_loops_are_found():
+    text = ".L1:\n a\n.L2:\n b\n jl .L2\n.L3:\n c\n jne .L3\n jl .L1\n jmp .L9\n.L9:"
+    assert inner_loops(text) == [["b", "jl .L2"], ["c", "jne .L3"]]
+
+
+CASES = {
+    "gemm": ("workloads/gemm", "packed", {}),
+    "gemm_odd": ("workloads/gemm", "packed", {"M": 509, "N": 1021, "K": 253}),
+    "conv2d": ("workloads/conv2d", "direct", {}),
+    "dense": ("workloads/dense", "fused", {}),
+    "gemm_s8": ("cpu/gemm_bytes", "s8s8_on_vnni", {}),
+    "gemm_bf16": ("cpu/gemm_bf16", "bf16_on_avx512", {}),
+}
+
+
+@pytest.mark.parametrize(("case", "target"), [*((c, SERVER) for c in CASES), ("conv2d", AVX2)])
+def test_products_stay_in_registers(case: str, target: Target):
+    file, schedule, sizes = CASES[case]
+    space = load(stdlib_folder() / f"{file}.ms").space(schedule, sizes=sizes, target=target)
+    made = compile(lower(space.sample(0).program, target), target)
+    loops = inner_loops(made.assembly)
+    products = [x for x in loops if any(map(VECTOR_PRODUCT.match, x))]
+    assert products
+    # The last panel of 1021 columns has a vector of 13: its sums are kept in memory, under a mask.
+    main = [x for x in products if not any("{%k" in i for i in x)] if case == "gemm_odd" else products
+    assert main
+    for body in main:
+        assert not [x for x in body if "(%rsp" in x], "no access to the stack"
+        assert not [x for x in body if SCALAR_PRODUCT.match(x)], "no scalar remainder"
+    assert made.signature.workspace % 64 == made.signature.worker_workspace % 64 == 0
+    assert all(x.endswith("align 64") for x in made.llvm.splitlines() if " alloca " in x), "tiles are aligned"
