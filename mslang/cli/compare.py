@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -241,6 +242,8 @@ def verdict(between: Gap) -> str:
     >>> verdict(Gap(1.13, 0.02))
     'faster by 1.11 to 1.15'
     """
+    if math.isinf(between.noise):
+        return f"{between.ratio:.3g} times as fast in one round: more --seconds give an interval"
     low, high = between.ratio - between.noise, between.ratio + between.noise
     if between.within_noise:
         return f"within noise ({low:.3g} to {high:.3g})"

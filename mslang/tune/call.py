@@ -32,6 +32,10 @@ LEAST_ROUNDS = 7
 """Rounds that candidates are compared by at least, if the time allows."""
 
 
+FEWEST_ROUNDS = 2
+"""And by which they are compared however long it takes: one round has no interval."""
+
+
 class Call:
     """A kernel bound to private copies of the inputs of a kind, and what it should compute from them."""
 
@@ -110,7 +114,7 @@ def in_turns(calls: Sequence[tuple[Call, BackEnd[Any] | None]], limits: Limits, 
     end = time.monotonic() + seconds
     with ExitStack() as open_calls:
         turns = [open_calls.enter_context(_turn(call, limits, backend)) for call, backend in calls]
-        while not _known(turns, limits) and (time.monotonic() < end or not turns[0].samples):
+        while not _known(turns, limits) and (time.monotonic() < end or len(turns[0].samples) < FEWEST_ROUNDS):
             for turn in turns:
                 turn.samples.append(turn.take())
         return tuple(Rounds(turn.timing(), tuple(turn.samples)) for turn in turns)

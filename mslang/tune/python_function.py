@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ class PythonFunction(msgspec.Struct, frozen=True):
 def built_function(file: Path, name: str, program: Program) -> Built:
     """A function as what a worker takes for a compiled candidate.
 
-    It is called with the program's arrays by name. It writes the outputs or returns them; or it returns a function
+    It is called with the program's arrays by name; outputs that are no parameters of it are left out. It writes the
+    outputs or returns them; or it returns a function
     without parameters, which is then what runs, so that what is done once need not be timed.
 
     Args:
@@ -70,7 +72,8 @@ class _Bound:
     """The function with its arrays."""
 
     def __init__(self, made: PythonFunction, function: Callable[..., Any], arrays: dict[str, Any]) -> None:
-        self._call: Callable[[], Any] = lambda: function(**arrays)
+        given = _taken(function, arrays, made.written)
+        self._call: Callable[[], Any] = lambda: function(**given)
         self._outputs = [arrays[name] for name in made.written]
 
     def run(self, times: int = 1) -> None:
@@ -95,6 +98,17 @@ class _Bound:
 
     def time(self, limits: Limits | None = None) -> Timing:
         return measure(self.run, limits or Limits())
+
+
+def _taken(function: Callable[..., Any], arrays: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:
+    """The arrays that a function takes: one that returns its results need not name them."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return arrays
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return arrays
+    return {name: array for name, array in arrays.items() if name in parameters or name not in written}
 
 
 def _compile(program: Any, target: Target, options: Options) -> PythonFunction:

@@ -1,6 +1,7 @@
 """`mslang compare`: what it times beside each other, and what it says of what it cannot."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ PEERS = """
 import numpy as np
 def add(A, B, C):
     np.add(A, B, out=C)
-def returned(A, B, C):
+def returned(A, B):
     return A + B
 def prepared(A, B, C):
     return lambda: np.add(A, B, out=C) is None or None
@@ -98,4 +99,5 @@ def test_verdicts():
     assert verdict(Gap(1.0, 0.02)) == "within noise (0.98 to 1.02)"
     assert verdict(Gap(1.13, 0.02)) == "faster by 1.11 to 1.15"
     assert verdict(Gap(0.5, 0.1)) == "slower by 1.67 to 2.5"
+    assert verdict(Gap(0.25, math.inf)).startswith("0.25 times as fast in one round")
     assert verdict(Gap(0.4, 0.5)) == "slower by at least 1.11"
