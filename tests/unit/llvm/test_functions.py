@@ -151,6 +151,33 @@ def test_all_halves(name: str):
     require(name, actual, (x,), 1)
 
 
+@pytest.mark.parametrize("name", UNARY)
+def test_all_bfloats(name: str):
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    actual = loaded(function_of_one(name, 1 << 16, "bf16"))(bits)
+    exact = wanted(name, (bits.astype(np.uint32) << 16).view(np.float32)).astype(np.float32)
+    got = (actual.astype(np.uint32) << 16).view(np.float32)
+    expected = (to_bfloat(exact).astype(np.uint32) << 16).view(np.float32)
+    both = np.isnan(got) & np.isnan(expected)
+    apart = np.abs(ordered(actual) - ordered(to_bfloat(exact)))
+    wrong = ~both & ((apart > 1) | (np.isnan(got) != np.isnan(expected)) | (np.signbit(got) != np.signbit(expected)))
+    first = int(wrong.argmax())
+    assert not wrong.any(), f"{name} of bits {bits[first]:#x} is {got[first]!r} instead of {expected[first]!r}"
+
+
+def to_bfloat(x: np.ndarray) -> np.ndarray:
+    """Bits of the nearest bf16, ties to even; NaN stays one."""
+    word = x.view(np.uint32).astype(np.uint64)
+    rounded = (word + 0x7FFF + (word >> 16 & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)
+
+
+def ordered(bits: np.ndarray) -> np.ndarray:
+    """Numbers that follow one another as the values of these bf16 do; both zeros are 0."""
+    size = (bits & 0x7FFF).astype(np.int64)
+    return np.where(bits >> 15 == 1, -size, size)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("name", UNARY)
 def test_a_scalar_gives_the_bits_of_a_vector(name: str, dtype: str):
@@ -158,6 +185,22 @@ def test_a_scalar_gives_the_bits_of_a_vector(name: str, dtype: str):
     x = points(low, high, NUMPY[dtype])[::64].copy()
     vector, scalar = (loaded(function_of_one(name, len(x), dtype, kind))(x) for kind in ("vectorized", "serial"))
     assert np.array_equal(vector, scalar, equal_nan=True) and np.array_equal(np.signbit(vector), np.signbit(scalar))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", UNARY)
+def test_sixteen_million_singles(name: str):
+    """One of each 256 neighbours, at a place that changes."""
+    step = 1 << 20
+    kernel, double = loaded(function_of_one(name, step)), loaded(function_of_one(name, step, "f64"))
+    limit = max(stated()[name][0], 0.5)
+    for start in range(0, 1 << 24, step):
+        k = np.arange(start, start + step, dtype=np.uint64)
+        x = ((k << 8) + (k * 2654435761 >> 7 & 255)).astype(np.uint32).view(np.float32)
+        with np.errstate(all="ignore"):
+            error = units(kernel(x), double(x.astype(np.float64)))
+        worst = int(error.argmax())
+        assert error.max() <= limit, f"{name}({x[worst]!r}) is off by {error.max()} units"
 
 
 @pytest.mark.campaign
