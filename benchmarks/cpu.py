@@ -52,9 +52,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0, help="time that tuning takes at most, each workload")
     parser.add_argument("--rounds", type=int, default=31, help="warm rounds")
     parser.add_argument("--cold", type=int, default=9, help="cold rounds; 0: none")
+    parser.add_argument(
+        "--processor-time", action="store_true", help="of one thread, where other programs take turns on the core"
+    )
     parser.add_argument("--db", type=Path, help="records; what has none is tuned into it (default: a new file)")
     parser.add_argument("--tvm", type=Path, help="the folder of tuning_curve.py")
     options = parser.parse_args()
+    if options.processor_time and options.threads != [1]:
+        parser.error("--processor-time adds up what threads take: it is for one")
     if len(options.threads) == 1:
         with tempfile.TemporaryDirectory() as folder:
             options.db = options.db or Path(folder) / "records.db"
@@ -139,7 +144,8 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) 
     for what, call in calls.items():
         if what != "mslang":
             require_equal(name, what, np.array(out), call(), workload.unit)
-    times, rates = in_rounds(calls, options.rounds, Yardstick(), SAMPLE)
+    clock = time.process_time if options.processor_time else time.perf_counter
+    times, rates = in_rounds(calls, options.rounds, Yardstick(), clock)
     cold = cold_rounds(calls, options.cold) if options.cold else {}
     recorded = {}
     if options.tvm is not None:
@@ -214,16 +220,21 @@ def from_tvm(folder: Path, name: str) -> dict[str, float]:
 
 
 # ------------------------------------------------------------------ timing
-def in_rounds(calls: Calls, rounds: int, yardstick: Any, least: float) -> tuple[dict[str, list[float]], list[float]]:
+def in_rounds(
+    calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float]
+) -> tuple[dict[str, list[float]], list[float]]:
     """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round."""
-    from common import seconds
-
     times: dict[str, list[float]] = {what: [] for what in calls}
     rates = []
     for _ in range(rounds):
         rates.append(yardstick.rate())
         for what, call in calls.items():
-            times[what] += seconds(call, 1, least)
+            call()
+            begun, taken, count = clock(), 0.0, 0
+            while taken < SAMPLE:
+                call()
+                taken, count = clock() - begun, count + 1
+            times[what].append(taken / count)
     return times, rates
 
 

@@ -1,4 +1,4 @@
-"""Products of bytes on dot-product instructions: VNNI, or widening multiplications of AVX-512 and AVX2.
+"""Products of bytes and of bf16 on dot-product instructions: VNNI, AVX512-BF16, or widening multiplications.
 
 The operand read along vectors is packed so that its bytes lie as the instruction reads them; sums stay in registers
 over the whole reduction. Where a product's sizes do not divide, operands are filled up with zeros.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """An instruction: `lanes` sums of `group` products of operands of type `left` and i8.
+    """An instruction: `lanes` sums, of type `sums`, of `group` products of operands of types `left` and `right`.
 
     `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for them.
     `unsigned`: the instruction takes u8, so that a left operand of i8 is copied as u8 (`change_signedness`).
@@ -47,6 +47,8 @@ class Dot(msgspec.Struct, frozen=True):
     group: int
     spare: int
     unsigned: bool = False
+    right: str = "i8"
+    sums: str = "i32"
 
 
 DOTS = (
@@ -54,6 +56,17 @@ DOTS = (
     Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2, unsigned=True),
     Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
     Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
+    Dot(
+        "bf16",
+        "avx512bf16",
+        "std.cpu.gemm_bf16.bf16_dot",
+        "std.cpu.gemm_bf16.pack_bf16",
+        16,
+        2,
+        2,
+        right="bf16",
+        sums="f32",
+    ),
     Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
     Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
 )
@@ -61,7 +74,7 @@ DOTS = (
 
 
 class DotProducts(msgspec.Struct, frozen=True):
-    """Computes products of bytes by the best dot-product instruction of the target; see the module."""
+    """Computes products of bytes or bf16 by the best dot-product instruction of the target; see the module."""
 
     name: str = "dot"
 
@@ -112,10 +125,8 @@ def _instruction(session: Session, block: Block, machine: Target) -> Dot | None:
     if operands is None:
         return None
     types = {n: b.dtype for n, b in all_buffers(session.program).items()}
-    left, right = (types[r.buffer] for r in operands)
-    if right != "i8" or types[block.writes[0].buffer] != "i32":
-        return None
-    return next((d for d in DOTS if d.left == left and machine.has(d.needs)), None)
+    wanted = (*(types[r.buffer] for r in operands), types[block.writes[0].buffer])
+    return next((d for d in DOTS if (d.left, d.right, d.sums) == wanted and machine.has(d.needs)), None)
 
 
 def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: str) -> None:
