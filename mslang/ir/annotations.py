@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+ATOMIC = "atomic"
+"""Of a block: its updates are atomic."""
+
 MAX_STEPS = "unroll.max_steps"
 """Of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 

@@ -9,15 +9,18 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, problem
 from mslang.ir import program as ir
+from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.intrin import intrin_of, recorded
 from mslang.ir.program import Block, Program, View
+from mslang.ir.reduction import Update
 from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
 from mslang.ir.visit import walk as walk_program
 from mslang.kernel.nodes import (
     AUTO_VECTORIZE,
     Alignment,
     Allocate,
+    Atomic,
     Body,
     Evaluate,
     For,
@@ -138,6 +141,8 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
     inner = _Names({**outer.values, **axes}, views)
     notes.buffers.extend(s.allocs)
     meaning = _body(s.body, inner, notes)
+    if is_atomic(s) and (update := atomic_update(s)) is not None:
+        meaning = _atomically(update[0], update[1], inner)
     body = _instruction(s, meaning, inner, notes)
     touching = meaning
     if s.init is not None:
@@ -153,6 +158,11 @@ def _block(s: Block, names: _Names, notes: _Notes) -> Body:
         return body
     shown = {n: e for n, e in axes.items() if not any(loads_of(e))}
     return (Within(s.name, tuple(shown), tuple(shown.values()), body),)
+
+
+def _atomically(store: ir.Store, update: Update, names: _Names) -> Body:
+    buffer, indices = _access(store.buffer, tuple(_rewrite(x, names) for x in store.indices), names)
+    return (Atomic(update.op, buffer, indices, _rewrite(update.value, names)),)
 
 
 def _instruction(s: Block, meaning: Body, names: _Names, notes: _Notes) -> Body:
@@ -177,7 +187,7 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Bod
             carrying |= free_vars(axes[a.name])
     everywhere = frozenset[str]().union(*(free_vars(e) for e in axes.values())) | carrying
     found = list(accesses(body))
-    for name in {a.buffer for a in found if isinstance(a, Store)}:
+    for name in {a.buffer for a in found if isinstance(a, Store | Atomic)}:
         places = {a.indices for a in found if a.buffer == name}
         # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
         loops = everywhere - (notes.concurrent - carrying) if len(places) > 1 else carrying

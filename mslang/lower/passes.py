@@ -17,6 +17,7 @@ from mslang.ir.visit import all_buffers, map_program_exprs, walk_expr
 from mslang.kernel.nodes import Module
 from mslang.kernel.visit import map_functions
 from mslang.lower.align import align
+from mslang.lower.atomics import plain
 from mslang.lower.auto_unroll import auto_unrolled
 from mslang.lower.flatten import flatten
 from mslang.lower.init import hoist
@@ -44,6 +45,11 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 LOOPS = (
+    Pass(
+        "atomics",
+        lambda m, _: map_functions(m, plain),
+        "atomic updates are loads and stores: the iterations of one kernel of a CPU do not share elements",
+    ),
     Pass(
         "place",
         lambda m, _: map_functions(m, lambda body: place(body, compact=not m.checked)),

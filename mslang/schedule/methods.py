@@ -386,11 +386,12 @@ class Methods:
     def bind(self: Told, loop: Handle, axis: str) -> None:
         """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
-        `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
-        reduction block may reduce over the loop, beside blocks that do what is each thread's own: the threads combine what
-        each of them has summed. Loops of one `threadIdx` axis inside each other are one thread index: each thread does its
-        share of what is inside the inner one, as when all of them copy together what they all need. Another kind that the
-        loop had is forgotten: what is said last counts.
+        `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. Blocks and threads may reduce
+        over the loop where the updates are `atomic`. On a `threadIdx` axis a single reduction block may reduce over the
+        loop, beside blocks that do what is each thread's own: the threads combine what each of them has summed. Loops of
+        one `threadIdx` axis inside each other are one thread index: each thread does its share of what is inside the inner
+        one, as when all of them copy together what they all need. Another kind that the loop had is forgotten: what is said
+        last counts.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -409,7 +410,7 @@ class Methods:
             - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
             - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
               for all sizes: one launch has as many threads everywhere
-            - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
+            - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads or by atomic updates
             - a statement below that stands in no block
             - iterations that may touch the same element of a buffer that one of them writes
 
@@ -1075,6 +1076,44 @@ class Methods:
         """
         (result,) = self.apply("decompose_reduction", block, loop, names=names)
         return result
+
+    def atomic(self: Told, block: Handle) -> None:
+        """Make the updates of a block atomic, so that `bind` may give iterations that update the same elements to different
+        blocks and threads of a GPU.
+
+        What the updates start from must be computed before, in a launch of its own: `decompose_reduction` at the outermost
+        loop. Threads of a block that share out the reduction first combine what they have, and one of them updates.
+
+        Sums of floats are rounded in the order in which updates happen to arrive, which differs from run to run: results
+        are not reproducible to the last bit. Integers, minima and maxima are exact.
+
+        Before:
+            for k in 0..64 {
+                block s[| y: 64 = k] {
+                    init {}
+                    S[0] += A[y]
+                }
+            }
+
+        After:
+            # s.atomic()
+            for k in 0..64 {
+                block s[| y: 64 = k] {
+                    init {}
+                    attr "atomic" = true
+                    S[0] += A[y]
+                }
+            }
+
+        Rejects:
+            - a block with an init
+            - a block that does anything but one update of one element: `x += value`, or `x = min(x, value)`, or `max`
+            - a value or an index that depends on the buffer that is updated
+            - a buffer that is a view, or in memory that threads do not share
+
+        Source: Halide Func::atomic
+        """
+        self.apply("atomic", block)
 
     def rfactor(self: Told, loop: Handle, axis: int = 0, *, names: Sequence[str | None] = ()) -> Handle:
         """Take a reduction apart along a loop, into partial results and a reduction of these.

@@ -11,6 +11,7 @@ from mslang.ops.table import GETTERS, SAMPLERS
 from mslang.transform.outcome import Outcome
 from mslang.transform.primitive import Primitive
 from mslang.transform.primitives.annotate import annotate, unannotate
+from mslang.transform.primitives.atomic import atomic
 from mslang.transform.primitives.blockize import blockize
 from mslang.transform.primitives.buffer_access import annotate_buffer_access, unsafe_hide_buffer_access
 from mslang.transform.primitives.cache_index import cache_index
@@ -71,6 +72,7 @@ BUILT_IN: tuple[Primitive[Any], ...] = (
     reverse_compute_inline,
     fuse_reduction_epilogue,
     decompose_reduction,
+    atomic,
     rfactor,
     blockize,
     tensorize,

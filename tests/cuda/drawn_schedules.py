@@ -245,6 +245,39 @@ def _across(d: Drawer, name: str, threads: tuple[int, int]) -> None:
     return None
 
 
+def _atomically(d: Drawer, name: str, threads: tuple[int, int]) -> None:
+    """The reduction over blocks, and over threads of each: what they have is added up by atomic updates."""
+    block = d.handle(BlockRef(name))
+    reduction, spatial = list(d.s.reduction_loops(block)), list(d.s.spatial_loops(block))
+    loops = d.loops(name)
+    if not reduction or not loops:
+        return _flat(d, name, threads)
+    made = d.tried("decompose_reduction", block, loops[0])
+    if d.tried("atomic", block) is None:
+        return _across(d, d.name(block), threads)
+    if made is not None and d.chance(0.7):
+        zero = d.fused(d.own(d.name(made[0])))
+        parts = d.split(zero, [None, threads[0]]) if zero is not None else ()
+        if parts:
+            d.tried("bind", parts[0], "blockIdx.x")
+            d.tried("bind", parts[1], "threadIdx.x")
+    k = d.fused(reduction)
+    n = d.rng.choice([32, 8, 5, 64, 3])
+    steps = d.split(k, [None, 2, n] if d.chance(0.3) else [None, n]) if k is not None else ()
+    outer = d.fused(spatial)
+    if outer is not None and d.chance(0.8):
+        rows = d.split(outer, [None, 2]) if d.chance(0.4) else ()
+        if rows and d.tried("bind", rows[1], "threadIdx.y") is not None:
+            outer = rows[0]
+        d.tried("bind", outer, "blockIdx.y")
+    if steps:
+        if d.chance(0.9):
+            d.tried("bind", steps[0], "blockIdx.x")
+        if d.chance(0.7):
+            d.tried("bind", steps[-1], "threadIdx.x")
+    return None
+
+
 def _rows(d: Drawer, name: str, threads: tuple[int, int]) -> None:
     """A block of threads for each row, all of which walk along it; producers and consumers join them."""
     spatial = list(d.s.spatial_loops(d.handle(BlockRef(name))))
@@ -259,7 +292,7 @@ def _rows(d: Drawer, name: str, threads: tuple[int, int]) -> None:
     return None
 
 
-WAYS: dict[Way, int] = {_flat: 3, _tiled: 6, _across: 4, _rows: 2}
+WAYS: dict[Way, int] = {_flat: 3, _tiled: 6, _across: 4, _rows: 2, _atomically: 2}
 """How a nest gets its threads, and how often."""
 
 

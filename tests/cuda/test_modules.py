@@ -49,12 +49,26 @@ schedule s for p {
 }
 """
 
+ATOMIC = """program p(A: f32[5, 100], out S: f32[5]) {
+    block sum[i: 5 | k: 100] { S[i] += A[i, k] }
+}
+schedule s for p {
+    let zero = sum.decompose_reduction(sum.i)
+    zero.i.bind(threadIdx.x)
+    sum.atomic()
+    let k0, k1 = sum.k.split([_, 32])
+    sum.i.bind(blockIdx.y)
+    k0.bind(blockIdx.x)
+    k1.bind(threadIdx.x)
+}
+"""
+
 
 def scheduled(text: str) -> Made:
     return made(space_of(load("gpu.ms", text), "s").sample(0).program)
 
 
-@pytest.mark.parametrize("text", [GEMM, SUM])
+@pytest.mark.parametrize("text", [GEMM, SUM, ATOMIC])
 def test_results_are_those_of_the_interpreter(text: str):
     m = scheduled(text)
     arrays = sparse_inputs(m.program, 3)
@@ -74,6 +88,15 @@ def test_a_negated_vector_is_negated_lane_by_lane():
     assert ran.faults == () and np.array_equal(ran.results["B"], -arrays["A"])
 
 
+def test_without_being_atomic_the_updates_of_blocks_would_race():
+    m = scheduled(ATOMIC)
+    source = m.source.text
+    assert source.count("atomicAdd") == 1
+    plain = re.sub(r"atomicAdd\(&(.*?), (.*)\);", r"\1 = \1 + \2;", source)
+    with Emulated(plain) as file:
+        assert "race of blocks" in {f.kind for f in run(m, sparse_inputs(m.program, 3), file).faults}
+
+
 @pytest.mark.parametrize("text", [GEMM, SUM])
 def test_each_barrier_is_needed(text: str):
     m = scheduled(text)
@@ -83,3 +106,17 @@ def test_each_barrier_is_needed(text: str):
     with Emulated(m.source.text) as file:
         for line in barriers:
             assert "race" in {f.kind for f in run(m, arrays, file, ignored_lines=[line]).faults}, line
+
+
+def test_a_remainder_runs_where_its_loop_of_blocks_is_empty():
+    """M // 6 blocks are none for M = 1: the launch has one all the same, for the rest."""
+    p = parse_program("""program p[M: dyn(1..9)](A: f32[M], out B: f32[M]) {
+        for o in 1 @ blockIdx.y {
+            for i in M // 6 @ blockIdx.x, j in 6 { block a[x: M = i * 6 + j] { B[x] = A[x] } }
+            for t in M % 6 { block b[x: M = M // 6 * 6 + t] { B[x] = A[x] } }
+        }
+    }""")
+    for m in (1, 6, 8):
+        a = np.arange(m, dtype=np.float32)
+        ran = emulate(p, {"A": a}, sizes={"M": m})
+        assert ran.faults == () and np.array_equal(ran.results["B"], a)

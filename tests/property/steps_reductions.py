@@ -84,12 +84,20 @@ def _decompose_padding(steps: Steps, p: Program) -> Step | None:
     return "decompose_padding", (BlockRef(block), LoopRef(loop)), {}
 
 
+def _atomic(steps: Steps, p: Program) -> Step:
+    """Mostly a block that reduces without an init, as `decompose_reduction` leaves."""
+    found = [b.name for b in blocks_of(p.body) if b.init is None and any(a.kind == "reduce" for a in b.axes)]
+    likely = found and steps.rng.random() < 0.9
+    return "atomic", (BlockRef(steps.rng.choice(found)) if likely else steps.block(p),), {}
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "rfactor": _rfactor,
         "fuse_reduction_epilogue": _fuse_reduction_epilogue,
         "pad_einsum": _pad_einsum,
         "change_signedness": _change_signedness,
+        "atomic": _atomic,
         "decompose_padding": _decompose_padding,
     }
 )

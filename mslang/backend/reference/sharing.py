@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import Expr
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
 from mslang.ir.reducers import combines_in_any_order
@@ -28,8 +29,8 @@ class Sharing(msgspec.Struct, frozen=True):
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
 
-    `joined`: the loops of threads or lanes that share out a reduction into the buffer, and touch it for nothing else:
-    they combine what each has summed.
+    `joined`: the loops of threads or lanes that share out a reduction into the buffer, or update it atomically, and touch
+    it for nothing else: they combine what each has summed.
     """
 
     raced: bool
@@ -69,7 +70,8 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                     allocated.update(b.name for b in s.allocs)
                     for e in (s.predicate, *(a.binding for a in s.axes)):
                         expression(e, loops, views, joins)
-                    joining = joins | _joined_by(s) & threads
+                    alone = is_atomic(s) and atomic_update(s) is not None
+                    joining = joins | (frozenset(loops) if alone else _joined_by(s) & threads)
                     for v in s.views:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}
                 case Store(buffer=b):

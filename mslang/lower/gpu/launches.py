@@ -232,7 +232,8 @@ def _extents(nest: Body) -> dict[str, Expr]:
                 help="`split` a loop of threads, and bind the outer part to blockIdx",
             )
         )
-    return found
+    # a launch has at least one block: what stands beside a loop that a size leaves empty runs, too
+    return {axis: n if arith.proved(Binary(">=", n, ONE)) else arith.maximum(n, ONE) for axis, n in found.items()}
 
 
 MAX_THREADS = 1024
@@ -351,7 +352,10 @@ class _Binder:
         """
         own = under.union(*(self._axes_in(e, depends) for e in expressions(s)))
         match s:
-            case Store(buffer=b) | Atomic(buffer=b):
+            case Atomic(buffer=b):
+                # each iteration of the loops around it updates again, even by the same
+                return self._shared_along(self.scopes[b]) - own.union(*depends.values())
+            case Store(buffer=b):
                 return self._shared_along(self.scopes[b]) - own
             case Invoke(meaning=meaning):
                 inner = list(walk(meaning))

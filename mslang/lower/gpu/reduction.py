@@ -22,6 +22,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
+from mslang.ir.annotations import ATOMIC
+from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
 from mslang.ir.intrin import intrin_of
 from mslang.ir.program import Axis, Block, Buffer, For, If, Let, Program, Stmt, Store
@@ -42,7 +44,7 @@ from mslang.ir.visit import (
     walk,
     walk_paths,
 )
-from mslang.lower.gpu.axes import BLOCK_SHARED, THREAD_AXES, WARP
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP
 from mslang.transform.analysis.carried_dependence import reaches
 from mslang.transform.analysis.rfactor_legality import rises
 
@@ -53,11 +55,15 @@ def joined(program: Program) -> Program:
     Raises:
         TargetError: MS435, the threads cannot combine what they have.
     """
-    names = [b.name for b in _shared_out(program)]
-    for name in names:
+    for name, alone in [(b.name, is_atomic(b)) for b in _shared_out(program)]:
         path = path_to_block(program, name)
-        if path is not None:
+        if path is None:
+            continue
+        try:
             program = _Reduction(program, path).taken_apart()
+        except TargetError:
+            if not alone:  # where updates are atomic, each thread may do its own
+                raise
     return program
 
 
@@ -100,7 +106,10 @@ class _Reduction:
         self.block = block
         self.taken = set(used_names(program))
         loops = loops_of(path)
-        self.reduced = [s for s in loops if any(s.var in free_vars(a.binding) for a in self._axes("reduce"))]
+        # blocks combine by atomic updates what the threads of each have
+        own = next((k for k in range(len(loops), 0, -1) if loops[k - 1].kind in BLOCK_AXES), 0)
+        shared_out = loops[own:] if is_atomic(block) else loops
+        self.reduced = [s for s in shared_out if any(s.var in free_vars(a.binding) for a in self._axes("reduce"))]
         threads = [s for s in self.reduced if s.kind in THREAD_AXES]
         self._require_form(loops, threads)
         self.launch = _extents(path[0])
@@ -151,7 +160,7 @@ class _Reduction:
     def _matched(self) -> Match:
         stores = at_once(self.block.body)
         found = match_reducer(stores)
-        if found is None or self.block.init is None:
+        if found is None or (self.block.init is None and not is_atomic(self.block)):
             raise self._refused("how it combines values is not known", "`sum`, `min`, `max` and the like are")
         reducer = found.reducer
         if reducer.ordered:
@@ -270,7 +279,8 @@ class _Reduction:
             for x in (*self.threads, *self.kept)
         ]
         body = self._combining(self.match.values)
-        block = replace(self.block, axes=(*self.block.axes, *more), body=body, init=None)
+        notes = tuple(n for n in self.block.annotations if n[0] != ATOMIC)
+        block = replace(self.block, axes=(*self.block.axes, *more), body=body, init=None, annotations=notes)
         buffers = {**all_buffers(self.program), **{b.name: b for b in self.buffers}}
         reads, writes = infer_regions(block, buffers)
         return replace(block, reads=reads, writes=writes)
@@ -410,14 +420,18 @@ class _Reduction:
         loads = tuple(Load(b.name, place, b.dtype) for b in self.buffers)
         body = self._result(loads)
         scopes = all_buffers(self.program)
-        if any(scopes[s.buffer].scope in BLOCK_SHARED for s in self.stores):
-            first = conjunction(tuple(Binary("==", Var(x.old.kind), ZERO) for x in self.threads))
-            body = (If(first, body),)
         predicate = substitute(self._spatial_predicate(), renamed)
         inside = [Binary("<", Var(names[x.old.var]), x.old.extent) for x in self.kept if x.extent != x.old.extent]
+        first = tuple(Binary("==", Var(x.old.kind), ZERO) for x in self.threads)
+        if is_atomic(self.block):
+            inside += first
+        elif any(scopes[s.buffer].scope in BLOCK_SHARED for s in self.stores):
+            body = (If(conjunction(first), body),)
         block = self._block(
             f"{self.block.name}_write", (*axes, *own), body, conjunction((*conjuncts(predicate), *inside))
         )
+        if is_atomic(self.block):
+            block = replace(block, annotations=((ATOMIC, True),))
         made: tuple[Stmt, ...] = (block,)
         for x in reversed(self.kept):
             made = (For(names[x.old.var], x.extent, made, x.kind),)

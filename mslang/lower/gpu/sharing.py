@@ -218,13 +218,15 @@ def check_blocks(nest: Body, extents: Extents, workspaces: frozenset[str], param
         by_buffer.setdefault(site.access.buffer, []).append(site)
     for name in sorted((workspaces | params) & by_buffer.keys()):
         mine = by_buffer[name]
+        updated = any(x.access.atomic for x in mine)
         for w, other in product((x for x in mine if x.access.write), mine):
             if w.access.atomic and other.access.atomic:
                 continue
             for axis in axes:
-                # iterations of one loop of a program are independent, but for memory that each has to itself
+                # iterations of one loop of a program are independent, but for memory that each has to itself, and
+                # for atomic updates
                 shared_loop = w.bound.get(axis, ())[:1] == other.bound.get(axis, ())[:1] != ()
-                if shared_loop and name in params:
+                if shared_loop and name in params and not updated:
                     continue
                 _check_apart(name, w, other, axis)
 

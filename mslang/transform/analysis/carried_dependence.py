@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
+from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import ONE, ZERO, Binary, Expr
-from mslang.ir.program import Block, Buffer, For, Program, Range, Region, Stmt
+from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
 from mslang.ir.visit import (
@@ -74,9 +75,14 @@ def why_not_data_parallel(path: Path, kinds: frozenset[str] = frozenset({"spatia
     for q in leaf_paths(path):
         block = block_at(q)
         for a in block.axes:
-            if a.kind not in kinds and reaches(loop.var, a.binding, q):
+            if a.kind not in kinds and reaches(loop.var, a.binding, q) and not _by_atomics(loop, block, a):
                 return f"loop `{loop.var}` serves the {a.kind} axis `{a.name}` of block `{block.name}`"
     return None
+
+
+def _by_atomics(loop: For, block: Block, axis: Axis) -> bool:
+    """Do the blocks or threads of a loop reduce along an axis by atomic updates?"""
+    return axis.kind == "reduce" and loop.kind.startswith(("blockIdx", "threadIdx")) and is_atomic(block)
 
 
 def why_not_independent(program: Program, path: Path, but: frozenset[str] = frozenset()) -> str | None:
@@ -87,9 +93,9 @@ def why_not_independent(program: Program, path: Path, but: frozenset[str] = froz
     blocks = leaf_paths(path)
     local = {b.name for b in scope_buffers(program, path)}
     for storage in storages_of(program, blocks):
-        if storage in but:
-            continue
         touching = touching_paths(program, blocks, storage)
+        if storage in but or _only_atomics(program, touching, storage, loop):
+            continue
         private = storage in local and all(is_under(q, loop) for q in paths_touching(program, storage))
         reason = why_not_apart(program, touching, storage, path)
         if private and reason is not None:
@@ -97,6 +103,22 @@ def why_not_independent(program: Program, path: Path, but: frozenset[str] = froz
         if reason is not None:
             return reason
     return None
+
+
+def _only_atomics(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
+    """Do blocks touch a buffer that the iterations of a loop share by atomic updates of one operator alone?"""
+    scope = all_buffers(program)[storage].scope
+    shared = ("blockIdx", "threadIdx") if scope == "global" else ("threadIdx",) if scope.startswith("shared") else ()
+    if not loop.kind.startswith(shared):
+        return False
+    how = set[str]()
+    for q in touching:
+        block = block_at(q)
+        update = atomic_update(block) if is_atomic(block) else None
+        if update is None or update[0].buffer != storage:
+            return False
+        how.add(update[1].op)
+    return len(how) == 1
 
 
 def shared_storages(program: Program, path: Path) -> frozenset[str]:

@@ -152,11 +152,12 @@ def unroll(program: Program, loop: LoopRef, *, max_steps: Expr | None = None) ->
 def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
     """Run the iterations of a loop as the blocks or threads of a GPU's thread axis.
 
-    `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. On a `threadIdx` axis a single
-    reduction block may reduce over the loop, beside blocks that do what is each thread's own: the threads combine what
-    each of them has summed. Loops of one `threadIdx` axis inside each other are one thread index: each thread does its
-    share of what is inside the inner one, as when all of them copy together what they all need. Another kind that the
-    loop had is forgotten: what is said last counts.
+    `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. Blocks and threads may reduce
+    over the loop where the updates are `atomic`. On a `threadIdx` axis a single reduction block may reduce over the
+    loop, beside blocks that do what is each thread's own: the threads combine what each of them has summed. Loops of
+    one `threadIdx` axis inside each other are one thread index: each thread does its share of what is inside the inner
+    one, as when all of them copy together what they all need. Another kind that the loop had is forgotten: what is said
+    last counts.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
@@ -175,7 +176,7 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
         - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
         - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
           for all sizes: one launch has as many threads everywhere
-        - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads
+        - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads or by atomic updates
         - a statement below that stands in no block
         - iterations that may touch the same element of a buffer that one of them writes
 
@@ -205,9 +206,10 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
     inside = {*(() if threads else (axis,)), *(() if axis in _BLOCK_AXES else _BLOCK_AXES)}
     require_no_kind(old, "bind", tuple(sorted(inside)))
     _require_launchable(path, axis)
-    if not (threads and shares_out_a_reduction(program, path)):
-        _require_independent(program, path, "bind")
     done = put(program, path, _marked(old, axis))
+    if not (threads and shares_out_a_reduction(program, path)):
+        # as blocks and threads, which may update the same elements by atomics
+        _require_independent(done, loop_path(done, loop, "bind"), "bind")
     require_one_index(done, "bind")
     return Outcome(done)
 

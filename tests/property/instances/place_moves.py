@@ -69,6 +69,11 @@ def decompose_reduction(t: Board) -> Call | None:
     return Call((t.handle(b), t.handle(t.rng.choice(above)))) if b is not None and above else None
 
 
+def atomic(t: Board) -> Call | None:
+    b = t.block(lambda b: b.init is None and (t.coin(0.1) or any(a.kind == "reduce" for a in b.axes)))
+    return None if b is None else Call((t.handle(b),))
+
+
 def rfactor(t: Board) -> Call | None:
     s = t.loop(lambda s: t.serves(s, "reduce") and len(t.below(s)) == 1)
     if s is None:
@@ -161,6 +166,7 @@ PLACE_MOVES: dict[str, Proposal] = {
         reverse_compute_inline,
         fuse_reduction_epilogue,
         decompose_reduction,
+        atomic,
         rfactor,
         blockize,
         pad_einsum,

@@ -54,6 +54,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "fuse_reduction_epilogue": reductions.followed,
     "rfactor": reductions.reduced,
     "decompose_reduction": reductions.reduced,
+    "atomic": reductions.reduced,
     "cache_inplace": nests.in_place,
     "fission": shared.side_by_side,
     "read_at": shared.side_by_side,
