@@ -190,6 +190,21 @@ def _two_sums(rng: random.Random) -> Program:
 }}""")
 
 
+def _updates(rng: random.Random) -> Program:
+    """Elements that are set first, and then updated, some of them where an index says; and what reads them."""
+    n, k = rng.choice([3, 4]), rng.choice([4, 6, 8])
+    dtype = rng.choice(["f32", "i32", "f64"])
+    value = rng.choice(["A[i, k]", "A[i, k] * A[i, k]", "A[0, k] + A[i, 0]"])
+    update = rng.choice(["S[i] += {}", "S[i] = max(S[i], {})", "S[i] = min({}, S[i])"]).format(value)
+    where = rng.choice(["", f"where i + k < {k}"])
+    return parse_program(f"""program updates(A: {dtype}[{n}, {k}], out D: {dtype}[{n}]) {{
+    alloc S: {dtype}[{n}]
+    block zero[i: {n}] {{ S[i] = {dtype}({rng.choice([0, 1])}) }}
+    block add[i: {n} | k: {k}] {{ {where} init {{}} {update} }}
+    block after[i: {n}] {{ D[i] = S[i] + A[i, 1] }}
+}}""")
+
+
 def _products(rng: random.Random) -> Program:
     """A product of tensors with odd extents, and an addition after it."""
     m, n, k = (rng.choice([3, 5, 6, 7]) for _ in range(3))
@@ -261,7 +276,14 @@ def _mixed(rng: random.Random) -> Program:
 FAMILY = Family(
     STEPS,
     MappingProxyType(
-        {"rfactor": 4, "fuse_reduction_epilogue": 12, "pad_einsum": 3, "change_signedness": 3, "decompose_padding": 10}
+        {
+            "rfactor": 4,
+            "fuse_reduction_epilogue": 12,
+            "pad_einsum": 3,
+            "change_signedness": 3,
+            "atomic": 3,
+            "decompose_padding": 10,
+        }
     ),
-    (_positions, _folds, _two_sums, _products, _paddings, *(_mixed,) * 5),
+    (_positions, _folds, _two_sums, _updates, _products, _paddings, *(_mixed,) * 5),
 )

@@ -5,6 +5,9 @@ element which another thread of the block has touched since, and one of the two 
 is another thread is asked of `ownership.py`. At the end of a loop its accesses are carried to its begin, as those of
 the iteration before.
 
+A barrier at which only lanes of one warp need to wait for one another becomes one of warps, if no other barrier is
+needed instead.
+
 All threads of a block must reach a barrier. Where one is needed under a condition that differs among threads, the
 condition is moved inwards, around the statements on both sides of it.
 """
@@ -12,6 +15,7 @@ condition is moved inwards, around the statements on both sides of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -26,7 +30,7 @@ from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, w
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
-from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
 
@@ -50,9 +54,36 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
     watched = frozenset(n for n in stored if scopes[n] in BLOCK_SHARED)
     if not watched:
         return f
+    across = extents.get("threadIdx.x", ONE)
+    # threads that differ in `threadIdx.x` alone are then lanes of one warp
+    rows = isinstance(across, Const) and WARP % int(across.value) == 0
     pass_ = _Pass(tuple(extents), watched, scopes)
-    body, _ = pass_.body(f.body, (), _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES)))
+    context = _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES))
+    body, _ = pass_.body(f.body, (), context)
+    for k in range(_count(body) if rows else 0):
+        narrower = _of_warps(body, k)
+        if _count(pass_.body(narrower, (), context)[0]) == _count(narrower):
+            body = narrower
     return replace(f, body=body)
+
+
+def _count(body: Body) -> int:
+    return sum(isinstance(s, Barrier) for s in walk(body))
+
+
+def _of_warps(body: Body, wanted: int) -> Body:
+    """Statements with the barrier of a number, in order, for the lanes of each warp."""
+    numbers = count()
+
+    def visit(part: Body) -> Body:
+        return tuple(
+            (Barrier("warp") if next(numbers) == wanted else s)
+            if isinstance(s, Barrier)
+            else with_bodies(s, tuple(visit(b) for b in bodies(s)))
+            for s in part
+        )
+
+    return visit(body)
 
 
 _BLOCK = frozenset(BLOCK_AXES)
@@ -67,6 +98,8 @@ class _Known(NamedTuple):
     loops: tuple[str, ...]
     fixed: frozenset[str]
     collective: bool = False
+    waited: bool = False
+    """Have the lanes of its warp waited for one another since?"""
 
 
 Pending = tuple[_Known, ...]
@@ -137,11 +170,13 @@ class _Pass:
 
     # -------------------------------------------------------------- statements
     def _statement(self, s: Stmt, pending: Pending, c: _Context) -> tuple[Body, Pending]:
+        if isinstance(s, Barrier):
+            if s.scope == "block":
+                return (s,), _under_way(pending)
+            return (s,), tuple(k if k.access.later else k._replace(waited=True) for k in pending)
         if isinstance(s, Let | Allocate | Within):
-            before: Body = ()
             own = self._own(s, c)
-            if self._meet(pending, own):
-                before, pending = (Barrier(),), _under_way(pending)
+            before, pending = self._waited(pending, own)
             inner, left = self.body(bodies(s)[0], (*pending, *own), _inside(s, c, self))
             return (*before, with_bodies(s, (inner,))), left
         found = tuple(k._replace(fixed=frozenset(c.loops)) for k in self._accesses(s, c))
@@ -156,15 +191,12 @@ class _Pass:
             all_landed = isinstance(s, Evaluate) and s.value == Call(CP_ASYNC_WAIT, (ZERO,), INDEX)
             left = tuple(k for k in pending if not (all_landed and k.access.later))
             return (s,), (*left, *landed)
-        if self._meet(pending, found):
-            return (Barrier(), s), (*_under_way(pending), *found)
-        return (s,), (*pending, *found)
+        before, pending = self._waited(pending, found)
+        return (*before, s), (*pending, *found)
 
     def _branches(self, s: If, pending: Pending, c: _Context) -> tuple[Body, Pending]:
         """A condition that is one for all threads: barriers may stand in its branches."""
-        before: Body = ()
-        if self._meet(pending, self._own(s, c)):
-            before, pending = (Barrier(),), _under_way(pending)
+        before, pending = self._waited(pending, self._own(s, c))
         then, after = self.body(s.then, pending, c)
         otherwise, other = self.body(s.otherwise, pending, c)
         return (*before, replace(s, then=then, otherwise=otherwise)), (*after, *other)
@@ -176,9 +208,7 @@ class _Pass:
             # what the iteration before left open meets what this one begins with
             body, left = self._again(s.body, _outside(left, c), inner)
         head = self._head(body, inner)
-        before: Body = ()
-        if self._meet(pending, head):
-            before, pending = (Barrier(),), _under_way(pending)
+        before, pending = self._waited(pending, head)
         made = replace(s, body=body)
         return (*before, made), (
             *(_under_way(pending) if _ends_apart((made,)) else pending),
@@ -193,7 +223,7 @@ class _Pass:
         """What statements access before their first barrier."""
         found: list[_Known] = []
         for s in body:
-            if isinstance(s, Barrier):
+            if s == Barrier():
                 break
             if isinstance(s, For | Let | Allocate | Within):
                 found += self._head(s.body, _inside(s, c, self))
@@ -240,6 +270,10 @@ class _Pass:
         place = Place(a.buffer, indices, a.write, c.ranges, c.facts)
         return _Known(a, place, c.loops, frozenset(c.loops), c.collective)
 
+    def _waited(self, pending: Pending, found: Pending) -> tuple[Body, Pending]:
+        """The barrier that is needed before some accesses, and what is pending after it."""
+        return ((Barrier(),), _under_way(pending)) if self._meet(pending, found) else ((), pending)
+
     def _meet(self, pending: Pending, found: Pending) -> bool:
         """May two threads touch one element, one earlier, one now, and one of them write it?"""
         return any(
@@ -256,7 +290,7 @@ class _Pass:
         """The axes of the threads that may meet. The lanes of a warp run collective instructions in order, but what one
         stores another sees only after a barrier."""
         ordered = p.collective and a.collective and (a.access.write or not p.access.write)
-        return tuple(x for x in self.axes if x != "threadIdx.x") if ordered else self.axes
+        return tuple(x for x in self.axes if x != "threadIdx.x") if ordered or p.waited else self.axes
 
     # -------------------------------------------------------------- divergence
     def _diverges(self, s: Stmt, c: _Context) -> bool:
@@ -321,7 +355,7 @@ def _ends_apart(body: Body) -> bool:
     """Does every run of statements pass a barrier?"""
     for s in body:
         match s:
-            case Barrier():
+            case Barrier(scope="block"):
                 return True
             case Let(body=b) | Allocate(body=b) | Within(body=b) if _ends_apart(b):
                 return True

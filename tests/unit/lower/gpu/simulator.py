@@ -136,7 +136,9 @@ class _Block:
     def __init__(self, launch: _Launch, index: tuple[int, int, int]) -> None:
         self.launch, self.index = launch, index
         self.shared: dict[str, tuple[Array, Array]] = {}
-        self.epoch: dict[tuple[str, tuple[int, ...]], tuple[int, bool]] = {}
+        self.epoch: dict[tuple[str, tuple[int, ...]], list[tuple[int, bool, int]]] = {}
+        """Accesses since the last barrier: the thread, whether it writes, how often its warp had waited."""
+        self.waited: dict[int, int] = {}
 
     def run(self) -> None:
         x, y, z = self.launch.block
@@ -157,6 +159,11 @@ class _Block:
         ready: list[int] = []
         for first in range(0, len(threads), LANES):
             lanes = [n for n in threads if first <= n < first + LANES]
+            at = {None if (w := waiting[n]) is None else (w.at, w.kind) for n in lanes}
+            if len(at) == 1 and (only := next(iter(at))) is not None and only[1] == "warp":
+                self.waited[first] = self.waited.get(first, 0) + 1
+                ready += lanes
+                continue
             found = [(n, w) for n in lanes if (w := waiting[n]) is not None and w.kind in SHUFFLES]
             if not found:
                 continue
@@ -181,13 +188,15 @@ class _Block:
         """Note an access of memory that threads share, and report those that meet another thread's."""
         if buffer in self.launch.params and not atomic:
             self.launch.between_blocks(self.index, buffer, at, write)
-        known = self.epoch.get((buffer, at))
-        if known is not None and known[0] != thread and (write or known[1]) and not atomic:
-            raise Wrong(f"{buffer}{list(at)} is accessed by threads {known[0]} and {thread} between two barriers")
-        if known is None or write:
-            self.epoch[buffer, at] = (thread, write)
-        elif known[0] != thread and not known[1]:
-            self.epoch[buffer, at] = (-1, False)
+        known = self.epoch.setdefault((buffer, at), [])
+        warp = thread - thread % LANES
+        now = self.waited.get(warp, 0)
+        for other, wrote, then in known:
+            apart = other != thread and (other - other % LANES != warp or then == now)
+            if apart and (write or wrote) and not atomic:
+                raise Wrong(f"{buffer}{list(at)} is accessed by threads {other} and {thread} between two barriers")
+        if (thread, write, now) not in known:
+            known.append((thread, write, now))
 
 
 class _Exchanged:
@@ -273,6 +282,8 @@ class _Thread:
                 yield from self.body(body, {})
             case Barrier(scope="block"):
                 yield Wait(id(s), "barrier")
+            case Barrier(scope="warp"):
+                yield Wait(id(s), "warp")
             case Atomic(op=op, buffer=b, indices=xs, value=v):
                 at = tuple(int(self.value(x)) for x in xs)
                 old = self.find(b)[0][at]

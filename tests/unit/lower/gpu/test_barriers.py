@@ -169,3 +169,61 @@ def test_a_loop_that_never_runs_does_not_stand_for_a_barrier():
     module = lowered(p)
     assert barriers(module) == 2  # one in the loop of no iteration, one before what follows it
     same_meaning(p, module)
+
+
+ROWS = """program p(A: f32[4, {n}], out B: f32[4, {n}]) {{
+    alloc S: f32[4, {n}] @ shared
+    for y in 4 @ threadIdx.y {{
+        for a in {n} @ threadIdx.x {{ block s[i: 4 = y, k: {n} = a] {{ S[i, k] = A[i, k] }} }}
+        for b in {n} @ threadIdx.x {{ block t[i: 4 = y, k: {n} = b] {{ B[i, k] = S[i, {n} - 1 - k] }} }}
+    }}
+}}"""
+
+
+def scopes(text: str) -> list[str]:
+    return [s.scope for f in lowered(program(text)).functions for s in walk(f.body) if isinstance(s, Barrier)]
+
+
+@pytest.mark.parametrize("n", [32, 16, 4])
+def test_lanes_of_one_warp_wait_for_one_another_alone(n: int):
+    text = ROWS.format(n=n)
+    assert scopes(text) == ["warp"]
+    needed(text, 1)
+
+
+@pytest.mark.parametrize("n", [64, 24])
+def test_rows_that_are_no_part_of_a_warp_wait_as_a_block(n: int):
+    assert scopes(ROWS.format(n=n)) == ["block"]
+
+
+def test_what_other_warps_read_waits_for_all():
+    text = ROWS.format(n=32).replace("S[i, 32 - 1 - k]", "S[3 - i, k]")
+    assert scopes(text) == ["block"]
+
+
+def test_a_barrier_that_other_warps_need_too_is_of_the_block():
+    """One barrier of the block, before what the row itself reads, does for both."""
+    text = """program p(A: f32[4, 32], out B: f32[4, 32], out C: f32[4, 32]) {
+        alloc S: f32[4, 32] @ shared
+        for g in 1 @ blockIdx.x {
+            for y in 4 @ threadIdx.y, a in 32 @ threadIdx.x { block s[i: 4 = y, k: 32 = a] { S[i, k] = A[i, k] } }
+            for y1 in 4 @ threadIdx.y, b in 32 @ threadIdx.x {
+                block t[i: 4 = y1, k: 32 = b] { B[i, k] = S[i, 31 - k] }
+            }
+            for y2 in 4 @ threadIdx.y, c in 32 @ threadIdx.x { block u[i: 4 = y2, k: 32 = c] { C[i, k] = S[3 - i, k] } }
+        }
+    }"""
+    assert scopes(text) == ["block"]
+    same_meaning(program(text), lowered(program(text)))
+
+
+def test_a_loop_whose_iterations_hand_on_within_a_warp():
+    text = """program p(A: f32[8, 4, 32], out B: f32[8, 4, 32]) {
+        alloc S: f32[4, 32] @ shared
+        for y in 4 @ threadIdx.y, r in 8 {
+            for a in 32 @ threadIdx.x { block s[q: 8 = r, i: 4 = y, k: 32 = a] { S[i, k] = A[q, i, k] } }
+            for b in 32 @ threadIdx.x { block t[q: 8 = r, i: 4 = y, k: 32 = b] { B[q, i, k] = S[i, 31 - k] } }
+        }
+    }"""
+    assert scopes(text) == ["warp", "warp"]
+    needed(text, 2)
