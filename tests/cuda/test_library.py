@@ -21,7 +21,7 @@ from tests.property.judge import sparse_inputs
 
 GEMM, ROWS = "std.cuda.gemm", "std.cuda.rows"
 GEMM_F16, CONV, ATTENTION = "std.cuda.gemm_f16", "std.cuda.conv", "std.cuda.attention"
-MMA = "std.cuda.gemm_mma"
+MMA, ONLINE = "std.cuda.gemm_mma", "std.cuda.online_attention"
 Case = tuple[str, str, str, Mapping[str, int], str]
 CASES: list[Case] = [
     (
@@ -116,6 +116,13 @@ CASES: list[Case] = [
         {"N": 2, "H": 6, "W": 9, "C": 10},
         "tall = 2, pixels = 2, down = 2, across = 8",
     ),
+    (
+        ONLINE,
+        "by_tiles",
+        "std.cuda.online_attention.online_attention",
+        {"B": 1, "L": 3, "T": 128, "D": 64, "TILE": 64},
+        "rows = 2",
+    ),
     (ATTENTION, "fused_queries", "attention", {"B": 2, "L": 9, "T": 40, "D": 40}, "rows = 4"),
 ]
 """Module, schedule, workload (module and program), sizes, parameters."""
@@ -146,6 +153,28 @@ def test_schedules_compute_what_the_program_says(case: Case) -> None:
     assert found.faults == ()
     for name, array in wanted.items():
         np.testing.assert_allclose(found.results[name], array, rtol=1e-5, atol=1e-6)
+
+
+def test_attention_by_tiles_is_attention() -> None:
+    """A running maximum with rescaling gives what the plain program gives; nothing on the chip grows with the keys."""
+    sizes = {"B": 2, "L": 5, "T": 24, "D": 6}
+    random = np.random.default_rng(0)
+    arrays = {
+        n: random.standard_normal((2, sizes[m], 6)).astype(np.float32) for n, m in (("Q", "L"), ("K", "T"), ("V", "T"))
+    }
+    arrays["Q"] *= 20.0  # maxima that rise from tile to tile, weights that vanish
+    online = scheduled(
+        ONLINE, "by_tiles", f"{ONLINE}.online_attention", {**sizes, "TILE": 8}, "rows = 2, across = 2, vector = 1"
+    )
+    plain = scheduled("std.cuda.attention", "fused_queries", "attention", sizes, "rows = 1, across = 2, vector = 1")
+    found, wanted = (interpret.run(p, arrays)["O"] for p in (online, plain))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    short, long = (
+        made(scheduled(ONLINE, "by_tiles", f"{ONLINE}.online_attention", {"T": t}, ""), SM_80).source.text
+        for t in (1024, 65536)
+    )
+    declared = re.compile(r"(?:__shared__|__align__\(16\)) .*\[\d+\];")
+    assert declared.findall(short) == declared.findall(long) != []
 
 
 @pytest.mark.nvcc
