@@ -29,8 +29,8 @@ class Sharing(msgspec.Struct, frozen=True):
     the buffer to itself (lowering puts it there), so that they may well use the same elements one after another;
     but none may read what another has written.
 
-    `joined`: the loops of threads or lanes that share out a reduction into the buffer, or update it atomically, and touch
-    it for nothing else: they combine what each has summed.
+    `joined`: the loops of threads or lanes that share out a reduction into the buffer, or update it atomically, and
+    touch it for nothing else: they combine what each has summed.
     """
 
     raced: bool
