@@ -17,6 +17,7 @@ from mslang.ir.access_bounds import require_inside
 from mslang.ir.program import Program
 from mslang.ir.unwritten import require_written
 from mslang.notebook import page
+from mslang.runtime.signature import Signature
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.rule import Rule
@@ -173,7 +174,8 @@ def build(
 
     Args:
         program: a program, a `Schedule`, a candidate, a tuning result or what `apply` gave; a space, of which one
-            candidate is drawn; or a source that holds one program and nothing else.
+            candidate is drawn; or a source that holds one program and nothing else. Where `apply` found schedules
+            for buckets of dynamic sizes, each call goes to the kernel of its sizes.
         target: the machine or its name (`"avx2"`; default: this one).
         seed: a space's open decisions are drawn from it.
         pins: decisions of a space that are given, by address.
@@ -191,11 +193,22 @@ def build(
     >>> kernel(numpy.zeros(4, numpy.float32)).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    scheduled = _program_in(program, seed, pins)
-    require_inside(scheduled)
-    require_written(scheduled)
+    from mslang.apply.passes import Applied
+    from mslang.backend.dispatch import DispatchKernel, Serving
+
+    wanted = _program_in(program, seed, pins)
     made_by, machine = _back_end(backend, target)
-    return made_by.loaded(scheduled, machine, Options(checked, allow_native))
+
+    def loaded(scheduled: Program) -> Loaded:
+        require_inside(scheduled)
+        require_written(scheduled)
+        return made_by.loaded(scheduled, machine, Options(checked, allow_native))
+
+    whole = loaded(wanted)
+    if not isinstance(program, Applied) or not program.cases:
+        return whole
+    cases = [Serving(case.bucket, loaded(case.applied.program)) for case in program.cases]
+    return DispatchKernel(Signature.of_program(program.source), cases, whole)
 
 
 def profile_kernel(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mslang.apply.passes import Applied, Missed, Pass
+from msgspec.structs import replace
+
+from mslang.apply.passes import Applied, Case, Missed, Pass
+from mslang.ir.buckets import buckets_of, restricted
 from mslang.ir.program import Program
 from mslang.target.description import Target
 
 
 def apply(programs: Iterable[Program], passes: Sequence[Pass], target: Target) -> tuple[Applied, ...]:
-    """Serve each program by the first pass that can.
+    """Serve each program by the first pass that can; one with dynamic sizes as a whole and for each bucket of them.
 
     Args:
         programs: programs without a schedule.
@@ -25,7 +28,21 @@ def apply(programs: Iterable[Program], passes: Sequence[Pass], target: Target) -
     >>> apply([], (), Target())
     ()
     """
-    return tuple(_applied(program, passes, target) for program in programs)
+    return tuple(_with_cases(program, passes, target) for program in programs)
+
+
+def _with_cases(program: Program, passes: Sequence[Pass], target: Target) -> Applied:
+    """What came of a program as a whole, with the buckets that are served otherwise."""
+    whole = _applied(program, passes, target)
+    cases = [Case(b, _applied(restricted(program, b), passes, target)) for b in buckets_of(program)]
+    return replace(whole, cases=tuple(c for c in cases if c.applied.served is not None and _differs(c.applied, whole)))
+
+
+def _differs(case: Applied, whole: Applied) -> bool:
+    """Whether a bucket needs code of its own: another pass serves it, or the same one by another schedule."""
+    if case.by != whole.by or case.served is None or whole.served is None:
+        return True
+    return str(case.served.trace) != str(whole.served.trace)
 
 
 def _applied(program: Program, passes: Sequence[Pass], target: Target) -> Applied:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
+from mslang.ir.buckets import Bucket
 from mslang.ir.program import Program
 from mslang.schedule.trace import Trace
 from mslang.target.description import Target
@@ -44,13 +46,29 @@ class Pass(Protocol):
         """
 
 
+class Case(msgspec.Struct, frozen=True):
+    """A bucket of a program's dynamic sizes, and what `apply` made of the program for them."""
+
+    bucket: Bucket
+    applied: Applied
+
+
 class Applied(msgspec.Struct, frozen=True):
-    """A program and what `apply` made of it: which pass served it, and why each pass before that missed."""
+    """A program and what `apply` made of it: which pass served it, and why each pass before that missed.
+
+    `cases` are the buckets of dynamic sizes that are served otherwise than the program as a whole, which serves every
+    other size.
+    """
 
     source: Program
     by: str | None
     served: Served | None
     missed: tuple[tuple[str, str], ...] = ()
+    cases: tuple[Case, ...] = ()
+
+    def at(self, sizes: Mapping[str, int]) -> Applied:
+        """What serves some values of the dynamic sizes."""
+        return next((c.applied for c in self.cases if c.bucket.holds(sizes)), self)
 
     @property
     def program(self) -> Program:
@@ -71,6 +89,8 @@ class Applied(msgspec.Struct, frozen=True):
         p: no pass serves it
           db missed: no record
         """
-        return "\n".join(
-            [f"{self.source.name}: {self.headline}", *(f"  {name} missed: {why}" for name, why in self.missed)]
-        )
+        lines = [f"{self.source.name}: {self.headline}", *(f"  {name} missed: {why}" for name, why in self.missed)]
+        for case in self.cases:
+            lines.append(f"  {case.bucket.text}: {case.applied.headline}")
+            lines += [f"    {name} missed: {why}" for name, why in case.applied.missed]
+        return "\n".join(lines)

@@ -8,8 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mslang.diagnostics import MsError, problem
+
+if TYPE_CHECKING:
+    from mslang.tune.instances import Instance
 
 
 class UsageError(MsError):
@@ -185,6 +189,17 @@ def _pin(text: str) -> tuple[str, str]:
     if not equals or not name.strip() or not value.strip():
         raise argparse.ArgumentTypeError(f"'{text}' is not ADDRESS=VALUE")
     return name.strip().strip('"'), value.strip()
+
+
+def likely(text: str) -> Instance:
+    """An option's value that is a value of each dynamic size, and perhaps a weight: `M=128`, `M=128,N=64:3`."""
+    from mslang.tune.instances import Instance
+
+    sizes, colon, weight = text.partition(":")
+    try:
+        return Instance(dict(_size(part) for part in sizes.split(",")), positive(weight) if colon else 1)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not SIZE=NUMBER[:WEIGHT]: {error}") from None
 
 
 def natural(text: str) -> int:

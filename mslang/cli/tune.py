@@ -17,6 +17,7 @@ from mslang.cli.common import (
     add_native,
     add_sizes,
     check_writable,
+    likely,
     natural,
     note,
     positive,
@@ -95,6 +96,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=SCHEDULER,
         metavar="NAME",
         help=f"what shares the trials among programs: {', '.join(BUILT_IN)}, or an extension's (default {SCHEDULER})",
+    )
+    parser.add_argument(
+        "--likely",
+        type=likely,
+        action="append",
+        default=[],
+        metavar="M=128[:W]",
+        help="a size known only at the call that calls are likely to have, and how often beside others; repeatable "
+        "(default: the least, a middle and the greatest of each bucket)",
     )
     parser.add_argument("--builder", default="", metavar="NAME", help="what compiles candidates, of an allowed package")
     parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")
@@ -177,7 +187,8 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]
         raise unknown_item("program, space or schedule", name, known, module.path)
     if args.rules is not None and name is not None and name not in module.programs:
         raise UsageError("--rules goes with a program", f"`{name}` is a schedule or space")
-    tasks = list(tasks_of(module, name, _sizes(module, name, dict(args.sizes)), target, args.backend, args.rules))
+    sizes = _sizes(module, name, dict(args.sizes))
+    tasks = list(tasks_of(module, name, sizes, target, args.backend, args.rules, args.likely))
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):
             note(f"passing over {program}: there is no schedule or space for it in {path}")
@@ -315,6 +326,9 @@ def _resuming(args: argparse.Namespace, chosen: list[Chosen]) -> str:
         words += [] if value is None else [option, str(value)]
     for name, size in args.sizes:
         words += ["--set", f"{name}={size}"]
+    for each in args.likely:
+        sizes = ",".join(f"{name}={size}" for name, size in each.sizes.items())
+        words += ["--likely", f"{sizes}:{each.weight}"]
     for name, weight in args.weights:
         words += ["--weight", f"{name}={weight:g}"]
     for package in args.extension:

@@ -42,7 +42,7 @@ class Chosen(msgspec.Struct, frozen=True):
     def item(self, weights: Mapping[str, float]) -> Item:
         """The task as a session takes it; equal tasks add up their weights."""
         first = self.group.first
-        weight = sum(weights.get(m.program, 1.0) for m in self.members)
+        weight = sum(weights.get(m.program, 1.0) * m.weight for m in self.members)
         others = tuple(f"{m.task.file}:{m.program}" for m in self.group.others)
         if all(m.program != self.name for m in self.members):
             weight = weights.get(self.name, weight)
@@ -58,7 +58,8 @@ def write_all(
     faults: list[MsError] = []
     fastest: dict[tuple[str, str], tuple[Chosen, Finished, Named]] = {}
     for one, done in tuned:
-        if done.best is None or not done.confirmed:
+        if done.best is None or not done.confirmed or one.group.first.bucket is not None:
+            # The best of each bucket stays on record: a file has one schedule of a name.
             continue
         for member in one.members:
             key = member.task.file, member.best

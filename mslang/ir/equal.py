@@ -293,8 +293,8 @@ def _float(value: float) -> str:
 
 def _domain(d: Domain) -> str:
     match d:
-        case DynamicRange(lo=lo, hi=hi, multiple=m):
-            return f"dyn {lo} {hi} {m}"
+        case DynamicRange(lo=lo, hi=hi, multiple=m, buckets=buckets):
+            return f"dyn {lo} {hi} {m}" + (f" {buckets}" if buckets else "")
         case PerfectTile(extent=e, n=n, max_inner=cap):
             return f"perfect {_expr(e, {})} {n} {cap}"
         case FreeTile(extent=e, n=n, max_inner=cap):

@@ -126,11 +126,16 @@ class Domain(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class DynamicRange(Domain, frozen=True, cache_hash=True):
-    """A shape known only when the kernel is called: `lo <= value <= hi`, a multiple of `multiple`."""
+    """A shape known only when the kernel is called: `lo <= value <= hi`, a multiple of `multiple`.
+
+    `buckets` are the greatest sizes of the parts of the range that are tuned apart, without the last; where none is
+    given they are powers of two (`ir/buckets.py`).
+    """
 
     lo: int
     hi: int
     multiple: int = 1
+    buckets: tuple[int, ...] = ()
 
 
 class PerfectTile(Domain, frozen=True, cache_hash=True):

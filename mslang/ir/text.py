@@ -345,8 +345,10 @@ def domain_text(d: Domain) -> str:
         return f"{kind}({', '.join((print_expr(extent, INDEX), *given))})"
 
     match d:
-        case DynamicRange(lo=lo, hi=hi, multiple=m):
-            return f"dyn({lo}..{hi}" + (f", multiple = {m})" if m != 1 else ")")
+        case DynamicRange(lo=lo, hi=hi, multiple=m, buckets=buckets):
+            parts = [f"{lo}..{hi}", *([f"multiple = {m}"] if m != 1 else [])]
+            parts += [f"buckets = [{', '.join(map(str, buckets))}]"] if buckets else []
+            return f"dyn({', '.join(parts)})"
         case PerfectTile(extent=e, n=n, max_inner=cap):
             return tile("perfect_tile", e, ("n", n), ("max_inner", cap))
         case FreeTile(extent=e, n=n, max_inner=cap):

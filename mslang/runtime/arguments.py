@@ -89,6 +89,21 @@ def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tupl
     return threads, others
 
 
+def sizes_of_call(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, int]:
+    """The dynamic sizes of a call; raises MsError MS410 to MS412 as `prepare` does."""
+    _, others = number_of_threads(signature, named)
+    matched = _matched(signature, given, others)
+    shapes = {n: x.shape if isinstance(x, Packed) else _as_array(n, x).shape for n, x in matched.items()}
+    return _dynamic_sizes(signature, shapes)
+
+
+def call_sizes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Dynamic sizes that are given as numbers; raises MsError MS412: one is missing, or outside of its range."""
+    for symbol in signature.dynamic:
+        _require_in_range(symbol, sizes)
+    return dict(sizes)
+
+
 def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:
     return p.packing is not None and p.name not in packed
 
@@ -185,21 +200,27 @@ def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) 
             if sizes.setdefault(e.text, actual) != actual:
                 _refuse("MS412", f"{p.name} has {e.text} = {actual}, another argument {e.text} = {sizes[e.text]}")
     for symbol in signature.dynamic:
-        known = symbol.domain
         if symbol.text not in sizes:
             _refuse(
                 "MS412",
                 f"the size {symbol.text} cannot be inferred from the arguments",
                 help="pass an array that has it as a dimension",
             )
-        n = sizes[symbol.text]
-        if isinstance(known, DynamicRange) and not (known.lo <= n <= known.hi and n % known.multiple == 0):
-            _refuse(
-                "MS412",
-                f"{symbol.text} = {n} is not allowed",
-                why=f"it is declared dyn({known.lo}..{known.hi}, multiple = {known.multiple})",
-            )
+        _require_in_range(symbol, sizes)
     return sizes
+
+
+def _require_in_range(symbol: Symbol, sizes: Mapping[str, int]) -> None:
+    if symbol.text not in sizes:
+        _refuse("MS412", f"the size {symbol.text} is missing")
+    n, known = sizes[symbol.text], symbol.domain
+    if isinstance(known, DynamicRange) and not (known.lo <= n <= known.hi and n % known.multiple == 0):
+        multiple = f", multiple = {known.multiple}" if known.multiple > 1 else ""
+        _refuse(
+            "MS412",
+            f"{symbol.text} = {n} is outside of its range",
+            why=f"it is declared dyn({known.lo}..{known.hi}{multiple})",
+        )
 
 
 def _empty(p: Parameter, shape: tuple[int, ...]) -> NDArray[Any]:

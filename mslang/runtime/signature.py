@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from mslang.ir.expr import Expr, Symbol
-from mslang.ir.program import Packing, Param, Within
+from mslang.ir.program import Packing, Param, Program, Within
 
 FIRST_ARGUMENT = 4
 """Words before the parameters in the array that an entry takes: workspace, launcher, its state, status."""
@@ -78,6 +79,13 @@ class Signature(msgspec.Struct, frozen=True):
     parallel: bool = False
     checked: tuple[CheckedAccess, ...] = ()
     tiles: bool = False
+
+    @classmethod
+    def of_program(cls, program: Program) -> Signature:
+        """What the callers of a program pass: arrays as the unscheduled program has them."""
+        given = tuple(replace(p, buffer=p.given, packing=None) for p in program.params)
+        dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
+        return cls(program.name, tuple(map(Parameter.of, given)), dynamic)
 
     @property
     def status_words(self) -> int:

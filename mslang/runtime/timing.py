@@ -9,6 +9,7 @@ from statistics import median
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 SLOW_CORE = 0.9
 """A core counts as slow below this share of the best rate known of it."""
@@ -38,6 +39,11 @@ class Limits(msgspec.Struct, frozen=True):
     enough: float | None = None
     cache: Literal["warm", "cold"] | None = None
 
+    def for_calls(self, calls: int) -> Limits:
+        """Limits of a run that makes so many calls."""
+        cutoff, near = (None if t is None else t * calls for t in (self.cutoff, self.near))
+        return self if calls == 1 else replace(self, cutoff=cutoff, near=near)
+
 
 class Timing(msgspec.Struct, frozen=True):
     """Seconds of one run.
@@ -55,6 +61,10 @@ class Timing(msgspec.Struct, frozen=True):
     disturbed: int = 0
     core: float | None = None
     cold: bool = False
+
+    def of_one(self, calls: int) -> Timing:
+        """The time of one of so many calls that were timed as one run."""
+        return self if calls == 1 else replace(self, samples=tuple(s / calls for s in self.samples))
 
     @property
     def slow_core(self) -> bool:

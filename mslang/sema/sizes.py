@@ -28,7 +28,7 @@ GREATEST = 2**31 - 1
 Sizes = Mapping[str, int | Symbol]
 
 KINDS: Mapping[str, tuple[str, ...]] = {
-    "dyn": ("range", "multiple"),
+    "dyn": ("range", "multiple", "buckets"),
     "perfect_tile": ("extent", "n", "max_inner"),
     "tile": ("extent", "n", "max_inner"),
     "partitioned_tile": ("extent", "n", "at", "factor"),
@@ -148,7 +148,8 @@ def _domain(kind: str, args: dict[str, tree.Expr], at: tree.Call, scope: Scope) 
 def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) -> DynamicRange:
     match args.get("range"):
         case None:
-            return DynamicRange(multiple, GREATEST, multiple)
+            ends = _buckets(args.get("buckets"), multiple, GREATEST, multiple, scope)
+            return DynamicRange(multiple, GREATEST, multiple, ends)
         case tree.Binary(op="..", left=left, right=right):
             lo, hi = constant_int(left, scope), constant_int(right, scope)
         case other:
@@ -157,7 +158,24 @@ def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) 
         raise failure("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
     if multiple < 1 or lo + (-lo) % multiple > hi:
         raise failure("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
-    return DynamicRange(lo, hi, multiple)
+    return DynamicRange(lo, hi, multiple, _buckets(args.get("buckets"), lo, hi, multiple, scope))
+
+
+def _buckets(e: tree.Expr | None, lo: int, hi: int, multiple: int, scope: Scope) -> tuple[int, ...]:
+    """The greatest sizes of the buckets of a range, without the last."""
+    if e is None:
+        return ()
+    if not isinstance(e, tree.List):
+        raise failure("MS112", e, "`buckets` is a list of sizes", help="write `buckets = [16, 256]`")
+    ends = tuple(constant_int(x, scope) for x in e.items)
+    for before, end in zip((lo - 1, *ends), ends, strict=False):
+        if not before < end < hi or end // multiple == before // multiple:
+            why = f"each is the greatest size of a bucket: they ascend from {lo} to below {hi}"
+            why += f", with a multiple of {multiple} in each" if multiple > 1 else ""
+            raise failure("MS112", e, f"{end} does not end a bucket", why=why)
+    if ends and hi // multiple == ends[-1] // multiple:
+        raise failure("MS112", e, f"no multiple of {multiple} is greater than {ends[-1]}")
+    return ends
 
 
 def _extent(args: dict[str, tree.Expr], at: tree.Call, scope: Scope) -> Expr:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from mslang.backend.backend import BackEnd
+from mslang.ir.buckets import at_sizes
 from mslang.ir.program import Program
-from mslang.runtime.timing import Limits, Timing, median_error
+from mslang.runtime.timing import Limits, Timing, measure, median_error
 from mslang.tune.comparison import Sample, ratios
 from mslang.tune.expected import changed_input, private_copies, read_expected, same_bits
+from mslang.tune.instances import read_instances
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.sampling import Sampler
 from mslang.tune.verification import Difference, compare, make_arguments
@@ -45,6 +47,7 @@ class Call:
         self.program, self.kind, self.bound = program, kind, bound
         self._inputs, self._expected, self._arrays = inputs, expected, arrays
         self._right: tuple[Verification, Arrays] | None = None
+        self.calls = 1
 
     def check(self) -> Verification | Result:
         """Compare the outputs with the expected ones, and the inputs with what they were."""
@@ -78,18 +81,87 @@ class Call:
                 self._arrays[p.buffer.name][...] = self._inputs[p.buffer.name]
 
 
-Timer = Callable[[Call, Limits, BackEnd[Any] | None], Timing]
+class Calls:
+    """A kernel bound at several sizes, called as one: a run makes as many calls at each size as its weight says."""
+
+    def __init__(self, calls: Sequence[tuple[Call, int]]) -> None:
+        self._calls = tuple(calls)
+        self.bound = _BoundCalls([(call.bound, weight) for call, weight in calls])
+        self.calls = sum(weight for _, weight in calls)
+
+    def check(self) -> Verification | Result:
+        """Compare the outputs at every size with the expected ones; of several right ones the largest error counts."""
+        found = [(call.check(), call.program) for call, _ in self._calls]
+        wrong = next((r for r, _ in found if isinstance(r, Result)), None)
+        if wrong is not None:
+            return wrong
+        return max((r for r, _ in found if isinstance(r, Verification)), key=lambda r: r.max_error)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a run works on the result of the run before."""
+        return any(call.in_place for call, _ in self._calls)
+
+    def restore(self) -> None:
+        """Give parameters that are read and written their first contents back."""
+        for call, _ in self._calls:
+            call.restore()
+
+
+class _BoundCalls:
+    """Bound kernels that are run as one."""
+
+    def __init__(self, parts: Sequence[tuple[Bound, int]]) -> None:
+        self._parts = tuple(parts)
+
+    def run(self, times: int = 1) -> None:
+        with self.prepared() as (enter, _):
+            enter(times)
+
+    @contextmanager
+    def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
+        with ExitStack() as held:
+            ready = [(*held.enter_context(bound.prepared()), weight) for bound, weight in self._parts]
+
+            def enter(times: int) -> None:
+                for run, _, weight in ready:
+                    run(times * weight)
+
+            def pack() -> None:
+                for _, put, _ in ready:
+                    put()
+
+            yield enter, pack
+
+    def time(self, limits: Limits | None = None) -> Timing:
+        with self.prepared() as (enter, _):
+            return measure(enter, limits or Limits())
+
+
+Timer = Callable[["Call | Calls", Limits, BackEnd[Any] | None], Timing]
 """Times a call within limits; the back end, if any, may have a way of its own."""
 
 
-def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call:
-    """A call of a loaded candidate on the inputs of a kind in the folder of references."""
+def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call | Calls:
+    """A call of a loaded candidate on the inputs of a kind in the folder of references, at all sizes that it holds."""
+    instances = read_instances(Path(reference))
+    if not instances:
+        return _bind(program, kernel, reference, kind)
+    calls = [
+        (_bind(at_sizes(program, each.sizes), kernel, str(Path(reference) / str(number)), kind), each.weight)
+        for number, each in enumerate(instances)
+    ]
+    # A back end that times by itself takes a single call.
+    return calls[0][0] if len(calls) == 1 else Calls(calls)
+
+
+def _bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call:
     inputs, expected = read_expected(Path(reference), kind)
     arrays = make_arguments(program, private_copies(inputs))
     return Call(program, kind, inputs, expected, arrays, kernel.bind(**arrays))
 
 
-def time_call(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Timing:
+def time_call(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> Timing:
     """Time a kernel; afterwards its outputs are those of one run on the inputs."""
     if backend is not None and backend.time is not None:
         timing = backend.time(call.bound, limits, call.restore if call.in_place else None)
@@ -106,18 +178,25 @@ class Rounds(NamedTuple):
     samples: tuple[Sample, ...]
 
 
-def in_turns(calls: Sequence[tuple[Call, BackEnd[Any] | None]], limits: Limits, seconds: float) -> tuple[Rounds, ...]:
+def in_turns(
+    calls: Sequence[tuple[Call | Calls, BackEnd[Any] | None]], limits: Limits, seconds: float
+) -> tuple[Rounds, ...]:
     """Time kernels in rounds, A B C A B C …, so that drift of the machine affects all equally.
 
     Rounds end when the ratio of each to the first is known to within `limits.spread`, or the time is spent.
     """
     end = time.monotonic() + seconds
     with ExitStack() as open_calls:
-        turns = [open_calls.enter_context(_turn(call, limits, backend)) for call, backend in calls]
+        turns = [
+            open_calls.enter_context(_turn(call, limits.for_calls(call.calls), backend)) for call, backend in calls
+        ]
         while not _known(turns, limits) and (time.monotonic() < end or len(turns[0].samples) < FEWEST_ROUNDS):
             for turn in turns:
                 turn.samples.append(turn.take())
-        return tuple(Rounds(turn.timing(), tuple(turn.samples)) for turn in turns)
+        return tuple(
+            Rounds(turn.timing().of_one(call.calls), tuple(turn.samples))
+            for (call, _), turn in zip(calls, turns, strict=True)
+        )
 
 
 def _known(turns: Sequence[_Turn], limits: Limits) -> bool:
@@ -136,7 +215,7 @@ class _Turn:
 
 
 @contextmanager
-def _turn(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Iterator[_Turn]:
+def _turn(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> Iterator[_Turn]:
     from mslang.target.yardstick import NOMINAL_RATE
 
     if backend is not None and backend.time is not None:
@@ -162,7 +241,7 @@ def _turn(call: Call, limits: Limits, backend: BackEnd[Any] | None) -> Iterator[
 
 
 @contextmanager
-def _sampler(call: Call, limits: Limits) -> Iterator[Sampler]:
+def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
     """A sampler of a call beside the yardstick; afterwards the outputs are those of one run on the inputs."""
     from mslang.target.yardstick import NOMINAL_RATE
 
@@ -185,7 +264,7 @@ def _sampler(call: Call, limits: Limits) -> Iterator[Sampler]:
             enter(1)
 
 
-def _run_once(call: Call) -> None:
+def _run_once(call: Call | Calls) -> None:
     if call.in_place:
         call.restore()
         call.bound.run()

@@ -57,10 +57,14 @@ def schedule_for(best: Record, tuned: Named, wanted: Named) -> str:
 
 def names_of(tasks: Sequence[Named]) -> list[str]:
     """A name for each task, unlike the others: the program; with its space, or its file, where that is needed."""
-    forms = (
-        [t.program for t in tasks],
-        [t.program if t.space == t.program else f"{t.program}:{t.space}" for t in tasks],
-        [f"{t.task.file}:{t.space}" for t in tasks],
+    parts = ["" if t.bucket is None else f"[{t.bucket.text}]" for t in tasks]
+    forms = tuple(
+        [name + part for name, part in zip(names, parts, strict=True)]
+        for names in (
+            [t.program for t in tasks],
+            [t.program if t.space == t.program else f"{t.program}:{t.space}" for t in tasks],
+            [f"{t.task.file}:{t.space}" for t in tasks],
+        )
     )
     for names in forms:
         if len(set(names)) == len(names):

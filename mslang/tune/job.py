@@ -17,12 +17,14 @@ import msgspec
 from mslang.backend.backend import BackEnd, Options
 from mslang.backend.registry import plain_target, serving
 from mslang.diagnostics import MsError
+from mslang.ir.buckets import at_sizes
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits
 from mslang.target.description import Target
-from mslang.tune.call import Call, Rounds, Timer, bind, in_turns, time_call
+from mslang.tune.call import Call, Calls, Rounds, Timer, bind, in_turns, time_call
 from mslang.tune.comparison import Compared
 from mslang.tune.expected import private_copies, write_expected
+from mslang.tune.instances import Instance, write_instances
 from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE, make_arguments, make_inputs
@@ -86,6 +88,8 @@ class PrepareJob(msgspec.Struct, frozen=True):
     seed: int
     small: Program | None = None
     allow_native: bool = False
+    instances: tuple[Instance, ...] = ()
+    """The sizes to measure at, of a program with dynamic sizes."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -115,15 +119,27 @@ def prepare(job: bytes) -> bytes:
         raise MsError(wrong)
     kernel = _load(_compile(task.program, target, task.allow_native))
     checking = checked_build(task.program, target)
-    start = time.perf_counter()
-    for kind in (SPARSE, DENSE):
-        inputs = make_inputs(task.program, kind, task.seed)
-        require_in_bounds(task.program, inputs, checking)
-        arrays = make_arguments(task.program, private_copies(inputs))
-        kernel.bind(**arrays).run()
-        outputs = {p.buffer.name: arrays[p.buffer.name] for p in task.program.params if p.direction != "in"}
-        write_expected(Path(task.folder), kind, inputs, outputs)
+    folder, start = Path(task.folder), time.perf_counter()
+    if not task.instances:
+        _expect(task.program, kernel, checking, task.seed, folder)
+    for number, each in enumerate(task.instances):
+        own = folder / str(number)
+        own.mkdir(exist_ok=True)
+        _expect(at_sizes(task.program, each.sizes), kernel, checking, task.seed, own)
+    if task.instances:
+        write_instances(folder, task.instances)
     return pickle.dumps(Prepared(time.perf_counter() - start))
+
+
+def _expect(program: Program, kernel: Loaded, checking: Loaded | None, seed: int, folder: Path) -> None:
+    """Keep inputs of each kind and what a program computes from them."""
+    for kind in (SPARSE, DENSE):
+        inputs = make_inputs(program, kind, seed)
+        require_in_bounds(program, inputs, checking)
+        arrays = make_arguments(program, private_copies(inputs))
+        kernel.bind(**arrays).run()
+        outputs = {p.buffer.name: arrays[p.buffer.name] for p in program.params if p.direction != "in"}
+        write_expected(folder, kind, inputs, outputs)
 
 
 def build(job: bytes) -> bytes:
@@ -179,7 +195,7 @@ def measured(job: MeasureJob, timer: Timer = time_call) -> Result:
             return msgspec.structs.replace(found, stages=job.built.stages)
         verified.insert(0, found)
     checked = time.perf_counter()
-    timing = timer(call, job.limits, job.built.backend)
+    timing = timer(call, job.limits.for_calls(call.calls), job.built.backend).of_one(call.calls)
     timed = time.perf_counter()
     after = call.check()
     stages = {**job.built.stages, "time": timed - checked, "verify": checked - start + time.perf_counter() - timed}
@@ -200,7 +216,7 @@ def compared(job: CompareJob) -> tuple[Compared, ...]:
     return tuple(_checked(call, c) for (call, _), c in zip(calls, found, strict=True))
 
 
-def _checked(call: Call, rounds: Rounds) -> Compared:
+def _checked(call: Call | Calls, rounds: Rounds) -> Compared:
     wrong = call.check()
     if isinstance(wrong, Result):
         return Compared(msgspec.structs.replace(wrong, reason=f"beside others, {wrong.reason}"))

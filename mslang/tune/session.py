@@ -193,6 +193,7 @@ class Session:
             self._seeds[chosen],
             item.small,
             item.task.allow_native,
+            item.task.instances,
         )
         try:
             with profiling.scope("prepare"):

@@ -19,6 +19,7 @@ from mslang.target.description import Target
 from mslang.target.machine import Machine, this_machine
 from mslang.tune.budget import Budget
 from mslang.tune.builder import Builder
+from mslang.tune.instances import Instance
 from mslang.tune.record import Sources, Workload
 from mslang.tune.runner import Runner
 
@@ -31,6 +32,8 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     target: Target
     file: str
     sources: Sources = Sources()
+    instances: tuple[Instance, ...] = ()
+    """The sizes that a program with dynamic sizes is measured at."""
     allow_native: bool = False
     """Whether implementations in a back end's text may do more than compute."""
     backend: BackEnd[Any] | None = None

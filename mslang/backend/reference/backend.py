@@ -10,10 +10,9 @@ import msgspec
 
 from mslang import __version__
 from mslang.backend.backend import BackEnd, Loaded, Options
-from mslang.ir.expr import Symbol
 from mslang.ir.program import Program
 from mslang.runtime.function_kernel import FunctionKernel
-from mslang.runtime.signature import Parameter, Signature
+from mslang.runtime.signature import Signature
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -28,10 +27,8 @@ class Interpreted(msgspec.Struct, frozen=True):
     @property
     def signature(self) -> Signature:
         """What the program takes."""
-        dynamic = tuple(s for s in self.program.dynamic if isinstance(s, Symbol))
         # The interpreter takes what the caller of the unscheduled program has: nothing is packed.
-        given = tuple(msgspec.structs.replace(p, buffer=p.given, packing=None) for p in self.program.params)
-        return Signature(self.program.name, tuple(map(Parameter.of, given)), dynamic)
+        return Signature.of_program(self.program)
 
 
 def interpreted(program: Program, target: Target, options: Options) -> Interpreted:

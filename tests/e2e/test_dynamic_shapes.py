@@ -1,0 +1,97 @@
+"""A program with a dynamic size: tuned over buckets, and dispatched at the call to the best record of its range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.backend.dispatch import DispatchKernel
+from mslang.diagnostics import MsError
+from tests.e2e.conftest import Run
+
+TEXT = """program rows[M: dyn(1..40, buckets = [8])](A: f32[M, 8], B: f32[8, 16], out C: f32[M, 16]) {
+    block c[i: M, j: 16 | k: 8] { C[i, j] += A[i, k] * B[k, j] }
+}
+schedule tiled for rows {
+    let n ~ choose([2, 4])
+    let i0, i1 = c.i.split([_, n])
+    c.j.vectorize()
+}
+"""
+
+
+def product(m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(m)
+    a, b = (generator.integers(-3, 4, shape).astype(np.float32) for shape in ((m, 8), (8, 16)))
+    return a, b, a @ b
+
+
+def check(kernel: object) -> None:
+    for m in (1, 5, 8, 9, 31, 40):
+        a, b, wanted = product(m)
+        assert (kernel(a, b) == wanted).all()  # type: ignore[operator]
+    a, b, _ = product(41)
+    with pytest.raises(MsError, match=r"(?s)MS412.*M = 41 is outside of its range.*dyn\(1\.\.40\)"):
+        kernel(a, b)  # type: ignore[operator]
+
+
+def test_buckets_are_tuned_and_dispatched_to(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.ms").write_text(TEXT)
+    done = run("tune", "rows.ms:tiled", "--trials", "4", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "rows[M = 1..8]" in done.stdout and "rows[M = 9..40]" in done.stdout
+    source = ms.load(tmp_path / "rows.ms")
+    (applied,) = ms.apply(source, ["db", "default"], database=tmp_path / ".mslang" / "records.db")
+    assert [c.bucket.text for c in applied.cases] == ["M = 1..8", "M = 9..40"]
+    assert [c.applied.by for c in applied.cases] == ["db", "db"] and applied.by == "default"
+    assert "  M = 1..8: db: record " in applied.explanation()
+    kernel = ms.build(applied)
+    assert isinstance(kernel, DispatchKernel)
+    check(kernel)
+    assert kernel.at(M=8) is kernel.cases[0].kernel and kernel.at(M=9) is kernel.cases[1].kernel
+    for wrong in ({"M": 41}, {}):
+        with pytest.raises(MsError, match="MS412"):
+            kernel.at(**wrong)
+    # Buckets are ranges: a program of another range has the records of those that are the same.
+    wider = ms.parse(TEXT.replace("dyn(1..40, buckets = [8])", "dyn(1..90, buckets = [8, 40])"))
+    (other,) = ms.apply(wider.program("rows"), ["db"], database=tmp_path / ".mslang" / "records.db")
+    assert [c.bucket.text for c in other.cases] == ["M = 1..8", "M = 9..40"] and other.by is None
+
+
+def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.ms").write_text(TEXT)
+    done = run("tune", "rows.ms:tiled", "--trials", "2", "--likely", "M=11:3", "--likely", "M=40", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    (applied,) = ms.apply(ms.load(tmp_path / "rows.ms"), ["db"], database=tmp_path / ".mslang" / "records.db")
+    assert [c.bucket.text for c in applied.cases] == ["M = 9..40"] and applied.by is None
+    check(ms.build(applied))
+    done = run("tune", "rows.ms:tiled", "--likely", "M=41")
+    assert done.returncode == 1 and "M = 41 is outside of its range" in done.stderr
+    done = run("tune", "rows.ms:tiled", "--likely", "M")
+    assert done.returncode == 2 and "SIZE=NUMBER" in done.stderr
+
+
+def test_without_records_one_kernel_serves_all_sizes(tmp_path: Path) -> None:
+    (applied,) = ms.apply(ms.parse(TEXT).program("rows"), database=tmp_path / "none.db")
+    check(ms.build(applied))
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+def test_any_size_goes_to_the_first_case_that_holds_it(backend: str) -> None:
+    from msgspec.structs import replace
+
+    from mslang.apply.passes import Applied, Case, Served
+    from mslang.ir.buckets import buckets_of, restricted
+
+    source = ms.parse(TEXT)
+    program = source.program("rows")
+    low, high = buckets_of(program)
+    scheduled = source.space("tiled").sample(0).program
+    parts = [Applied(program, "own", Served(restricted(scheduled, b), "")) for b in (low, high)]
+    whole = Applied(program, "own", Served(scheduled, ""), cases=(Case(low, parts[0]),))
+    check(ms.build(whole, backend=backend))
+    check(ms.build(replace(whole, cases=(Case(high, parts[1]), Case(low, parts[0]))), backend=backend))
+    assert whole.at({"M": 8}) == parts[0] and whole.at({"M": 9}) is whole
