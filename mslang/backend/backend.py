@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from mslang.ir.buckets import Bucket
 from mslang.ir.program import Program
 from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing
@@ -86,10 +87,14 @@ class Stage(msgspec.Struct, Generic[E], frozen=True):
 
 
 class LibraryPart(msgspec.Struct, frozen=True):
-    """A scheduled program, and the target that a library has it for."""
+    """A scheduled program, and the target that a library has it for; `bucket`: for which sizes alone.
+
+    Those of the buckets stand behind the part that serves every size, for each target.
+    """
 
     program: Program
     target: Target
+    bucket: Bucket | None = None
 
 
 class Library(msgspec.Struct, frozen=True):

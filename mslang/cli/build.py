@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     targets = _ordered([named_target(name) for name in args.targets or ["host"]])
     built = [_part(args, target) for target in targets]
     chosen, back_end, _ = built[0]
-    parts = [part for _, _, part in built]
-    if len(parts) > 1 and not any(p.target == GENERIC for p in parts):
+    parts = [part for _, _, made in built for part in made]
+    if len(built) > 1 and not any(p.target == GENERIC for p in parts):
         parts.append(_fallback(args, back_end))
     if back_end.library is None:
         raise TargetError(
@@ -93,8 +93,9 @@ def _ordered(targets: list[Target]) -> list[Target]:
     return sorted(once.values(), key=lambda t: (-t.vector_bits, -len(t.features)))
 
 
-def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any], LibraryPart]:
-    """The program for a target: with the decisions given, else those of the fastest record, else drawn ones."""
+def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any], list[LibraryPart]]:
+    """The program for a target: with the decisions given, else those of the fastest record, else drawn ones; behind it
+    what serves buckets of its dynamic sizes."""
     from mslang.ir.access_bounds import require_inside
     from mslang.ir.unwritten import require_written
 
@@ -103,9 +104,12 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
     candidate = chosen.candidate
     if candidate.decisions and args.seed is None and args.record is None and not args.pins:
         candidate = _recorded(args, chosen, target) or candidate
-    require_inside(candidate.program)
-    require_written(candidate.program)
-    return chosen, back_end, LibraryPart(candidate.program, machine)
+    parts = [LibraryPart(candidate.program, machine)]
+    parts += [LibraryPart(case.applied.program, machine, case.bucket) for case in chosen.cases]
+    for part in parts:
+        require_inside(part.program)
+        require_written(part.program)
+    return chosen, back_end, parts
 
 
 def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target) -> Candidate | None:
@@ -133,7 +137,7 @@ def _recorded(args: argparse.Namespace, chosen: Chosen, target: Target) -> Candi
 
 def _fallback(args: argparse.Namespace, back_end: BackEnd[Any]) -> LibraryPart:
     """Code for processors that are none of the targets: of the schedule, or of the program where it needs more."""
-    chosen, _, part = _part(args, GENERIC)
+    chosen, _, (part, *_) = _part(args, GENERIC)
     try:
         back_end.lowered(part.program, GENERIC)
     except TargetError as error:

@@ -26,6 +26,7 @@ from mslang.target.description import Target
 from mslang.target.named import named_target
 
 if TYPE_CHECKING:
+    from mslang.apply.passes import Applied, Case
     from mslang.ir.program import Program
     from mslang.schedule.statements import Step
     from mslang.schedule.trace import Value
@@ -33,13 +34,24 @@ if TYPE_CHECKING:
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A candidate, its space, the name of the item, the target that the item is `on`, and the file's module."""
+    """A candidate, its space, the name of the item, the target that the item is `on`, the file's module, and what
+    serves buckets of dynamic sizes."""
 
     candidate: Candidate
     space: Space
     name: str
     target: Target
     module: Module
+    cases: tuple[Case, ...] = ()
+
+    def at(self, sizes: Mapping[str, int]) -> Candidate:
+        """What serves some values of the dynamic sizes."""
+        case = next((c for c in self.cases if c.bucket.holds(sizes)), None)
+        return self.candidate if case is None else self.serving(case)
+
+    def serving(self, case: Case) -> Candidate:
+        """The candidate of a bucket."""
+        return _served(self.candidate, case.applied)
 
 
 def candidate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,10 +129,11 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         space = space_of(module, name, world=world, sizes=sizes)
     else:
         space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
+    cases: tuple[Case, ...] = ()
     if getattr(args, "apply", None) is not None:
         if name in items:
             raise UsageError("--apply goes with a program", f"`{name}` is a schedule or space")
-        candidate = _applied(args, module, path, space, getattr(args, "program_target", None), target)
+        candidate, cases = _applied(args, module, path, space, getattr(args, "program_target", None), target)
     elif getattr(args, "record", None) is None:
         candidate = _sampled(space, args.seed or 0, pins_of(args.pins), args.strict)
     else:
@@ -137,13 +150,13 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         raise UsageError("--target goes with a program; a schedule or space names its own", f"`{name}` is one")
     given = target if wanted is None else named_target(wanted)
     machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
-    return Chosen(candidate, space, name, machine, module)
+    return Chosen(candidate, space, name, machine, module, cases)
 
 
 def _applied(
     args: argparse.Namespace, module: Module, path: Path, space: Space, wanted: str | None, target: Target
-) -> Candidate:
-    """The program with the schedule that passes give it."""
+) -> tuple[Candidate, tuple[Case, ...]]:
+    """The program with the schedule that passes give it, and what they give it for buckets of its sizes."""
     from mslang.cli.applying import applied
     from mslang.cli.common import note
 
@@ -152,7 +165,10 @@ def _applied(
     machine = target if wanted is None else named_target(wanted)
     (found,) = applied(args, args.apply, module, path, [space.program], machine)
     note(found.explanation())
-    plain = space.sample(0)
+    return _served(space.sample(0), found), found.cases
+
+
+def _served(plain: Candidate, found: Applied) -> Candidate:
     if found.served is None:
         return plain
     return msgspec.structs.replace(plain, program=found.program, trace=found.served.trace or plain.trace)

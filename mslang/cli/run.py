@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from mslang.backend.registry import compiling, require_runnable
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
-from mslang.cli.common import UsageError, emit, note, seconds_text
+from mslang.cli.common import UsageError, emit, likely, note, seconds_text
 from mslang.cli.main import DONE, FINDINGS
+from mslang.diagnostics import MsError, problem
+from mslang.ir.buckets import at_sizes, dynamic_sizes, require_size
 
 if TYPE_CHECKING:
     from mslang.backend.backend import BackEnd
     from mslang.target.description import Target
+    from mslang.tune.instances import Instance
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     candidate_arguments(parser)
     apply_argument(parser)
     program_target_argument(parser)
+    parser.add_argument(
+        "--at",
+        type=likely,
+        action="append",
+        default=[],
+        metavar="M=64",
+        help="call it with this value of a size that is known only at the call; repeatable",
+    )
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -42,25 +53,63 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, verify and time in worker processes, so that a crash is reported as an outcome."""
-    from mslang.ir.equal import structural_hash
-    from mslang.runtime.timing import Limits
     from mslang.target.detect import host
-    from mslang.tune.job import BuildJob, MeasureJob, PrepareJob
-    from mslang.tune.record import Outcome
-    from mslang.tune.scale import scale_of
-    from mslang.tune.scratch import scratch_folder
-    from mslang.tune.workers import Workers
 
     if args.parts and not args.profile:
         raise UsageError("--part goes with --profile", "it names a loop or block that is timed")
     chosen = choose(args, host())
     back_end, target = compiling(chosen.target, host(), args.backend)
     require_runnable(back_end, target)
-    program = chosen.candidate.program
-    scale = scale_of(chosen.space.program, target)
+    _require_sizes(args, chosen)
+    found = [_run(args, chosen, back_end, target, each) for each in args.at or [None]]
+    if not all(found):
+        return FINDINGS
+    if args.profile:
+        _profile(args, chosen, back_end, target)
+    return DONE
+
+
+def _require_sizes(args: argparse.Namespace, chosen: Chosen) -> None:
+    """Raise MS112 unless every dynamic size of the program has a value, in its range."""
+    sizes = dynamic_sizes(chosen.space.program)
+    if sizes and not args.at:
+        first = sizes[0].text
+        raise MsError(
+            problem(
+                "MS112",
+                f"size `{first}` is known only when the kernel is called",
+                why="a kernel is run and timed on arrays of one size",
+                help=f"`--at {first}=…` calls it with a size, `--set {first}=…` compiles it for one",
+            )
+        )
+    if args.at and args.profile:
+        raise UsageError("--profile goes with sizes that are known", "fix them with --set, and leave out --at")
+    for each in args.at:
+        for name in each.sizes:
+            if all(name != s.text for s in sizes):
+                raise UsageError(f"--at: {chosen.name} has no size `{name}` that is known only at the call")
+        for size in sizes:
+            require_size(size, each.sizes.get(size.text))
+
+
+def _run(args: argparse.Namespace, chosen: Chosen, back_end: BackEnd[Any], target: Target, at: Instance | None) -> bool:
+    """Measure a candidate, at a value of each dynamic size, and print what came of it: whether it could be measured."""
+    from mslang.ir.equal import structural_hash
+    from mslang.runtime.timing import Limits
+    from mslang.tune.job import BuildJob, MeasureJob, PrepareJob
+    from mslang.tune.record import Outcome
+    from mslang.tune.scale import scale_of
+    from mslang.tune.scratch import scratch_folder
+    from mslang.tune.workers import Workers
+
+    plain, sizes = chosen.space.program, {} if at is None else at.sizes
+    candidate = chosen.at(sizes) if sizes else chosen.candidate
+    program, native = candidate.program, args.allow_native
+    scale = scale_of(at_sizes(plain, sizes) if sizes else plain, target)
     with scratch_folder() as folder, Workers(1) as workers:
-        workers.prepare(PrepareJob(chosen.space.program, target, folder, seed=0, allow_native=args.allow_native))
-        built = workers.built(workers.build(BuildJob(program, target, args.allow_native, back_end)))
+        instances = () if at is None else (at,)
+        workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=native, instances=instances))
+        built = workers.built(workers.build(BuildJob(program, target, native, back_end)))
         limits = Limits(repeats=15, max_repeats=60, min_repeat=0.01, max_total=3.0, spread=0.005)
         result = built.result or workers.measure(MeasureJob(program, built, folder, limits, dense=True))
     hash = structural_hash(program)
@@ -76,13 +125,16 @@ def run(args: argparse.Namespace) -> int:
                 "seconds": timing.median if timing else None,
                 "mad": timing.mad if timing else None,
                 "samples": timing.samples if timing else [],
-                "decisions": chosen.candidate.decisions,
+                "decisions": candidate.decisions,
                 "verified": [{"inputs": v.inputs, "max_error": v.max_error} for v in result.verified],
+                **({"sizes": sizes} if sizes else {}),
             }
         )
     elif result.outcome is not Outcome.MEASURED or timing is None:
         note(f"{chosen.name}: {result.outcome.value}: {result.reason}")
     else:
+        if sizes:
+            print("size      " + ", ".join(f"{name} = {n}" for name, n in sizes.items()))
         time = f"{seconds_text(timing.median)} ± {seconds_text(timing.mad)}"
         print(f"time      {time}  {scale.rate(timing)}".rstrip())
         print(
@@ -91,11 +143,7 @@ def run(args: argparse.Namespace) -> int:
         )
         print("verified  " + ", ".join(f"{v.inputs} (largest error {v.max_error:.2g})" for v in result.verified))
         print(f"program   {hash[:16]}")
-    if result.outcome is not Outcome.MEASURED:
-        return FINDINGS
-    if args.profile:
-        _profile(args, chosen, back_end, target)
-    return DONE
+    return result.outcome is Outcome.MEASURED
 
 
 def _profile(args: argparse.Namespace, chosen: Chosen, back_end: BackEnd[Any], target: Target) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mslang.backend.backend import Options
 from mslang.backend.registry import compiling
 from mslang.cli.candidates import (
     Chosen,
+    apply_argument,
     candidate_arguments,
     choose,
     pins_of,
@@ -18,6 +22,7 @@ from mslang.cli.candidates import (
 )
 from mslang.cli.common import UsageError, emit, note, positive
 from mslang.cli.main import DONE
+from mslang.ir.buckets import restricted
 from mslang.kernel.print import print_module
 from mslang.lower.passes import FLATTEN, LOOPS, lower_symbolic, stages
 
@@ -37,7 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The item and the form to show."""
 
     candidate_arguments(parser)
+    apply_argument(parser)
     program_target_argument(parser)
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+    )
     parser.add_argument(
         "--stage",
         metavar="NAME",
@@ -77,6 +86,13 @@ def run(args: argparse.Namespace) -> int:
     if not args.steps:
         before = _text(args, chosen, chosen.space.program) if args.diff else None
         _print(args, chosen.name, _text(args, chosen, chosen.candidate.program), before)
+        for case in chosen.cases:
+            served = replace(chosen, candidate=chosen.serving(case), cases=())
+            before = _text(args, chosen, restricted(chosen.space.program, case.bucket)) if args.diff else None
+            title = f"{chosen.name}[{case.bucket.text}]"
+            if not args.json:
+                print(f"\n# {title}: {case.applied.headline}")
+            _print(args, title, _text(args, served, served.candidate.program), before)
         return DONE
     values = chosen.candidate.decisions
     drawn = {d.address: values[d.address] for d in chosen.candidate.sketch.decisions}

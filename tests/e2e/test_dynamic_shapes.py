@@ -10,7 +10,8 @@ import pytest
 import mslang as ms
 from mslang.backend.dispatch import DispatchKernel
 from mslang.diagnostics import MsError
-from tests.e2e.conftest import Run
+from mslang.ir.equal import structural_hash
+from tests.e2e.conftest import Run, json_lines
 
 TEXT = """program rows[M: dyn(1..40, buckets = [8])](A: f32[M, 8], B: f32[8, 16], out C: f32[M, 16]) {
     block c[i: M, j: 16 | k: 8] { C[i, j] += A[i, k] * B[k, j] }
@@ -55,10 +56,33 @@ def test_buckets_are_tuned_and_dispatched_to(run: Run, tmp_path: Path) -> None:
     for wrong in ({"M": 41}, {}):
         with pytest.raises(MsError, match="MS412"):
             kernel.at(**wrong)
+    done = run("run", "rows.ms:rows", "--apply", "db,default", "--at", "M=8", "--at", "M=40", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json_lines(done.stdout)
+    assert [x["sizes"] for x in found] == [{"M": 8}, {"M": 40}]
+    assert [x["program"] for x in found] == [structural_hash(c.applied.program) for c in applied.cases]
+    done = run("show", "rows.ms:rows", "--apply", "db", "--stage", "trace")
+    assert "# rows[M = 1..8]: db: record " in done.stdout and "# rows[M = 9..40]: db: record " in done.stdout
+    done = run("build", "rows.ms:rows", "--apply", "db,default", "-o", "rows.ll", "-o", "rows.h")
+    assert done.returncode == 0 and "M: from 1 to 40" in (tmp_path / "rows.h").read_text()
     # Buckets are ranges: a program of another range has the records of those that are the same.
     wider = ms.parse(TEXT.replace("dyn(1..40, buckets = [8])", "dyn(1..90, buckets = [8, 40])"))
     (other,) = ms.apply(wider.program("rows"), ["db"], database=tmp_path / ".mslang" / "records.db")
     assert [c.bucket.text for c in other.cases] == ["M = 1..8", "M = 9..40"] and other.by is None
+
+
+def test_a_size_to_call_with_is_in_the_range(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.ms").write_text(TEXT)
+    for words, status, text in (
+        ((), 1, "`--at M=…` calls it with a size"),
+        (("--at", "M=41"), 1, "M = 41 is outside of its range"),
+        (("--at", "N=4"), 2, "no size `N` that is known only at the call"),
+        (("--at", "4"), 2, "SIZE=NUMBER"),
+    ):
+        done = run("run", "rows.ms:rows", *words)
+        assert done.returncode == status and text in done.stderr, done.stderr
+    done = run("run", "rows.ms:tiled", "--at", "M=13")
+    assert done.returncode == 0 and "size      M = 13\n" in done.stdout, done.stderr
 
 
 def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> None:

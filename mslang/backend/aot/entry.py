@@ -7,6 +7,7 @@ import msgspec
 from mslang.backend.aot.processor import WORDS, masks, processor_ir
 from mslang.backend.aot.threads import LAUNCH, LIMIT, STATE, WORKERS
 from mslang.diagnostics import MsError, problem
+from mslang.ir.buckets import Bucket
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Symbol
 from mslang.runtime.signature import FIRST_ARGUMENT, Parameter, Signature
@@ -19,11 +20,15 @@ ON_STACK = 16 * 1024
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """Code for one target: its entry's symbol, the features that it needs, and what it needs of memory and threads."""
+    """Code for one target: its entry's symbol, the features that it needs, and what it needs of memory and threads.
+
+    `bucket`: the sizes that it serves instead of the code for all sizes, which stands before it.
+    """
 
     entry: str
     features: tuple[str, ...]
     signature: Signature
+    bucket: Bucket | None = None
 
 
 def entry_ir(name: str, variants: tuple[Variant, ...], *, threads: bool, asks: bool) -> str:
@@ -137,6 +142,7 @@ class _Writer:
         chosen = self.op("call i64 @choose()") if asks else "1"
         if asks:
             self.require(self.op(f"icmp ne i64 {chosen}, 0"), "unsupported")
+        chosen = self._for_sizes(variants, chosen)
         state = self.op(f"call ptr @{STATE}()") if parallel else "null"
         workers = self.op(f"call i64 @{WORKERS}(ptr {state})") if parallel else "1"
         self.do(f"store ptr {state}, ptr {team}")
@@ -164,6 +170,21 @@ class _Writer:
         self.lines += ["nomemory:", f"  ret i32 {NO_MEMORY}", "bad:", f"  ret i32 {BAD_ARGUMENT}"]
         self.lines += ["unsupported:", f"  ret i32 {UNSUPPORTED}"] if asks else []
         return "\n".join((*self.lines, "}", ""))
+
+    def _for_sizes(self, variants: tuple[Variant, ...], chosen: str) -> str:
+        """The number of the code that serves the sizes of the call, of the target that was chosen."""
+        number, whole = chosen, 0
+        for k, v in enumerate(variants):
+            if v.bucket is None:
+                whole = k
+                continue
+            held = self.op(f"icmp eq i64 {chosen}, {whole + 1}")
+            for name, r in v.bucket.ranges:
+                for relation, bound in (("sge", r.lo), ("sle", r.hi)):
+                    inside = self.op(f"icmp {relation} i64 {self._sizes[name]}, {bound}")
+                    held = self.op(f"and i1 {held}, {inside}")
+            number = self.op(f"select i1 {held}, i64 {k + 1}, i64 {number}")
+        return number
 
     def _call(self, variants: tuple[Variant, ...], chosen: str, context: str) -> None:
         cases = " ".join(f"i64 {k + 1}, label %run{k}" for k in range(len(variants)))

@@ -23,10 +23,9 @@ from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import TargetError, problem
-from mslang.ir.expr import Symbol
 from mslang.ir.program import Program
 from mslang.kernel.nodes import Module
-from mslang.runtime.signature import Parameter, Signature, symbol
+from mslang.runtime.signature import Signature, symbol
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -52,7 +51,8 @@ def library(
     """What can be written of a program for CPUs.
 
     Args:
-        parts: the scheduled program for each target, the best target first. All take the same arguments.
+        parts: the scheduled program for each target, the best target first, each with those for buckets of its sizes
+            behind it. All take the same arguments.
         name: the C function.
         about: what it was made from, for the header.
         allow_native: whether implementations in LLVM text may do more than compute.
@@ -103,7 +103,7 @@ class _Build:
         if others:
             why = f"they are {', '.join(sorted((self.triple, *others)))}"
             raise TargetError(problem("MS452", "one library is for one system and processor family", why=why))
-        if len(self._parts) > 1 and not self._asks:
+        if sum(p.bucket is None for p in self._parts) > 1 and not self._asks:
             why = "code is chosen by the processor's features on x86-64 only"
             help = "build one library for each target"
             raise TargetError(
@@ -113,11 +113,9 @@ class _Build:
     def header(self) -> bytes:
         """The C header."""
         program = self._parts[0].program
-        given = tuple(replace(p, buffer=p.given, packing=None) for p in program.params)
-        dynamic = tuple(s for s in program.dynamic if isinstance(s, Symbol))
-        signature = Signature(program.name, tuple(map(Parameter.of, given)), dynamic)
+        signature = Signature.of_program(program)
         parallel = has_threads(self.triple) and any(c.variant.signature.parallel for c in self._codes)
-        targets = tuple((p.target.name, self._features(p.target)) for p in self._parts)
+        targets = tuple((p.target.name, self._features(p.target)) for p in self._parts if p.bucket is None)
         return header(self.symbol, signature, targets, self._about, parallel).encode()
 
     def _features(self, target: Target) -> tuple[str, ...]:
@@ -141,7 +139,7 @@ class _Build:
         text = writer.text()
         if self._asks:
             text = _attributed(text, target, part.target.cpu)
-        variant = Variant(symbol(module.name), features, signature_of(module, writer))
+        variant = Variant(symbol(module.name), features, signature_of(module, writer), part.bucket)
         return _Code(variant, text, target, module.auto_vectorize)
 
     @cached_property

@@ -42,11 +42,15 @@ def library(
         `.cubin` the kernels alone, whose launches the header lists.
 
     Raises:
-        TargetError: MS452, there are several targets; MS455, a parameter is packed.
+        TargetError: MS452, there are several targets, or schedules for buckets of sizes; MS455, a parameter is packed.
     """
     if len({p.target.name for p in parts}) > 1:
         why = "code for GPUs is chosen by the driver, not by the library"
         raise TargetError(problem("MS452", "a library for a GPU is for one target", why=why, help="build one for each"))
+    if len(parts) > 1:
+        why = "the schedules of its buckets have launches of their own"
+        help = "leave `db` out of `--apply`, or fix the size with `--set`"
+        raise TargetError(problem("MS452", "a library for a GPU has one schedule for all sizes", why=why, help=help))
     part = parts[0]
     packed = next((p.buffer.name for p in part.program.params if p.packing is not None), None)
     if packed is not None:

@@ -171,7 +171,12 @@ def test_only_the_registry_of_back_ends_asks_what_kind_a_target_is() -> None:
 
 
 def test_back_ends_are_reached_through_the_registry() -> None:
-    own = ("mslang.backend.backend", "mslang.backend.registry", "mslang.backend.reference.interpret")
+    own = (
+        "mslang.backend.backend",
+        "mslang.backend.registry",
+        "mslang.backend.dispatch",
+        "mslang.backend.reference.interpret",
+    )
     for path in sources():
         if path.relative_to(PACKAGE).parts[0] == "backend":
             continue
