@@ -35,6 +35,7 @@ from mslang.transform.registries import REGISTRY, Registry
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Pass
+    from mslang.ir.buckets import Bucket
     from mslang.perf.result import KernelProfile
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
@@ -292,7 +293,8 @@ def tune(
 
     Args:
         space: a space; or a program, or a source that holds one and nothing else, which is searched in the automatic
-            space (tiling, parallel and vectorized loops).
+            space (tiling, parallel and vectorized loops). One with dynamic sizes is measured at sizes that stand for
+            their whole range; `ms.tune_all` tunes parts of it apart.
         trials: stop after so many candidates.
         seconds: stop after so much wall time.
         patience: stop after so many candidates without a faster one.
@@ -316,7 +318,7 @@ def tune(
     from mslang.tune.budget import Budget
     from mslang.tune.result import Tuned
     from mslang.tune.task import Settings, Task
-    from mslang.tune.tasks import default_of
+    from mslang.tune.tasks import default_of, over_whole_range
     from mslang.tune.tune import tune as run
 
     made_by, machine = _back_end(backend, target)
@@ -336,6 +338,7 @@ def tune(
         builder=builder,
         runner=runner,
     )
+    task = over_whole_range(task)
     settings = Settings(seed, Budget(trials, seconds, patience))
     # What the program would get without tuning is timed beside the best, so that tuning gives nothing slower.
     beside = None if isinstance(space, Space) else default_of(task)
@@ -347,6 +350,7 @@ def tune_all(
     items: Mapping[str, Space | Program | Source],
     *,
     weights: Mapping[str, float] = NO_WEIGHTS,
+    likely: Sequence[tuple[Mapping[str, int], int]] = (),
     scheduler: TaskScheduler | str = "gradient",
     trials: int | None = None,
     seconds: float | None = None,
@@ -365,7 +369,10 @@ def tune_all(
     """Tune several programs with one budget; see `mslang.tune.tune.tune_all`.
 
     Args:
-        items: what to tune, by name: what `ms.tune` takes.
+        items: what to tune, by name: what `ms.tune` takes. A program with dynamic sizes is a task for each bucket of
+            their range, called `name[M = 17..32]`.
+        likely: values of dynamic sizes that calls are likely to have, each with how often beside the others: buckets
+            without any are passed over (default: all buckets, at their least, middle and greatest sizes).
         weights: how much a second of each counts (default 1), for the task scheduler.
         scheduler: what shares the trials among the tasks, or its name: `"gradient"`, `"round-robin"`.
         trials: candidates to try in all (default: 64 for each).
@@ -384,12 +391,13 @@ def tune_all(
     mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
     """
     from mslang.tune.budget import Budget
+    from mslang.tune.instances import Instance
     from mslang.tune.log_folder import LogFolder
     from mslang.tune.result import Tuned
     from mslang.tune.session import Item
     from mslang.tune.task import Settings, Task
     from mslang.tune.task_scheduler import scheduler_named
-    from mslang.tune.tasks import default_of
+    from mslang.tune.tasks import by_bucket, default_of, over_whole_range
     from mslang.tune.tune import tune_all as run
 
     if not items:
@@ -399,22 +407,21 @@ def tune_all(
             why = f"the items are {', '.join(items)}; a weight is a positive number"
             raise MsError(problem("MS706", f"`weights` of `ms.tune_all` has {name!r}: {weights[name]!r}", why=why))
     made_by, machine = _back_end(backend, target)
-    tasks = {}
+    made: list[Item] = []
     for name, what in items.items():
         space = _space_in(what, machine)
-        tasks[name] = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
+        whole = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
+        parts: Iterable[tuple[Task, Bucket | None]] = [(over_whole_range(whole), None)]
+        if not isinstance(what, Space):
+            parts = by_bucket(whole, [Instance(dict(s), w) for s, w in likely], lambda p: automatic_space(p, machine))
+        for task, bucket in parts:
+            own = name if bucket is None else f"{name}[{bucket.text}]"
+            weight = weights.get(name, 1.0) * (1 if bucket is None else sum(i.weight for i in task.instances))
+            made.append(Item(own, task, weight=weight, incumbent=None if isinstance(what, Space) else default_of(task)))
     named = [(getattr(each, "__name__", type(each).__name__), each) for each in callbacks]
     found = run(
-        [
-            Item(
-                name,
-                task,
-                weight=weights.get(name, 1.0),
-                incumbent=None if isinstance(items[name], Space) else default_of(task),
-            )
-            for name, task in tasks.items()
-        ],
-        Settings(seed, Budget(64 * len(items) if trials is None else trials, seconds, patience)),
+        made,
+        Settings(seed, Budget(64 * len(made) if trials is None else trials, seconds, patience)),
         database=Path(database),
         scheduler=scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler,
         workers=workers,
@@ -425,9 +432,7 @@ def tune_all(
     for done in found:
         if isinstance(done, MsError):
             raise done
-    return {
-        name: Tuned(task, done) for (name, task), done in zip(tasks.items(), found) if not isinstance(done, MsError)
-    }
+    return {item.name: Tuned(item.task, done) for item, done in zip(made, found) if not isinstance(done, MsError)}
 
 
 def apply(

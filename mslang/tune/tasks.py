@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from mslang.backend.registry import compiling, require_runnable, serving
 from mslang.diagnostics import MsError, problem
 from mslang.ir.buckets import Bucket, buckets_of, dynamic_sizes, require_size, restricted
+from mslang.ir.expr import DynamicRange
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
 from mslang.schedule.rules.automatic import automatic_space, space_named
@@ -139,7 +140,7 @@ def _tasks(
     whole = space_of(module, space, world=world, sizes=sizes)
     small, sources = small_program(module, program, sizes), Sources(space_hash(module.file.text))
     task = Task(whole.program, whole, machine, module.path, sources, backend=made_by)
-    for own, bucket in _by_bucket(task, likely, lambda p: space_of(module, space, p, world=world, sizes=sizes)):
+    for own, bucket in by_bucket(task, likely, lambda p: space_of(module, space, p, world=world, sizes=sizes)):
         yield Named(own, program, space, _best(program), small, bucket)
 
 
@@ -162,17 +163,32 @@ def _automatic(
     program = instantiate(module, name, sizes)
     small = small_program(module, name, sizes)
     task = Task(program, space(program), target, module.path, backend=made_by)
-    for own, bucket in _by_bucket(task, likely, space):
+    for own, bucket in by_bucket(task, likely, space):
         yield Named(own, name, name, _best(name), small, bucket)
 
 
-def _by_bucket(
+def over_whole_range(task: Task) -> Task:
+    """The task, measured at sizes that stand for the whole range of its dynamic sizes, if it has any."""
+    sizes = dynamic_sizes(task.program)
+    if not sizes:
+        return task
+    whole = Bucket(tuple((s.text, s.domain) for s in sizes if isinstance(s.domain, DynamicRange)))
+    instances = instances_for(whole, ())
+    return replace(task, instances=instances if task.compiler.time is None else instances[-1:])
+
+
+def by_bucket(
     task: Task, likely: Sequence[Instance], space: Callable[[Program], Space]
 ) -> Iterator[tuple[Task, Bucket | None]]:
     """The task, or that of each bucket of its program: those that hold likely sizes, and whose arrays can be made.
 
+    Args:
+        task: for the whole range of the program's dynamic sizes.
+        likely: sizes that calls are likely to have.
+        space: the space of the program of a bucket.
+
     Raises:
-        MsError: MS504, there is none.
+        MsError: MS504, there is none; MS112, a likely size is outside of its range.
     """
     whole = buckets_of(task.program)
     if not whole:

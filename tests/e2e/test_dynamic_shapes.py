@@ -98,6 +98,22 @@ def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> Non
     assert done.returncode == 2 and "SIZE=NUMBER" in done.stderr
 
 
+def test_buckets_and_a_whole_range_are_tuned_from_python(tmp_path: Path) -> None:
+    program = ms.parse(TEXT).program("rows")
+    database = tmp_path / "records.db"
+    found = ms.tune_all(
+        {"rows": program, "tiled": ms.parse(TEXT).space("tiled")},
+        trials=3,
+        likely=[({"M": 5}, 2), ({"M": 7}, 1)],
+        workers=1,
+        database=database,
+    )
+    assert list(found) == ["rows[M = 1..8]", "tiled"]
+    (applied,) = ms.apply(program, ["db"], database=database)
+    assert applied.by == "db" and [c.bucket.text for c in applied.cases] == ["M = 1..8"]
+    check(ms.build(applied))
+
+
 def test_without_records_one_kernel_serves_all_sizes(tmp_path: Path) -> None:
     (applied,) = ms.apply(ms.parse(TEXT).program("rows"), database=tmp_path / "none.db")
     check(ms.build(applied))
