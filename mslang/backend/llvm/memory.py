@@ -8,9 +8,9 @@ from mslang.backend.llvm import arithmetic
 from mslang.backend.llvm.scope import Memory, Scope
 from mslang.backend.llvm.types import Value, constant, mangled, memory_type
 from mslang.ir.arith.linear import Form, Linear, add, scale
-from mslang.ir.dtype import size_of
+from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Expr, Load, MaskedLoad
-from mslang.kernel.lanes import lanes_of
+from mslang.kernel.lanes import active_lanes, lanes_of
 from mslang.kernel.nodes import Store
 from mslang.lower.substitute import LANE
 
@@ -37,6 +37,9 @@ def load(writer: ExpressionWriter, e: Load | MaskedLoad, scope: Scope) -> Value:
     if lane == -1 and mask is None:
         first = _contiguous(writer, place, add(offset, _last(lanes), -1), dtype, lanes, None)
         return _as_value(writer, _reversed(writer, first), e.dtype)
+    active = active_lanes(e.mask) if isinstance(e, MaskedLoad) else lanes
+    if lane == 2 and active is not None:
+        return _as_value(writer, _every_second(writer, place, offset, dtype, lanes, active), e.dtype)
     index = arithmetic.widen(writer.fn, writer.materialise(offset, lanes), lanes)
     return _as_value(writer, _gather(writer, place, index, dtype, mask), e.dtype)
 
@@ -186,6 +189,36 @@ def _contiguous(
         dtype,
         lanes,
     )
+
+
+def _every_second(
+    writer: ExpressionWriter, place: Memory, offset: Linear, dtype: str, lanes: int, active: int
+) -> Value:
+    """Elements two apart, as a convolution of stride 2 reads: two vectors that hold them, and nothing beyond the last.
+
+    Lanes that are not active are 0.
+    """
+    fn = writer.fn
+    reach = 2 * (active - 1) + 1
+    second = lanes if active < lanes else reach - lanes
+    parts: list[Value] = []
+    for start in (0, second):
+        held = min(reach - start, lanes)
+        mask = None if held == lanes else _first_lanes(max(held, 0), lanes)
+        part = _contiguous(writer, place, add(offset, Form(start, {})), dtype, lanes, mask)
+        parts.append(part)
+    order = [2 * k if 2 * k < lanes else lanes + 2 * k - second for k in range(active)]
+    found = arithmetic.shuffle(fn, parts, [*order, *[0] * (lanes - active)])
+    if active == lanes:
+        return found
+    zero = constant(0.0 if is_float(dtype) else 0, dtype, lanes)
+    return arithmetic.choose(fn, _first_lanes(active, lanes), found, zero)
+
+
+def _first_lanes(count: int, lanes: int) -> Value:
+    """The mask of the first lanes."""
+    bits = ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(lanes))
+    return Value(f"<{bits}>", "bool", lanes)
 
 
 def _gather(writer: ExpressionWriter, place: Memory, index: Value, dtype: str, mask: Value | None) -> Value:
