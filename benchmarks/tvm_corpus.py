@@ -22,9 +22,9 @@ from mslang.interop import tvmscript
 
 TILES = re.compile(
     r"\bTx\.|device_entry|\bTileLayout|\bTLane|T\.(?:kernel|cta|warp|thread|warpgroup)\("
-    r"|\bT\.cuda\.|\bT\.ptx\.|\btile\."
+    r"|\bT\.cuda\.|\bT\.ptx\.|\btile\.|\bT\.(?:cta|warp|lane|thread|warpgroup)_id\(|[\"']trn\.(?:sbuf|psum)[\"']"
 )
-"""Words of the tile dialect, another language with the same syntax."""
+"""Words and memories of the tile dialect, another language with the same syntax."""
 BEGIN, END = "<!-- corpus: begin -->", "<!-- corpus: end -->"
 CLASSES = (
     ("depends on values that only running the file gives", r"MS732"),

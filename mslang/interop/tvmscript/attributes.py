@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mslang.interop.tvmscript.blocks import around
-from mslang.interop.tvmscript.call_arguments import bound, needed
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
 from mslang.interop.tvmscript.frame import Frame, annotation, check_closed
 from mslang.interop.tvmscript.loops import launched
 from mslang.interop.tvmscript.scope import Array, Pointer, Scope, Thread
@@ -79,6 +78,8 @@ def launch(
     tag = made.read.value(thread, inner)
     named = next((e.id for e in (target, thread) if isinstance(e, ast.Name)), str(tag).replace(".", "_"))
     loop = launched(made, named, tag.tag if isinstance(tag, Thread) else tag, extent, at, inner)
+    if isinstance(tag, Thread) and tag.var is not None:
+        inner.bind(tag.var, inner.names[named])
     return replace(loop, body=made.body(inside, inner, frame))
 
 

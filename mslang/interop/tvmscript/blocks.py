@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import MsError
 from mslang.interop.block_names import other_name
 from mslang.interop.closed import Loop, closed, size_bound
-from mslang.interop.tvmscript.call_arguments import bound, needed
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import AXES
 from mslang.interop.tvmscript.scope import Scope

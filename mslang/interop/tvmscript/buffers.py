@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from mslang.interop.sizes import ANY_SIZE, is_empty
 from mslang.interop.tvmscript.aliases import over
-from mslang.interop.tvmscript.call_arguments import bound, needed
-from mslang.interop.tvmscript.calls import dotted, element_type
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
+from mslang.interop.tvmscript.calls import element_type
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.names import OUR_SCOPES
@@ -29,6 +29,7 @@ ALLOCATIONS: Mapping[str, str | None] = MappingProxyType(
         "alloc_buffer": None,
         "sblock_alloc_buffer": None,
         "decl_buffer": None,
+        "Buffer": None,
         "alloc_local": "local",
         "alloc_shared": "shared",
     }
@@ -103,6 +104,10 @@ def allocation(
 ) -> Buffer:
     """`A = T.sblock_alloc_buffer((16, 16), "float32", scope="local")`."""
     found = _fields(call, *_FIELDS)
+    if dotted(call.func, read.aliases) == "Buffer":
+        raise refuse(
+            "MS731", call, f"`{target.id}` is a buffer of which nothing gives the memory", help="write `data=`"
+        )
     scope_of = ALLOCATIONS[dotted(call.func, read.aliases) or ""]
     if scope_of is not None:
         found["scope"] = ast.copy_location(ast.Constant(scope_of), call)

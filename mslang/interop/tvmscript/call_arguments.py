@@ -1,4 +1,4 @@
-"""The arguments of a call in TVMScript, by name."""
+"""Calls in TVMScript: the name of what is called, and the arguments by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import ast
 from collections.abc import Mapping
 
 from mslang.interop.tvmscript.source import refuse, text_of
+
+
+def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
+    """`axis.remap` for `T.axis.remap`; None for names outside of TVM's namespace."""
+    match e:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in aliases:
+            return attr
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="tvm"), attr="tir" | "tirx"), attr=attr):
+            return attr
+        case ast.Attribute(value=inner, attr=attr):
+            before = dotted(inner, aliases)
+            return None if before is None else f"{before}.{attr}"
+    return None
 
 
 def bound(e: ast.Call, *names: str) -> dict[str, ast.expr]:

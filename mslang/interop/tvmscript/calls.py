@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
 from mslang.interop.tvmscript.names import OUR_FUNCTIONS, our_type
 from mslang.interop.tvmscript.quantized import by_constants, by_data
 from mslang.interop.tvmscript.scope import Array, Pointer, Scope, Thread, Unnamed, Value
@@ -25,10 +25,10 @@ from mslang.interop.tvmscript.values import (
     met,
     with_expr,
 )
-from mslang.interop.tvmscript.vectors import broadcast, element_of, loaded, ramp
+from mslang.interop.tvmscript.vectors import broadcast, element_of, lane_mask, loaded, ramp
 from mslang.ir.arith import Verdict, decide, simplify
-from mslang.ir.dtype import SCALARS, is_float
-from mslang.ir.expr import ZERO, Binary, Call, Cast, Const, Unary, dtype_of
+from mslang.ir.dtype import SCALARS, is_float, is_integer
+from mslang.ir.expr import ZERO, Binary, Call, Cast, Const, Select, Unary, dtype_of
 from mslang.ir.functions import FUNCTIONS, of_c_library
 from mslang.ir.reduction import highest, lowest
 from mslang.lower.layout import row_major
@@ -75,19 +75,6 @@ _LARGEST: Mapping[str, float] = MappingProxyType(
 )
 
 
-def dotted(e: ast.expr, aliases: frozenset[str]) -> str | None:
-    """`axis.remap` for `T.axis.remap`; None for names outside of TVM's namespace."""
-    match e:
-        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in aliases:
-            return attr
-        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="tvm"), attr="tir" | "tirx"), attr=attr):
-            return attr
-        case ast.Attribute(value=inner, attr=attr):
-            before = dotted(inner, aliases)
-            return None if before is None else f"{before}.{attr}"
-    return None
-
-
 def arguments(read: Expressions, e: ast.Call, scope: Scope, *names: str) -> list[Number]:
     """The arguments of a call, all of which are required and numbers; `**` accepts further keywords."""
     found = bound(e, *names)
@@ -126,6 +113,10 @@ def _foreign(read: Expressions, e: ast.Call, scope: Scope) -> Value:
         case ast.Attribute(value=of, attr="astype"):
             dtype = needed(e, bound(e, "dtype"), "dtype")
             return cast(read.number(of, scope), element_of(element_type(read, dtype, scope), e, scope), folded=True)
+        case ast.Attribute(value=of, attr="replace") if isinstance(text := read.value(of, scope), str):
+            match read.values(e.args, scope):
+                case (str() as old, str() as new):
+                    return text.replace(old, new)
         case ast.Attribute(value=of, attr="vload") if isinstance(array := read.value(of, scope), Array):
             return loaded(read, e, of, array, scope)
         case ast.Attribute(value=ast.Name() as of) if isinstance(read.value(of, scope), Array):
@@ -257,6 +248,8 @@ def _truncated(read: Expressions, e: ast.Call, scope: Scope, op: str) -> Number:
         and decide(Binary(">=", found.expr.left, ZERO), ranges) is Verdict.PROVED
         and decide(Binary(">", found.expr.right, ZERO), ranges) is Verdict.PROVED
     )
+    if not natural and not found.index and is_integer(found.dtype):
+        return _towards_zero(found, found.expr, op)
     if not natural and not all(isinstance(x, Const) and x.value >= 0 for x in (found.expr.left, found.expr.right)):
         raise refuse(
             "MS735",
@@ -266,6 +259,19 @@ def _truncated(read: Expressions, e: ast.Call, scope: Scope, op: str) -> Number:
             "write `//` or `%` if they never are",
         )
     return found
+
+
+def _towards_zero(like: Number, floored: Binary, op: str) -> Number:
+    """Division of data towards zero: one more than rounded down, where there is a remainder and the signs differ; the
+    remainder has the sign of the dividend."""
+    a, b = floored.left, floored.right
+    zero = Const(0, like.dtype)
+    rest = Binary("%", a, b)
+    differ = Binary("!=", Binary("<", a, zero), Binary("<", b, zero))
+    one_up = Binary("and", Binary("!=", rest, zero), differ)
+    if op == "//":
+        return with_expr(like, Select(one_up, Binary("+", floored, Const(1, like.dtype)), floored))
+    return with_expr(like, Select(one_up, Binary("-", rest, b), rest))
 
 
 def _ceildiv(read: Expressions, e: ast.Call, scope: Scope) -> Value:
@@ -310,11 +316,13 @@ def _thread(read: Expressions, e: ast.Call, scope: Scope) -> Value:
 
 def _iterated(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     """`tx = T.iter_var(v, (0, 32), "ThreadIndex", "threadIdx.x")`: a thread, whose extent its launch says."""
-    found = bound(e, "var", "dom", "iter_type", "thread_tag")
+    first = ("var", "dom") if dotted(e.func, read.aliases) == "iter_var" else ("dom", "var")
+    found = bound(e, *first, "iter_type", "thread_tag")
     tag = read.value(found["thread_tag"], scope) if "thread_tag" in found else None
     if not isinstance(tag, str) or not tag:
         raise refuse("MS731", e, f"`{text_of(e)}` is no thread")
-    return Thread(tag)
+    var = found.get("var")
+    return Thread(tag, var.id if isinstance(var, ast.Name) else None)
 
 
 def _bind(read: Expressions, e: ast.Call, scope: Scope) -> Value:
@@ -413,7 +421,7 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         **dict.fromkeys(("if_then_else", "Select"), _choice),
         **dict.fromkeys(("cast", "astype", "Cast"), _cast),
         **dict.fromkeys(("min_value", "max_value", "infinity"), _limit),
-        **dict.fromkeys(("likely", "meta_var"), _same),
+        **dict.fromkeys(("likely", "meta_var", "tvm_thread_invariant"), _same),
         **dict.fromkeys(("call_extern", "call_pure_extern"), _extern),
         **dict.fromkeys(("Ramp", "ramp"), ramp),
         **dict.fromkeys(("Broadcast", "broadcast"), broadcast),
@@ -426,6 +434,8 @@ _HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "StringImm": _text,
         "target": _text,
         "iter_var": _iterated,
+        "IterVar": _iterated,
+        "get_active_lane_mask": lane_mask,
         "var": _variable,
         "Var": _named_variable,
         "ceildiv": _ceildiv,

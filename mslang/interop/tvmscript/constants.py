@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import our_type
 from mslang.interop.tvmscript.scope import Macro, Options, Scope, Unknown, Unnamed, Value

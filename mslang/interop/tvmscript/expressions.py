@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import TypeGuard
 
 from mslang.interop.tvmscript.aliases import element, region
-from mslang.interop.tvmscript.calls import call, dotted
+from mslang.interop.tvmscript.call_arguments import dotted
+from mslang.interop.tvmscript.calls import call
 from mslang.interop.tvmscript.names import their_type
 from mslang.interop.tvmscript.patterns import TVM
 from mslang.interop.tvmscript.scope import Array, Handle, Pointer, Reads, Scope, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import DIRECTIONS, FUNCTION_ATTRIBUTE, SIZES
 from mslang.interop.tvmscript.scope import Array, Scope, Value

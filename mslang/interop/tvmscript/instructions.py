@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.fragments import BUILDERS, filled, filled_by
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.patterns import TVM, matched

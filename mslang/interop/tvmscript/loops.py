@@ -9,8 +9,7 @@ import msgspec
 
 from mslang.interop.closed import Loop
 from mslang.interop.sizes import iterations
-from mslang.interop.tvmscript.call_arguments import bound
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import bound, dotted
 from mslang.interop.tvmscript.frame import Frame, notes_of
 from mslang.interop.tvmscript.jumps import breaks
 from mslang.interop.tvmscript.names import LOOPS

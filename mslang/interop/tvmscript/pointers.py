@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.frame import Frame
 from mslang.interop.tvmscript.scope import Array, Scope
 from mslang.interop.tvmscript.source import refuse, text_of

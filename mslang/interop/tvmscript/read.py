@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mslang.diagnostics import Diagnostic, MsError, Span
 from mslang.interop.block_names import with_names
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.constants import aliases_of, bodies, collect, is_program, size_type
 from mslang.interop.tvmscript.directions import directed
 from mslang.interop.tvmscript.expressions import Expressions

@@ -39,6 +39,8 @@ class Thread(msgspec.Struct, frozen=True):
     """A thread that is named before it is launched (`tx = T.env_thread("threadIdx.x")`)."""
 
     tag: str
+    var: str | None = None
+    """The variable that stands for its number."""
 
 
 class Macro(msgspec.Struct, frozen=True):

@@ -13,8 +13,7 @@ from mslang.interop.tvmscript.aliases import element
 from mslang.interop.tvmscript.attributes import applies_to_rest, attributed, launch
 from mslang.interop.tvmscript.blocks import block, declare_axes
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, Declared, allocation, pointed, pointer_of, view
-from mslang.interop.tvmscript.call_arguments import bound, needed
-from mslang.interop.tvmscript.calls import dotted
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
 from mslang.interop.tvmscript.constants import is_macro
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.frame import Frame, notes_of
@@ -35,7 +34,7 @@ _IN_PLACE: Mapping[type[ast.operator], str] = MappingProxyType(
     {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%"}
 )
 _BLOCKS = frozenset({"block", "sblock"})
-_HINTS = frozenset({"assume"})
+_HINTS = frozenset({"assume", "start_profile_intrinsic", "end_profile_intrinsic"})
 """Hints to the compiler without influence on the results."""
 
 

@@ -125,6 +125,8 @@ def condition(n: Number, at: ast.AST) -> Expr:
         return n.expr
     if n.index:
         return Binary("!=", n.expr, Const(0))
+    if is_integer(n.dtype):
+        return Binary("!=", n.expr, Const(0, n.dtype))
     raise refuse("MS733", at, f"a `{n.dtype}` is no condition")
 
 

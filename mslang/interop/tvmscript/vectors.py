@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from mslang.interop.closed import Loop
-from mslang.interop.tvmscript.call_arguments import bound, needed
+from mslang.interop.tvmscript.call_arguments import bound, dotted, needed
 from mslang.interop.tvmscript.scope import Array, Lane, Scope
 from mslang.interop.tvmscript.source import refuse, text_of
 from mslang.interop.tvmscript.values import Number, binary, condition, constant, index, literal
@@ -31,6 +31,9 @@ def stored(
     made: Statements, target: ast.Subscript, value: ast.expr, scope: Scope, predicate: ast.expr | None = None
 ) -> tuple[Stmt, ...]:
     """`A[i] = value`, of a single element or of a vector; a vector's lanes only where a predicate holds."""
+    if isinstance(value, ast.Call) and dotted(value.func, made.read.aliases) == "undef":
+        # The element may have any value from here on: also the one that it has.
+        return ()
     lanes = _lanes(made.read, target, scope)
     if lanes is None and predicate is not None:
         raise refuse("MS731", predicate, "a predicate is for stores of vectors")
@@ -128,6 +131,15 @@ def _lane(read: Expressions, e: ast.Call, lanes: ast.expr, scope: Scope) -> Lane
     if _constant(read, lanes, scope) != scope.lane.lanes:
         raise refuse("MS731", e, f"`{text_of(e)}` has not {scope.lane.lanes} lanes as the vector that is stored")
     return scope.lane
+
+
+def lane_mask(read: Expressions, e: ast.Call, scope: Scope) -> Number:
+    """A lane of `T.get_active_lane_mask("uint1x4", base, limit)`: whether it is before the limit."""
+    found = bound(e, "dtype", "base", "limit")
+    if scope.lane is None:
+        raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "a loop is vectorized here, not an expression")
+    at = binary("+", read.number(needed(e, found, "base"), scope), index(scope.lane.var), e)
+    return binary("<", at, read.number(needed(e, found, "limit"), scope), e)
 
 
 def sliced(read: Expressions, x: ast.Slice, scope: Scope) -> Expr | None:

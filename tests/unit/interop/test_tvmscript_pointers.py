@@ -31,6 +31,7 @@ MATRIX = np.arange(24, dtype=np.float32).reshape(4, 6)
     ("declaration", "element"),
     [
         ("F = T.decl_buffer((24,), data=A.data)", "F[i * 6 + j]"),
+        ("F = T.Buffer((24,), data=A.data)", "F[i * 6 + j]"),
         ("F = T.decl_buffer((2, 12), data=A.data)", "F[(i * 6 + j) // 12, (i * 6 + j) % 12]"),
         ("F = T.decl_buffer((6, 4), data=A.data, strides=[1, 6])", "F[j, i]"),
         ("F = T.decl_buffer((4, 6), data=A.data)", "F[i, j]"),
@@ -104,6 +105,7 @@ def test_a_parameter_is_matched_twice() -> None:
         ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A.data, elem_offset=-1)", "its start"),
         ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A)", "no pointer to a buffer"),
         ("a: T.handle", "T.evaluate(T.call_extern('int32', 'f', a))", "is a pointer"),
+        ("A: T.Buffer((8,))", "F = T.Buffer((8,))", "nothing gives the memory"),
         ("A: T.Buffer((8,))", "p = T.address_of(A)", "no address of an element"),
         ("", "x = T.int32()\n    T.bind(1, var=x)\n    T.bind(2, var=x)", "no variable without a value"),
     ],
@@ -123,6 +125,8 @@ def test_refused(params: str, body: str, message: str) -> None:
         't = T.env_thread("threadIdx.x")\n    T.launch_thread(t, 8)\n    B[t] = A[t]',
         't = T.env_thread("threadIdx.x")\n    with T.launch_thread(t, 8):\n        B[t] = A[t]',
         't = T.env_thread("threadIdx.x")\n    T.attr(t, "thread_extent", 8)\n    B[t] = A[t]',
+        'v = T.int32()\n    t = T.iter_var(v, (0, 8), "ThreadIndex", "threadIdx.x")\n'
+        '    T.attr(t, "thread_extent", 8)\n    B[v] = A[v]',
         't = T.iter_var(v, (0, 8), "ThreadIndex", "threadIdx.x")\n'
         '    with T.attr(t, "thread_extent", 8):\n        B[t] = A[t]',
     ],
