@@ -194,3 +194,14 @@ def test_nvcc_takes_every_schedule_with_its_defaults(arch: str) -> None:
     compiled = Nvcc(path)("\n".join([*sorted(includes), *spaces]), arch, "cubin")
     assert compiled.log.count("Compiling entry function") == sum(x.count("__global__") for x in spaces)
     assert not re.search(r"[1-9]\d* bytes spill", compiled.log), "a schedule's defaults do not fit the registers"
+
+
+@pytest.mark.nvcc
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_nvcc_contracts_products_and_keeps_arrays_of_a_thread_in_registers() -> None:
+    path = shutil.which("nvcc")
+    assert path is not None
+    source = made(scheduled(GEMM, "simt", "gemm", {}, ""), SM_80).source.text
+    ptx = Nvcc(path)(source, "sm_80", "ptx").image.decode()
+    assert ptx.count("fma.rn.f32") >= 64
+    assert not re.search(r"\b(mul|add)(\.rn)?\.f32|\.local\b", ptx)
