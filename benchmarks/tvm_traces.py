@@ -1,13 +1,14 @@
 """TVM's own traces, made by its schedule rules, draws and postprocessors: does each replay here, and to TVM's program?
 
 python benchmarks/tvm_traces.py make FOLDER [--tvm CHECKOUT] [--machines llvm …] [--draws N] [--only NAME] [--seed N]
-python benchmarks/tvm_traces.py replay FOLDER [--only NAME] [--update] [-v]
+python benchmarks/tvm_traces.py replay FOLDER [--only NAME] [--again] [--update] [-v]
 
 With `apache-tvm` installed (extra `bench`). `make` lets MetaSchedule make the sketches of TVM's own workloads, and of
 the programs in the tests of MetaSchedule if there is a checkout, and writes each trace with the program before and
 after it. `replay` imports each twice, for the program read from TVM's JSON and for the one read from TVMScript, and
 compares the result with TVM's: in form (names and loops of one iteration do not count), or else by exporting the trace
-again and comparing what TVM makes of it with what TVM made of the original.
+again and comparing what TVM makes of it with what TVM made of the original. Outcomes are kept in the folder, so that a
+run that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--again", action="store_true", help="replay those with an outcome, too")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
@@ -154,8 +156,10 @@ def traces(name: str, mod: Any, machine: str, draws: int, seed: int) -> Iterator
 
 # ------------------------------------------------------------------ replayed here
 class Tried(msgspec.Struct, frozen=True):
-    """What came of a trace; `why` is empty where it is TVM's program."""
+    """What came of a trace with the program from one source; `why` is empty where it is TVM's program."""
 
+    machine: str
+    source: str
     outcome: str
     why: str = ""
 
@@ -167,57 +171,54 @@ SOURCES: dict[str, Callable[[Case], Program]] = {
 
 
 def replay(options: argparse.Namespace) -> None:
-    """Import every trace of the folder, and count."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    reasons: Counter[str] = Counter()
+    """Import every trace of the folder that has no outcome there yet, and count all outcomes."""
     for path in sorted(options.folder.glob("*.json")):
-        if options.only not in path.name:
+        kept = path.with_suffix(".outcome")
+        if options.only not in path.name or (kept.exists() and not options.again):
             continue
         case = msgspec.json.decode(path.read_bytes(), type=Case)
-        for source, read in SOURCES.items():
-            tried = judged(case, read)
-            counts.setdefault((case.machine, source), Counter())[tried.outcome] += 1
-            if tried.why:
-                reasons[f"{tried.outcome}: {class_of(tried.why)}"] += 1
-                print(f"{path.stem} {source}: {tried.outcome}: {tried.why[:1500]}", flush=True)
-            elif options.verbose:
-                print(f"{path.stem} {source}: {tried.outcome}", flush=True)
-    text = summary(counts, reasons)
+        found = [Tried(case.machine, source, *judged(case, read)) for source, read in SOURCES.items()]
+        kept.write_bytes(msgspec.json.encode(found))
+        for t in found:
+            if t.why or options.verbose:
+                print(f"{path.stem} {t.source}: {t.outcome}: {t.why[:1500]}", flush=True)
+    paths = sorted(options.folder.glob("*.outcome"))
+    text = summary([t for p in paths for t in msgspec.json.decode(p.read_bytes(), type=list[Tried])])
     print(text)
     if options.update:
         whole = PAGE.read_text()
         PAGE.write_text(f"{whole[: whole.index(BEGIN)]}{BEGIN}\n{text}\n{whole[whole.index(END) :]}")
 
 
-def judged(case: Case, read: Callable[[Case], Program]) -> Tried:
-    """Import a trace, and compare."""
+def judged(case: Case, read: Callable[[Case], Program]) -> tuple[str, str]:
+    """Import a trace, and compare: how that ended, and why."""
     try:
         program = read(case)
     except MsError as error:
-        return Tried("not read", said(error))
+        return "not read", said(error)
     try:
         found = import_trace(program, from_data(case.trace))
     except MsError as error:
-        return Tried("refused", said(error))
+        return "refused", said(error)
     if same_form(programs(case.after)["main"], found.program):
-        return Tried("same form")
+        return "same form", ""
     return there(case, program, found)
 
 
-def there(case: Case, program: Program, found: Imported) -> Tried:
+def there(case: Case, program: Program, found: Imported) -> tuple[str, str]:
     """What TVM makes of the trace as ours, exported, beside what it made of its own."""
     again = tvm.s_tir.Schedule(tvm.ir.load_json(to_graph(program)))
     try:
         back = export_trace(program, found.trace)
         tvm.s_tir.schedule.Trace.apply_json_to_schedule(to_data(back.trace), again)
     except MsError as error:
-        return Tried("not exported", said(error))
+        return "not exported", said(error)
     except FAILURES as error:
-        return Tried("not replayed there", str(error)[-300:])
+        return "not replayed there", str(error)[-300:]
     mine, theirs = plain(again.mod), plain(tvm.ir.load_json(case.after))
     if tvm_ffi.structural_equal(*(tvm.script.from_source(x) for x in (mine, theirs))):
-        return Tried("same there")
-    return Tried("different", f"{mine}\n--- TVM:\n{theirs}")
+        return "same there", ""
+    return "different", f"{mine}\n--- TVM:\n{theirs}"
 
 
 def said(error: MsError) -> str:
@@ -230,8 +231,12 @@ def class_of(why: str) -> str:
     return re.sub(r"\d+", "N", re.sub(r"`[^`]*`", "`_`", why))[:110]
 
 
-def summary(counts: dict[tuple[str, str], Counter[str]], reasons: Counter[str]) -> str:
+def summary(found: Sequence[Tried]) -> str:
     """The tables for the page."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for t in found:
+        counts.setdefault((t.machine, t.source), Counter())[t.outcome] += 1
+    reasons = Counter(f"{t.outcome}: {class_of(t.why)}" for t in found if t.why)
     rows = []
     for (machine, source), c in sorted(counts.items()):
         same = c["same form"] + c["same there"]
