@@ -83,7 +83,8 @@ def functions(graph: Graph) -> Iterator[tuple[str, Node]]:
 
 
 class Reader:
-    """Reads one function. Loops, blocks and buffers get unique names: parameters keep theirs first, then blocks."""
+    """Reads one function. Loops, blocks and buffers get unique names: parameters and the function's buffers keep theirs
+    first (TVM names the copies of a buffer after it), then blocks, whose names in TVM are recorded."""
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph = graph
@@ -114,12 +115,14 @@ class Reader:
             self._sizes(ref)
         params = [self.buffer(ref) for ref in given if self._is_buffer(ref)]
         root = g.at(function, "body")
-        self._name_blocks(g.key(g.field(function, "body")))
         allocs: tuple[Buffer, ...] = ()
         notes: Annotations = ()
-        if root.kind == "BlockRealize" and not g.items(g.field(g.at(root, "block"), "iter_vars")):
+        outermost = root.kind == "BlockRealize" and not g.items(g.field(g.at(root, "block"), "iter_vars"))
+        if outermost:
+            allocs = self._allocs(g.at(root, "block"))
+        self._name_blocks(g.key(g.field(function, "body")))
+        if outermost:
             block = g.at(root, "block")
-            allocs = self._allocs(block)
             notes = self.annotations(g.field(block, "annotations"))
             body = self.body(g.field(block, "body"))
         else:
@@ -177,7 +180,7 @@ class Reader:
         return made
 
     def _name_blocks(self, root: int) -> None:
-        """Name the blocks before loops and allocated buffers, because blocks are found by name."""
+        """Name the blocks before loops, because blocks are found by name."""
         g = self.graph
         order = block_order(g, root)
         shared: set[str] = set()

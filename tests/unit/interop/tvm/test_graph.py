@@ -133,7 +133,7 @@ def test_the_oldest_format() -> None:
 
 
 # ------------------------------------------------------------------ names
-def test_names_become_unique_and_parameters_and_blocks_keep_theirs() -> None:
+def test_names_become_unique_and_parameters_and_buffers_keep_theirs() -> None:
     p = parse_program("""program p(A: f32[4], out C: f32[4]) {
         alloc T: f32[4]
         block T_1[i: 4] { T[i] = A[i] }
@@ -143,8 +143,10 @@ def test_names_become_unique_and_parameters_and_blocks_keep_theirs() -> None:
     text = to_graph(p).replace('"T_1"', '"T"').replace('"C_1"', '"C"')
     (q,) = programs(text).values()
     assert [x.buffer.name for x in q.params] == ["A", "C"]
-    assert {b.name for b in q.allocs} == {"T_1"}
-    assert [s.name for s in _blocks(q)] == ["T", "C_block"]
+    # Copies of a buffer are called after it, and found by that name.
+    assert {b.name for b in q.allocs} == {"T"}
+    assert [s.name for s in _blocks(q)] == ["T_block", "C_block"]
+    assert dict(q.annotations)["mslang.blocks"] == (("T", "T_block"), ("C", "C_block"))
 
 
 def test_an_annotation_may_hold_buffers() -> None:
