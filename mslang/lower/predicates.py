@@ -1,8 +1,8 @@
 """Guards: those that always hold go, the others are moved out of inner loops by cutting loops into ranges.
 
 A loop whose variable decides whether a guard holds is cut in front, main and tail ranges (a parallel loop: a branch
-in its body), so that the main nest has no branch inside. Where everything is constant the guard of a tail then
-becomes the bound of an inner loop.
+in its body), so that the main nest has no branch inside; where its extent is a size, at an expression of that. Where
+everything is constant the guard of a tail then becomes the bound of an inner loop.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from mslang.ir import arith
 from mslang.ir.arith import Verdict, linear
+from mslang.ir.arith.convert import write
 from mslang.ir.arith.linear import Condition, Interval
 from mslang.ir.expr import COMPARISONS, FALSE, LEAVES, LOGICAL, TRUE, Binary, Const, Expr, Load, Select, Var
 from mslang.ir.program import Range
-from mslang.ir.visit import CACHED, conjuncts, map_expr, substitute, walk_expr
+from mslang.ir.visit import CACHED, conjuncts, free_vars, map_expr, substitute, walk_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import trips, weight, work
@@ -112,6 +113,9 @@ def _decide(e: Binary, known: _Known) -> bool | None:
 # ------------------------------------------------------------------ loops
 def _loop(s: For, known: _Known) -> Body:
     if not (isinstance(s.start, Const) and isinstance(s.extent, Const)):
+        cut = _symbolic_cut(s, known)
+        if cut is not None:
+            return _cut_at(s, *cut, known._replace(budget=(known.budget - weight((s,))) // 2))
         # A range that depends on loops around it is known to the engine alone.
         inner = known._replace(
             bounds={k: v for k, v in known.bounds.items() if k != s.var},
@@ -257,6 +261,91 @@ def _cuts(s: For, conditions: Sequence[_Found], start: int, end: int) -> list[in
     if low < high:
         points.update(p for p in (low, high) if start < p < end)
     return sorted(points)
+
+
+def _symbolic_cut(s: For, known: _Known) -> tuple[Expr, tuple[Binary, ...]] | None:
+    """How many iterations of a loop whose extent is a size run with guards that hold throughout, and these guards.
+
+    None where there is none worth it, or copying the body is not affordable.
+    """
+    if not isinstance(s.start, Const) or free_vars(s.extent) or weight((s,)) > known.budget:
+        return None
+    inner = _inner_ranges(s.body)
+    amounts: dict[Binary, int] = {}
+    for guard, amount in _guards(s.body):
+        amounts[guard] = amounts.get(guard, 0) + amount
+    edges = {guard: edge for guard in amounts if (edge := _symbolic_edge(guard, s.var, inner)) is not None}
+    if sum(amounts[guard] for guard in edges) * _MINOR < work(s.body):
+        return None
+    whole: Expr = s.extent
+    for edge in dict.fromkeys(edges.values()):
+        whole = Binary("min", whole, Binary("-", edge, s.start))
+    return fold(Binary("max", whole, Const(0))), tuple(edges)
+
+
+def _inner_ranges(body: Body) -> dict[str, Interval]:
+    """The values that the variables of inner loops with constant ranges take; none of a variable with others, too."""
+    found: dict[str, Interval] = {}
+    open_ranges: set[str] = set()
+    for x in walk(body):
+        match x:
+            case For(var=name, start=Const(value=start), extent=Const(value=extent)):
+                low, high = found.get(name, (int(start), int(start) + int(extent) - 1))
+                found[name] = min(low, int(start)), max(high, int(start) + int(extent) - 1)
+            case For(var=name) | Let(name=name):
+                open_ranges.add(name)
+    return {name: r for name, r in found.items() if name not in open_ranges}
+
+
+def _guards(body: Body, times: int = 1) -> Iterator[tuple[Binary, int]]:
+    """The comparisons that branches are made of, and about how many statements wait for each."""
+    for s in body:
+        if isinstance(s, If):
+            amount = times * (work(s.then) + work(s.otherwise))
+            yield from ((part, amount) for part in conjuncts(s.condition) if isinstance(part, Binary))
+        for b in bodies(s):
+            yield from _guards(b, times * trips(s) if isinstance(s, For) else times)
+
+
+def _symbolic_edge(guard: Binary, var: str, inner: Mapping[str, Interval]) -> Expr | None:
+    """The value of a loop's variable below which `guard` holds for all values of inner ones: an expression of sizes."""
+    if guard.op != "<" or not free_vars(guard) <= {var, *inner}:
+        return None
+    names = frozenset({var, *inner})
+    form = linear.symbolic(Binary("-", guard.left, guard.right), names)
+    terms = None if form is None else {name: write(c) for name, c in form.terms.items()}
+    if form is None or terms is None or not all(isinstance(c, Const) for c in terms.values()):
+        return None
+    step_of = {name: int(c.value) for name, c in terms.items() if isinstance(c, Const)}
+    k = step_of.pop(var, 0)
+    if k <= 0:
+        return None
+    most = sum(max(c * inner[name][0], c * inner[name][1]) for name, c in step_of.items())
+    # k·v + most + constant < 0 holds exactly below this.
+    left = Binary("-", Const(k - 1 - most), write(form.constant))
+    return fold(Binary("//", left, Const(k)))
+
+
+def _cut_at(s: For, count: Expr, guards: tuple[Binary, ...], known: _Known) -> Body:
+    """A loop as its first iterations, in which guards hold, and the others; a parallel loop as a branch in its body."""
+    main = s.body
+    for guard in guards:
+        main = map_deep(main, _assuming(guard, TRUE))
+    end = fold(Binary("+", s.start, count))
+    parts = ((main, s.start, count), (s.body, end, fold(Binary("-", s.extent, count))))
+    bounds = {k: v for k, v in known.bounds.items() if k != s.var}
+    done = [
+        (
+            _body(body, known._replace(bounds=bounds, ranges={**known.ranges, s.var: Range(start, extent)})),
+            start,
+            extent,
+        )
+        for body, start, extent in parts
+    ]
+    if s.kind == "parallel":
+        (first, *_), (rest, *_) = done
+        return (replace(s, body=(If(Binary("<", Var(s.var), end), first, rest),)),) if first or rest else ()
+    return tuple(replace(s, start=start, extent=extent, body=body) for body, start, extent in done if body)
 
 
 class _Edge(NamedTuple):
