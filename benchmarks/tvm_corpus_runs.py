@@ -131,7 +131,7 @@ def _compiled(source: str) -> Any:
     from tvm.script import tirx as T  # noqa: N812 (its name in scripts)
 
     made = tvm.script.from_source(source.removeprefix(HEAD), extra_vars={"T": T, "tvm": tvm})
-    return tvm.compile(made, target="llvm")
+    return tvm.compile(made.with_attr("global_symbol", "main"), target="llvm")
 
 
 def _same(
