@@ -22,6 +22,8 @@ from tests.property.chunks import Chunk, chunks, keep, kept, run
 from tests.property.tally import Tally
 
 GENERATOR = "cuda"
+LIMIT = 1800.0
+"""Seconds that a batch may take, on a machine that does other things, too."""
 
 
 def check(chunk: Chunk, number: int) -> Tally:
@@ -52,7 +54,7 @@ def main() -> int:
     total = Tally()
     for result in results:
         total.add(result.tally)
-    for result in run(todo, options.processes, _commit(), check):
+    for result in run(todo, options.processes, _commit(), check, LIMIT):
         keep(state, result)
         total.add(result.tally)
         for fault in result.tally.faults:

@@ -71,7 +71,8 @@ def keep(path: Path, result: Result) -> None:
 class _Running:
     """A chunk in a process, and what is known of it."""
 
-    def __init__(self, chunk: Chunk, check: Callable[[Chunk, int], Tally]) -> None:
+    def __init__(self, chunk: Chunk, check: Callable[[Chunk, int], Tally], limit: float) -> None:
+        self.limit = limit
         self.chunk, self.check = chunk, check
         self.tally, self.next = Tally(), chunk.first
         self.began = time.monotonic()
@@ -106,10 +107,10 @@ class _Running:
 
     def overdue(self) -> None:
         """End a pair that takes too long."""
-        if not self.done and time.monotonic() - self.heard > PAIR_LIMIT:
+        if not self.done and time.monotonic() - self.heard > self.limit:
             self.process.kill()
             self.process.join()
-            self._lost(f"no result after {PAIR_LIMIT:.0f} s")
+            self._lost(f"no result after {self.limit:.0f} s")
 
     def _lost(self, what: str) -> None:
         self.tally.add(Tally(pairs=1, faults=[Fault(self.next, what, (), "", self.chunk.generator)]))
@@ -134,14 +135,18 @@ def _work(pipe: Connection, chunk: Chunk, numbers: Iterable[int], check: Callabl
 
 
 def run(
-    todo: Sequence[Chunk], processes: int, commit: str, check: Callable[[Chunk, int], Tally] = check_one
+    todo: Sequence[Chunk],
+    processes: int,
+    commit: str,
+    check: Callable[[Chunk, int], Tally] = check_one,
+    limit: float = PAIR_LIMIT,
 ) -> Iterator[Result]:
-    """Run chunks, each in a process, and give the results as they are complete."""
+    """Run chunks, each in a process, and give the results as they are complete; `check` may take `limit` seconds."""
     waiting: list[Chunk] = list(reversed(todo))
     running: list[_Running] = []
     while waiting or running:
         while waiting and len(running) < processes:
-            running.append(_Running(waiting.pop(), check))
+            running.append(_Running(waiting.pop(), check, limit))
         ready = wait([r.pipe for r in running], timeout=5)
         for r in list(running):
             if r.pipe in ready:
