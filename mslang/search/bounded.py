@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from mslang.ir.arith import compile_arrays
 from mslang.schedule.batch.random_words import mixed
 from mslang.search.bounds import Bound, Term
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 MOST = 1 << 21
-"""States times classes of one decision that are looked at: 2 million take a tenth of a second."""
+"""States times classes of one decision that are looked at: 2 million take half a second."""
 
 
 class _Values(msgspec.Struct, frozen=True, eq=False):
@@ -118,10 +119,12 @@ def _contributions(address: str, table: Integers, terms: Sequence[Term]) -> Inte
     """What each value of a decision contributes to each term, of shape (values, terms)."""
     import numpy as np
 
+    columns = {f"{address}[{k}]": table[:, k] for k in range(table.shape[1])} | {address: table[:, 0]}
     out = np.ones((len(table), len(terms)), np.int64)
     for k, t in enumerate(terms):
-        for position in dict(t.parts).get(address, ()):
-            out[:, k] *= table[:, position or 0]
+        part = dict(t.parts).get(address)
+        if part is not None:
+            out[:, k] = compile_arrays([part])(columns)[0]
     return out
 
 

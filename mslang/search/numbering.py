@@ -22,7 +22,7 @@ from mslang.schedule.batch.layout import DecisionBatch, Layout, empty, layout_of
 from mslang.schedule.decisions import Decision
 from mslang.schedule.distribution import Tile
 from mslang.search.bounded import Bounded, bounded
-from mslang.search.bounds import Bound
+from mslang.search.bounds import Bound, relaxed
 from mslang.search.permutation import LARGEST
 
 if TYPE_CHECKING:
@@ -119,12 +119,14 @@ def _joined(bounds: Sequence[Bound]) -> list[list[Bound]]:
 
 
 def _bounded(alone: Mapping[str, _Alone], bounds: Sequence[Bound]) -> tuple[frozenset[str], Bounded] | None:
-    """The vectors within as many of some bounds, from the first on, as make no too large tables."""
-    for n in range(len(bounds), 0, -1):
-        addresses = frozenset().union(*(b.addresses for b in bounds[:n]))
+    """The vectors within some bounds; where that makes too large tables, within bounds of fewer terms, then within as
+    many bounds as possible, from the first on."""
+    fewer = [relaxed(b) for b in bounds]
+    for some in (bounds, *(fewer[:n] for n in range(len(bounds), 0, -1))):
+        addresses = frozenset().union(*(b.addresses for b in some))
         tables = {a: (x.columns, x.table) for a, x in alone.items() if a in addresses}
         if all(len(table) for _, table in tables.values()):
-            found = bounded(tables, bounds[:n], LARGEST)
+            found = bounded(tables, some, LARGEST)
             if found is not None:
                 return addresses, found
     return None

@@ -40,6 +40,11 @@ PROGRAMS: Mapping[str, str] = {
             Y[n, h, w, o] += X[n, h + r, w + s, c] * F[r, s, c, o]
         }
     }""",
+    "grouped": """program grouped(X: f32[1, 10, 10, 16], F: f32[3, 3, 8, 16], out Y: f32[1, 8, 8, 16]) {
+        block conv[n: 1, h: 8, w: 8, g: 2, o: 8 | r: 3, s: 3, c: 8] {
+            Y[n, h, w, g * 8 + o] += X[n, h + r, w + s, g * 8 + c] * F[r, s, c, g * 8 + o]
+        }
+    }""",
     "relu": """program relu(A: f32[32, 32], B: f32[32, 32], out D: f32[32, 32]) {
         alloc C: f32[32, 32]
         block mm[i: 32, j: 32 | k: 32] { C[i, j] += A[i, k] * B[k, j] }
@@ -118,6 +123,12 @@ def test_sketches_of_a_product() -> None:
     assert names >= {f"gpu_tiling:mm/{x}" for x in ("i", "j", "k", "A", "B")}
     buffers = all_buffers(sketches("gemm")[0].program).values()
     assert [b.scope for b in buffers] == ["global"] * 3 + ["local", "shared", "shared"]
+
+
+def test_grouped_convolutions_are_tiled() -> None:
+    assert {a for s in sketches("grouped") for a, _ in s.structure} == {"gpu_tiling:conv"}
+    scopes = [b.scope for b in all_buffers(sketches("grouped")[0].program).values()]
+    assert sorted(scopes) == ["global"] * 3 + ["local", "shared", "shared"]
 
 
 def test_asynchronous_copies_need_a_machine_that_has_them() -> None:

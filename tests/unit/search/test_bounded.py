@@ -40,6 +40,7 @@ CONDITIONS = {
     "least": (Binary("<=", Const(4), THREADS),),
     "between": (Binary("<=", Const(4), THREADS), Binary("<", THREADS, Const(13))),
     "sum": (Binary("<=", BYTES, Const(64)),),
+    "margins": (Binary("<=", mul(Binary("+", mul(i[1], i[2]), Const(2)), Binary("+", j[1], Const(1))), Const(40)),),
     "sum at least": (Binary("<=", Const(40), BYTES),),
     "multiple": (Binary("==", Binary("%", mul(j[1], j[2]), lanes), Const(0)),),
     "multiple of a product": (Binary("==", Binary("%", mul(i[1], Const(2)), mul(lanes, Const(3))), Const(0)),),
@@ -74,6 +75,16 @@ def test_the_vectors_within_the_bounds_have_one_number_each(name: str) -> None:
     rows = [tuple(r) for r in found.rows(np.arange(found.count)).array.tolist()]
     wanted = [r for r in every() if all(holds(c, r) for c in conditions)]
     assert sorted(rows) == sorted(wanted)
+
+
+def test_of_a_factor_of_several_decisions_the_part_of_one_bounds_the_product() -> None:
+    """The rows that a tile reads through a window: the check of the whole condition rejects the rest."""
+    condition = Binary("<=", mul(Binary("-", Binary("+", i[1], j[1]), Const(1)), lanes), Const(12))
+    found = numbering_of(DECISIONS, bounds_of([condition]))
+    assert found is not None
+    rows = {tuple(r) for r in found.rows(np.arange(found.count)).array.tolist()}
+    wanted = {r for r in every() if holds(condition, r)}
+    assert wanted < rows < set(every())
 
 
 def test_conditions_of_other_forms_are_no_bounds() -> None:

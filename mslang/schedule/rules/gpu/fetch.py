@@ -39,7 +39,7 @@ def staged_bytes(session: Session, copy: Handle, place: Handle, padding: int = 0
     size: Expr = Const(BYTES.get(all_buffers(session.program)[block.writes[0].buffer].dtype, 4))
     *outer, row = (loop.extent for loop in loops_under(session, block, place))
     for extent in (*outer, arith.add(row, Const(padding))):
-        size = arith.mul(size, extent)
+        size = Binary("*", size, extent)  # Not multiplied out: a tile with its margin stays one product.
     return size
 
 
@@ -56,10 +56,10 @@ def require_shared_memory(session: Session, sizes: Iterable[Expr], stages: int, 
     What the machine's limits say exactly of a whole program is stated here early of the largest part, as a bound that
     holds before anything is drawn.
     """
-    total: Expr = ZERO
-    for size in sizes:
-        total = arith.add(total, size)
-    total = arith.mul(total, Const(stages))
+    first, *others = (Binary("*", size, Const(stages)) for size in sizes)
+    total: Expr = first
+    for size in others:
+        total = Binary("+", total, size)
     session.require(Binary("<=", total, Const(most)), "the tiles do not fit the shared memory")
 
 

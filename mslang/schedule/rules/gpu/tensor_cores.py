@@ -200,7 +200,7 @@ class TensorCores(msgspec.Struct, frozen=True):
             do(session, "compute_at", fragment, k1)
             do(session, "compute_at", copy, k0)
         stages = int(copying.removeprefix(ASYNC)) if copying else 1
-        sizes = [arith.mul(staged_bytes(session, copy, k0, family.row[1]), Const(stages)) for _, copy, _, _ in copies]
+        sizes = [Binary("*", staged_bytes(session, copy, k0, family.row[1]), Const(stages)) for _, copy, _, _ in copies]
         require_shared_memory(session, [staged_bytes(session, staged, blocks), *sizes], 1, shared_memory(it.machine))
         cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
         for buffer, copy, fragment, load in copies:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.ir import arith
+from mslang.ir.arith.linear import symbolic
 from mslang.ir.expr import ONE, Binary, Const, Expr
 from mslang.ir.program import Block
 from mslang.schedule.handles import Handle
@@ -35,6 +36,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
     loop of level `read_level`, results in registers under that of `write_level`. Where the target copies
     asynchronously, there is an alternative for each number of `stages`, in which the copies of later tiles run ahead.
     Of several reduction axes those of at most `window` iterations are not tiled, as those of a convolution's window.
+    Nor are axes that count groups: each block of threads works for one group.
 
     Decisions: `gpu_tiling:block/axis` (tiles), `gpu_tiling:block/buffer` (elements that a thread fetches at once).
 
@@ -100,13 +102,13 @@ class GpuTiling(msgspec.Struct, frozen=True):
     def _tiled(self, session: Session, b: Handle, block: Block, prefix: str, whole: bool) -> list[list[Handle]]:
         """The loops of each letter of the structure, in its order."""
         levels: list[list[Handle]] = [[] for _ in self.structure]
-        kept = self._windows(block, whole)
+        kept, groups = self._windows(block, whole), _groups(block)
         for axis in block.axes:
             letter = "S" if axis.kind == "spatial" else "R"
             places = [k for k, x in enumerate(self.structure) if x == letter]
             loop = session.axis(b, axis.name)
             size = axis.extent.value if isinstance(axis.extent, Const) else None
-            if size == 1:  # One iteration has no tiles to draw.
+            if size == 1 or axis.name in groups:  # One iteration has no tiles to draw.
                 levels[places[0]].append(loop)
                 continue
             if axis.name in kept:
@@ -136,6 +138,22 @@ class GpuTiling(msgspec.Struct, frozen=True):
             bound.append(loop)
             extents.append((axis, extent if isinstance(extent, Expr) else Const(int(str(extent)))))
         return bound, extents
+
+
+def _groups(block: Block) -> frozenset[str]:
+    """The axes of which each iteration writes a part of a dimension of its own, as the groups of a convolution.
+
+    A tile of several groups and a part of what each writes would be no interval of the dimension.
+    """
+    names = frozenset(a.name for a in block.axes)
+    found: set[str] = set()
+    for region in block.writes:
+        for x in region.ranges:
+            form = symbolic(x.start, names)
+            if form is not None and len(form.terms) > 1:
+                steps = {name: c.constant or 0 for name, c in form.terms.items()}
+                found |= steps.keys() - {min(steps, key=lambda n: steps[n])}
+    return frozenset(found)
 
 
 def _held(session: Session, results: Handle, place: Handle, vthreads: Sequence[Handle]) -> Expr:

@@ -1,0 +1,73 @@
+"""Sketches for GPUs: arrays equal single values, and numbers may be put in before or after lowering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mslang.ir.arith import evaluate
+from mslang.ir.expr import Expr
+from mslang.lower.passes import lower_symbolic
+from mslang.lower.summary import Summary, limits, numbers, summarize
+from mslang.schedule import distribution
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.sketch import Sketch
+from mslang.search.leaves import Leaf
+from mslang.search.strategy import Rejections
+from mslang.sema.program import parse_program
+from mslang.target.description import SM_80
+from tests.property.test_batches import check
+
+PROGRAMS = {
+    "product": "program p(A: f32[64, 96], B: f32[96, 64], out C: f32[64, 64]) {"
+    " block mm[i: 64, j: 64 | k: 96] { C[i, j] += A[i, k] * B[k, j] } }",
+    "tensor cores": "program p(A: f16[64, 96], B: f16[96, 64], out C: f32[64, 64]) {"
+    " block mm[i: 64, j: 64 | k: 96] { C[i, j] += f32(A[i, k]) * f32(B[k, j]) } }",
+    "window": """program p(X: f32[1, 18, 14, 8], F: f32[3, 3, 8, 32], out Y: f32[1, 16, 12, 32]) {
+        block conv[n: 1, h: 16, w: 12, o: 32 | r: 3, s: 3, c: 8] {
+            Y[n, h, w, o] += X[n, h + r, w + s, c] * F[r, s, c, o]
+        }
+    }""",
+}
+DRAWS, LONG = 24, 1000
+
+
+def agrees(sketch: Sketch, draws: int) -> None:
+    """Compare what arrays, single values and concrete lowering give for points that a search draws."""
+    check(sketch, draws, draws)
+    leaf = Leaf(0, sketch, SM_80, 3, Rejections())
+    batch = leaf.draw(draws)
+    assert len(batch) == draws
+    assert leaf.constraints.valid(batch).all()
+    before = list(numbers(summarize(lower_symbolic(sketch.program, SM_80), SM_80)))
+    many = sketch.batch()
+    columns = many.evaluate([e for _, e in before], batch)
+    limited = limited_numbers(summarize(lower_symbolic(sketch.program, SM_80), SM_80))
+    for k in range(draws):
+        values = batch.row(k)
+        plain = distribution.plain(values)
+        assert sketch.violation(values) is None
+        assert [np.broadcast_to(c, (draws,))[k] for c in columns] == [evaluate(e, {}, plain) for _, e in before]
+        if k % 8:
+            continue
+        # Of footprints and of the width of a vector of an open number of elements, the parametric program knows less.
+        exact = limited_numbers(summarize(lower_symbolic(sketch.instantiate(values), SM_80), SM_80))
+        assert [(what, evaluate(e, {}, plain)) for what, e in limited] == [(what, evaluate(e, {})) for what, e in exact]
+
+
+def limited_numbers(summary: Summary) -> list[tuple[str, Expr]]:
+    """The numbers that decide whether a candidate is valid; vectors are limited where their elements are drawn."""
+    return [(x.what, x.value) for x in limits(summary, SM_80) if x.code != "MS464"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_sketch_for_gpus_means_the_same_in_all_forms(name: str) -> None:
+    agrees(list(automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches())[-1], DRAWS)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sketches_for_gpus_mean_the_same_in_all_forms(name: str) -> None:
+    for sketch in automatic_space(parse_program(PROGRAMS[name]), SM_80).sketches():
+        agrees(sketch, LONG)
