@@ -120,3 +120,18 @@ def test_a_remainder_runs_where_its_loop_of_blocks_is_empty():
         a = np.arange(m, dtype=np.float32)
         ran = emulate(p, {"A": a}, sizes={"M": m})
         assert ran.faults == () and np.array_equal(ran.results["B"], a)
+
+
+def test_threads_start_from_all_that_an_init_does():
+    p = parse_program("""program p(A: f32[4, 64], out S: f32[4]) {
+        for i in 4, k in 64 @ threadIdx.x {
+            block s[x: 4 = i | y: 64 = k] {
+                init { S[x] = 0.0 if x < 2 { S[x] = 1.0 } }
+                S[x] += A[x, y]
+            }
+        }
+    }""")
+    arrays = sparse_inputs(p, 3)
+    ran = emulate(p, arrays)
+    (expected,) = judged(p, [Case(arrays)]).wanted
+    assert ran.faults == () and np.array_equal(expected["S"], ran.results["S"])

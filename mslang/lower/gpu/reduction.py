@@ -441,7 +441,8 @@ class _Reduction:
         init = at_once(self.block.init or ())
         reducer: Reducer = self.in_order  # what the block starts from comes before all parts
         known = {(s.buffer, s.indices): s.value for s in init}
-        plain = all(
+        stored = all(isinstance(s, Store | Let) for s in self.block.init or ())  # an `if` may store something else
+        plain = stored and all(
             known.get((s.buffer, s.indices)) == identity_of(reducer, k, dtype_of(s.value))
             for k, s in enumerate(self.stores)
         )
