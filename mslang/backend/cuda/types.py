@@ -143,16 +143,21 @@ def _double(x: float) -> Value:
     return Value(repr(x), "f64", Level.UNARY if math.copysign(1.0, x) < 0 else Level.ATOM)
 
 
-def _single(x: float) -> Value:
+def _packed(x: float) -> bytes:
+    """The nearest f32; an infinity beyond the finite ones."""
     try:
-        packed = struct.pack("<f", x)
+        return struct.pack("<f", x)
     except OverflowError:
-        packed = struct.pack("<f", math.copysign(math.inf, x))
+        return struct.pack("<f", math.copysign(math.inf, x))
+
+
+def _single(x: float) -> Value:
+    packed = _packed(x)
     near: float = struct.unpack("<f", packed)[0]
     if not math.isfinite(near):
         (word,) = struct.unpack("<I", packed)
         return Value(f"__int_as_float(0x{word:x})", "f32")
-    text = next(t for n in range(1, 10) if struct.pack("<f", float(t := f"{near:.{n}g}")) == packed)
+    text = next(t for n in range(1, 10) if _packed(float(t := f"{near:.{n}g}")) == packed)
     if not any(c in text for c in ".e"):
         text += ".0"
     return Value(f"{text}f", "f32", Level.UNARY if math.copysign(1.0, near) < 0 else Level.ATOM)
