@@ -92,7 +92,13 @@ def _sign(p: Poly) -> int:
 
 def _first_atom(p: Poly) -> Factor | None:
     atoms = {f for m in p.terms for f in m if f.args and m.count(f) == 1}
-    return max(atoms, key=lambda f: (f.op in CHOICES, f.key), default=None)
+    # The facts of an atom speak of what is in it: ceil(M / t) * t is taken apart before a quotient that is in t.
+    return max(atoms, key=lambda f: (f.op in CHOICES, _depth(f), f.key), default=None)
+
+
+@lru_cache(maxsize=16384)
+def _depth(f: Factor) -> int:
+    return max((1 + _depth(g) for x in f.args for m in x.terms for g in m), default=0)
 
 
 def coefficient(p: Poly, f: Factor) -> Poly:

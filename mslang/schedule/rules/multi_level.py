@@ -84,12 +84,15 @@ def multi_level(it: Interpreter, args: Sequence[object], kwargs: Mapping[str, ob
     return None
 
 
-def needs_tiling(program: Program, block: Block) -> bool:
-    """Whether a block is a reduction over constant loops of its own with reuse across iterations in some read."""
+def needs_tiling(program: Program, block: Block, dynamic: bool = False) -> bool:
+    """Whether a block is a reduction over loops of its own with reuse across iterations in some read.
+
+    Their extents are numbers, or may be `dynamic` sizes.
+    """
     kinds = {a.kind for a in block.axes}
     if block.init is None or kinds != {"spatial", "reduce"} or len(block.writes) != 1:
         return False
-    own = {a.name: own_loop(program, block, a.name) for a in block.axes}
+    own = {a.name: own_loop(program, block, a.name, dynamic) for a in block.axes}
     if None in own.values() or {s.var for s in own.values() if s} != {s.var for s in loops_around(program, block)}:
         return False
     wide = {a.name for a in block.axes if a.kind == "spatial" and a.extent != Const(1)}

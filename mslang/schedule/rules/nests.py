@@ -28,10 +28,10 @@ def loops_around(program: Program, block: Block) -> tuple[For, ...]:
     return loops_above(path_to_block(program, block.name) or ())
 
 
-def own_loop(program: Program, block: Block, axis: str) -> For | None:
-    """The single loop of constant extent that an axis, and no other, is bound to; None if there is none."""
+def own_loop(program: Program, block: Block, axis: str, dynamic: bool = False) -> For | None:
+    """The single loop of constant (or `dynamic`) extent that an axis, and no other, is bound to; None without one."""
     loops = axis_loops(path_to_block(program, block.name) or (), axis)
-    return loops[0] if len(loops) == 1 and isinstance(loops[0].extent, Const) else None
+    return loops[0] if len(loops) == 1 and (dynamic or isinstance(loops[0].extent, Const)) else None
 
 
 def chain_below(loop: For) -> tuple[For, ...]:

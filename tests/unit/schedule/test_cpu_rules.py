@@ -5,14 +5,17 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mslang.api import build
 from mslang.ir.program import For, Program
 from mslang.ir.visit import blocks_of, walk
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.add_rfactor import AddRFactor
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.compute_location import RandomComputeLocation
+from mslang.schedule.rules.cpu.register_tile import RegisterTiling
 from mslang.schedule.rules.inline import AutoInline, InlineConstantScalars
 from mslang.schedule.rules.multi_level import MultiLevelTiling
 from mslang.schedule.rules.parallelize_vectorize_unroll import ParallelizeVectorizeUnroll
@@ -231,3 +234,24 @@ def test_sketches_of_the_library_compute_the_same(path: str, name: str) -> None:
 @pytest.mark.parametrize(("path", "name"), WORKLOADS)
 def test_all_sketches_of_the_library_compute_the_same(path: str, name: str) -> None:
     check_library(path, name, every=1, most=2000)
+
+
+# ------------------------------------------------------------------ dynamic sizes
+def test_a_product_of_dynamic_size_has_the_sketches_of_a_static_one() -> None:
+    text = """program p[M{size}](A: f32[M, 96], B: f32[96, 80], out C: f32[M, 80]) {{
+        block mm[i: M, j: 80 | k: 96] {{ C[i, j] += A[i, k] * B[k, j] }}
+    }}"""
+    static, dynamic = (
+        automatic_space(parse_program(text.format(size=size)), AVX512, rules=(RegisterTiling(),))
+        for size in (" = 100", ": dyn(1..100)")
+    )
+    found = [s for s in dynamic.structures() if isinstance(s, Sketch)]
+    assert [s.structure for s in found] == [s.structure for s in static.sketches()]
+    assert len(found) == 6
+    a, b = (np.random.default_rng(1).random(n, np.float32) for n in ((100, 96), (96, 80)))
+    for k, sketch in enumerate(found):
+        candidate = dynamic.attempt(k, 0, dict(sketch.structure))
+        assert isinstance(candidate, Candidate)
+        kernel = build(candidate)
+        for m in (1, 17, 100):
+            np.testing.assert_allclose(kernel(a[:m], b), a[:m] @ b, rtol=1e-4)

@@ -8,6 +8,8 @@ from math import gcd
 import msgspec
 
 from mslang.ir.arith import linear
+from mslang.ir.arith.convert import read_size
+from mslang.ir.arith.domain import limits
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.program import Block, Program, Region
@@ -40,8 +42,11 @@ class Contraction(msgspec.Struct, frozen=True):
 
 
 def contraction(program: Program, block: Block, machine: Target) -> Contraction | None:
-    """A reduction with reuse as a register tile sees it; None if adjacent results lie along no axis of its own."""
-    if not needs_tiling(program, block):
+    """A reduction with reuse as a register tile sees it.
+
+    None if adjacent results lie along no axis of its own, or an axis has no greatest extent.
+    """
+    if not needs_tiling(program, block, dynamic=True) or len(greatest(block)) < len(block.axes):
         return None
     return shape_of(program, block, machine)
 
@@ -91,10 +96,10 @@ def step(program: Program, region: Region, axis: str) -> int:
     for r, extent in zip(reversed(region.ranges), reversed(all_buffers(program)[region.buffer].shape), strict=True):
         found = linear.coefficients(r.start, frozenset({axis}))
         coefficient = None if found is None else found.get(axis, Const(0))
-        if not isinstance(coefficient, Const) or not isinstance(extent, Const):
+        if not isinstance(coefficient, Const) or (coefficient.value and size == FAR):
             return FAR
         total += int(coefficient.value) * size
-        size *= int(extent.value)
+        size = size * int(extent.value) if isinstance(extent, Const) and size != FAR else FAR
     return total
 
 
@@ -140,6 +145,12 @@ def _place(region: Region, axis: str) -> int:
 def extents(block: Block) -> dict[str, int]:
     """The extents of a block's axes that are numbers."""
     return {a.name: int(a.extent.value) for a in block.axes if isinstance(a.extent, Const)}
+
+
+def greatest(block: Block) -> dict[str, int]:
+    """The extents of a block's axes, of dynamic ones the greatest; none of those without a bound."""
+    found = {a.name: limits(read_size(a.extent))[1] for a in block.axes if not free_vars(a.extent)}
+    return {name: n for name, n in found.items() if n is not None}
 
 
 def limited(values: Sequence[int], most: int) -> tuple[int, ...]:

@@ -122,7 +122,7 @@ def _operands(session: Session, block: Block, found: Contraction) -> tuple[Regio
 def _instruction(session: Session, block: Block, machine: Target) -> Dot | None:
     found = contraction(session.program, block, machine)
     operands = None if found is None else _operands(session, block, found)
-    if operands is None:
+    if operands is None or len(extents(block)) < len(block.axes):
         return None
     types = {n: b.dtype for n, b in all_buffers(session.program).items()}
     wanted = (*(types[r.buffer] for r in operands), types[block.writes[0].buffer])

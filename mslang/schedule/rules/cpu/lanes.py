@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.expr import Const
 from mslang.ir.program import For
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.nests import attempt, block_of, do, do_if_legal, handle, loops_around
 from mslang.schedule.session import Session
+from mslang.transform.getters import extent
+from mslang.transform.outcome import LoopRef
 
 WIDE = 4
 """A vectorized loop has up to this many vectors."""
@@ -20,9 +23,9 @@ def vectorize_along(session: Session, block: Handle, lanes: int) -> None:
     loop = innermost(session, block)
     if loop is None:
         return
-    extent = loop.extent
+    size = loop.extent
     name = handle(session, loop.var)
-    if isinstance(extent, Const) and extent.value > WIDE * lanes:
+    if is_dynamic(size) or (isinstance(size, Const) and size.value > WIDE * lanes):
         _, name = do(session, "split", name, (None, lanes))
     do_if_legal(session, "vectorize", name)
 
@@ -47,13 +50,21 @@ def spread_copy(session: Session, block: Handle, lanes: int) -> None:
         run_in_parallel(session, [handle(session, s.var) for s in loops])
 
 
+def _static(session: Session, loops: Sequence[Handle]) -> int:
+    """How many loops there are before the first of dynamic extent."""
+    dynamic = (is_dynamic(extent(session.program, LoopRef(session.handles.resolve(x).name))) for x in loops)
+    return next((k for k, found in enumerate(dynamic) if found), len(loops))
+
+
 def run_in_parallel(session: Session, loops: Sequence[Handle]) -> Handle:
     """Fuse as many of some nested loops, from the outermost on, as may run in parallel, and make them so.
+
+    A loop of dynamic extent is not fused: which part of a fused loop were whole tiles would be known for no iteration.
 
     Returns the parallel loop; the outermost, unchanged, if it must not run in parallel.
     """
     refs = [session.handles.resolve(x) for x in loops]
-    for n in range(len(loops), 1, -1):
+    for n in range(_static(session, loops), 1, -1):
         made = attempt(session.program, "fuse", refs[:n])
         if made is not None and attempt(made.program, "parallel", made.handles[0]) is not None:
             (fused,) = do(session, "fuse", *loops[:n])

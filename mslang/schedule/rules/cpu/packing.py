@@ -44,7 +44,7 @@ def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Ha
     rest: list[Expr] = [Var(p) for k, p in enumerate(params) if k != at and Var(p) not in outer]
     v = Var(params[at])
     layout = IndexMap(params, (*outer, Binary("//", v, lane), *rest, Binary("%", v, lane)))
-    whole = extents(block).get(found.vector, 0) % found.lanes == 0
+    whole = extents(block).get(found.vector, found.lanes + 1) % found.lanes == 0
     target = session.handles.handle(BufferRef(buffer))
     do(session, "transform_layout", copy, target, layout, pad=None if whole else 0)
     return copy

@@ -16,7 +16,15 @@ from mslang.ir.expr import Binary, Const, Expr
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import free_vars
 from mslang.schedule.handles import Handle
-from mslang.schedule.rules.cpu.contraction import Contraction, contraction, extents, limited, mentions, sharers
+from mslang.schedule.rules.cpu.contraction import (
+    Contraction,
+    contraction,
+    extents,
+    greatest,
+    limited,
+    mentions,
+    sharers,
+)
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
 from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
@@ -72,7 +80,7 @@ def _operands(block: Block, found: Contraction, machine: Target) -> Iterator[str
         yield "direct"
     if not shared:
         return
-    if extents(block).get(found.vector, 0) >= 4 * machine.cores * found.lanes:
+    if greatest(block).get(found.vector, 0) >= 4 * machine.cores * found.lanes:
         yield "panel"
     if not _batched(block, found):
         yield "packed"
@@ -82,7 +90,7 @@ def _batched(block: Block, found: Contraction) -> bool:
     """Whether every outer iteration has an operand of its own, so that packing all of it shares nothing."""
     name = packable(block, found)
     read = next(r for r in block.reads if r.buffer == name)
-    wide = [a for a in found.outer if extents(block).get(a) != 1]
+    wide = [a for a in found.outer if greatest(block).get(a) != 1]
     return bool(wide) and all(mentions(read, a) for a in wide)
 
 
@@ -163,7 +171,7 @@ class _Loops(msgspec.Struct, frozen=True):
 
 
 def _split(session: Session, block: Block, found: Contraction, machine: Target, prefix: str) -> _Loops:
-    sizes = extents(block)
+    sizes = greatest(block)
     vectors = -(-sizes[found.vector] // found.lanes)
     rows = 1 if found.row is None else sizes[found.row]
     shared = 0 if found.row is None else sharers(block, found.row)
@@ -194,10 +202,10 @@ def _reduction(session: Session, block: Block, found: Contraction, prefix: str) 
     """Split long reduction axes in two: windows run between their halves."""
     first: list[Handle] = []
     second: list[Handle] = []
-    sizes = extents(block)
+    sizes, exact = greatest(block), extents(block)
     for axis in found.reduced:
         loop = session.axis(block_handle(session, block.name), axis)
-        if sizes[axis] <= WINDOW:
+        if sizes[axis] <= WINDOW or axis not in exact:
             first.append(loop)
             continue
         tile = draw(session, "perfect_tile", loop, 2, address=f"{prefix}/{axis}")
