@@ -99,8 +99,9 @@ def close(a: NDArray[np.generic], b: NDArray[np.generic]) -> bool:
     of TVM's tests have 1 GiB of them."""
     if a.shape != b.shape:
         return False
-    pieces = ((x.reshape(-1)[k : k + PIECE] for k in range(0, x.size, PIECE)) for x in (a, b))
-    return all(np.array_equal(x, y) or _near(x, y) for x, y in zip(*pieces, strict=True))
+    flat, other = a.reshape(-1), b.reshape(-1)
+    pieces = (slice(k, k + PIECE) for k in range(0, a.size, PIECE))
+    return all(np.array_equal(flat[k], other[k]) or _near(flat[k], other[k]) for k in pieces)
 
 
 def _near(a: NDArray[np.generic], b: NDArray[np.generic]) -> bool:

@@ -1078,9 +1078,9 @@ class Methods:
         return result
 
     def atomic(self: Told, block: Handle) -> None:
-        """Make the updates of a block atomic, so that `bind` may give iterations that update the same elements to different
-        blocks and threads of a GPU.
+        """Make the updates of a block atomic.
 
+        Then `bind` may give iterations that update the same elements to different blocks and threads of a GPU.
         What the updates start from must be computed before, in a launch of its own: `decompose_reduction` at the outermost
         loop. Threads of a block that share out the reduction first combine what they have, and one of them updates.
 

@@ -163,7 +163,7 @@ BYTES = """program p[M = 5, N = 19, K = 9](A: {left}[M, K], B: i8[K, N], out C: 
 
 @pytest.mark.parametrize(
     ("target", "left", "instruction"),
-    [(VNNI, "u8", "u8s8_vnni"), (VNNI, "i8", "s8s8_vnni"), (AVX512, "i8", "s8s8_avx512bw"), (AVX2, "u8", "u8s8_avx2")],
+    [(VNNI, "u8", "u8s8_vnni"), (VNNI, "i8", "u8s8_vnni"), (AVX512, "i8", "s8s8_avx512bw"), (AVX2, "u8", "u8s8_avx2")],
     ids=lambda x: getattr(x, "name", x),
 )
 def test_products_of_bytes_run_on_dot_products(target: Target, left: str, instruction: str):

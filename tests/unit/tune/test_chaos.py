@@ -18,7 +18,7 @@ import pytest
 from test_search import GENERIC, SEED, Search, Settings, Task, kept, search, space
 
 from mslang.diagnostics import MsError
-from mslang.tune import database as database_module
+from mslang.tune import connection as connection_module
 from mslang.tune.budget import Budget
 from mslang.tune.database import Database
 from mslang.tune.progress import Event, Finished, Tally, Trial
@@ -143,7 +143,7 @@ def test_a_store_that_is_locked_for_a_while_delays_and_loses_nothing(tmp_path: P
 def test_a_store_that_stays_locked_is_one_diagnostic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = sqlite3.connect
     monkeypatch.setattr(
-        database_module.sqlite3, "connect", lambda *args, **given: connect(*args, **{**given, "timeout": 0.05})
+        connection_module.sqlite3, "connect", lambda *args, **given: connect(*args, **{**given, "timeout": 0.05})
     )
     shown: list[Trial] = []
     with ending_with_a_fault(tmp_path, shown) as (store, listen):
