@@ -8,8 +8,7 @@ constraints and values of decisions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mslang.ir.arith import compile_arrays, evaluate, substitute_symbols
@@ -17,9 +16,7 @@ from mslang.ir.expr import Binary, Const, DynamicRange, Expr, Select, Symbol, Un
 from mslang.ir.visit import free_vars, substitute, walk_expr
 
 SIZE = 512
-"""What a size known only at the call is taken to be."""
-
-NO_SIZES: Mapping[str, int] = MappingProxyType({})
+"""What a variable, such as a size read from data, is taken to be."""
 
 
 class Formula:
@@ -140,6 +137,10 @@ _OPERATORS = {
 }
 
 
+def _greatest(sizes: DynamicRange) -> int:
+    return sizes.hi // sizes.multiple * sizes.multiple
+
+
 class Step(NamedTuple):
     """An operation of arrays, by NumPy's name of it, and the formula that it computes."""
 
@@ -149,10 +150,8 @@ class Step(NamedTuple):
 
 
 class Formulas:
-    """Formulas over the decisions of one sketch.
-
-    Args:
-        sizes: the values of sizes that are known only at the call, by name; of those not named `SIZE`.
+    """Formulas over the decisions of one sketch. A size known only at the call counts as its greatest value: a task has
+    the sizes of one bucket.
 
     Example:
         >>> f = Formulas()
@@ -161,8 +160,7 @@ class Formulas:
         >>> lanes.rows(batch)  # float32 of shape (candidates, 2)
     """
 
-    def __init__(self, sizes: Mapping[str, int] = NO_SIZES) -> None:
-        self.sizes = sizes
+    def __init__(self) -> None:
         self.columns: dict[str, Formula] = {}
         self.exact: dict[Expr, Formula] = {}
         self.steps: list[Step] = []
@@ -201,10 +199,10 @@ class Formulas:
                 return self.condition(v)
             case Const(value=int() | float() as v):
                 return self.number(v)
-            case Var(name=name):
-                return self.number(self.sizes.get(name, SIZE))
-            case Symbol(domain=DynamicRange(), text=text):
-                return self.number(self.sizes.get(text, SIZE))
+            case Var():
+                return self.number(SIZE)
+            case Symbol(domain=DynamicRange() as sizes):
+                return self.number(_greatest(sizes))
             case Symbol(text=text):
                 return self.columns.setdefault(text, Formula(self, None, False))
             case Binary(op=op, left=a, right=b) if op in _OPERATORS:
@@ -222,11 +220,11 @@ class Formulas:
 
     def _exactly(self, e: Expr) -> Formula:
         """An expression with operators of whole numbers alone, such as shifts: computed as such."""
-        if not any(isinstance(x, Symbol) for x in walk_expr(e)):
+        symbols = [x for x in walk_expr(e) if isinstance(x, Symbol)]
+        e = substitute_symbols(e, {x.text: _greatest(x.domain) for x in symbols if isinstance(x.domain, DynamicRange)})
+        e = substitute(e, {v: Const(SIZE) for v in free_vars(e)})
+        if all(isinstance(x.domain, DynamicRange) for x in symbols):
             return self.number(evaluate(e, {}))
-        dynamic = {x.text for x in walk_expr(e) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
-        e = substitute_symbols(e, {name: self.sizes.get(name, SIZE) for name in dynamic})
-        e = substitute(e, {v: Const(self.sizes.get(v, SIZE)) for v in free_vars(e)})
         compile_arrays([e])
         return self.exact.setdefault(e, Formula(self, None, False))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,20 @@ def test_what_is_one_to_one_is_said_to_be(box: Box, factors: Box, offset: int, m
     assert isinstance(found, arith.IterMap) and found.level != "affine"
 
 
+@pytest.mark.parametrize(
+    ("box", "factors"),
+    [
+        pytest.param((2, 5, 2), (1, 5), id="a loop of one iteration in a digit of a fused loop"),
+        pytest.param((5, 6, 5), (2,), id="digits of one number, each divided by something else"),
+        pytest.param((3, 2, 6), (4,), id="digits of one number, all divided alike"),
+        pytest.param((3, 5, 3), (4,), id="a guard on the last tile"),
+    ],
+)
+def test_a_box_fused_and_split_is_filled_again(box: Box, factors: Box) -> None:
+    found = detect(*fused_again(box, factors))
+    assert isinstance(found, arith.IterMap) and found.level == "bijective"
+
+
 @settings(max_examples=200, deadline=None)
 @given(boxes, tiles, st.sampled_from(("none", "dropped", "divided", "wrapped")), st.integers(0, 2), st.integers(0, 5))
 def test_what_is_said_to_be_one_to_one_is(box: Box, factors: Box, fault: str, at: int, less: int) -> None:
@@ -64,6 +79,41 @@ def test_what_is_said_to_be_one_to_one_is(box: Box, factors: Box, fault: str, at
     if guard != TRUE and less:
         assert isinstance(guard, Binary) and isinstance(guard.right, Const)
         guard = Binary(guard.op, guard.left, Const(max(1, int(guard.right.value) - less)))
+    _check(indices, loops, guard)
+
+
+@st.composite
+def numbers_of(draw: st.DrawFn, loops: dict[str, Range]) -> Expr:
+    """A sum of loops, often one fused loop, and a digit of it."""
+    total: Expr = ZERO
+    scale = 1
+    for v in draw(st.permutations(sorted(loops)))[: draw(st.integers(1, len(loops)))]:
+        total = arith.add(total, arith.mul(Var(v), Const(scale)))
+        scale = draw(st.sampled_from((scale * int(evaluate(loops[v].extent, {})),) * 3 + (1, 2, 3)))
+    total = arith.floordiv(total, Const(draw(st.sampled_from((1, 1, 2, 3, 4)))))
+    return draw(st.sampled_from((total, arith.mod(total, Const(draw(st.integers(2, 6)))))))
+
+
+@st.composite
+def any_map(draw: st.DrawFn) -> tuple[list[Expr], dict[str, Range], Expr]:
+    """Sums of digits of a few loops, some under a guard."""
+    extents = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    loops = {f"i{k}": Range(ZERO, Const(n)) for k, n in enumerate(extents)}
+    indices = [
+        arith.simplify(arith.add(a, arith.mul(b, Const(draw(st.integers(0, 4))))), loops)
+        for a, b in draw(st.lists(st.tuples(numbers_of(loops), numbers_of(loops)), min_size=1, max_size=3))
+    ]
+    guard = Binary("<", draw(numbers_of(loops)), Const(draw(st.integers(1, 12))))
+    return indices, loops, draw(st.sampled_from((TRUE, arith.simplify(guard, loops))))
+
+
+@settings(max_examples=250, deadline=None)
+@given(any_map())
+def test_any_map_said_to_be_one_to_one_is(drawn: tuple[list[Expr], dict[str, Range], Expr]) -> None:
+    _check(*drawn)
+
+
+def _check(indices: list[Expr], loops: dict[str, Range], guard: Expr) -> None:
     found = detect(indices, loops, guard)
     if not isinstance(found, arith.IterMap) or found.level == "affine":
         return

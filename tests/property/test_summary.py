@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 import mslang
 from mslang.ir.arith import evaluate, simplify, substitute_symbols
-from mslang.ir.expr import FALSE, TRUE, Expr
+from mslang.ir.buckets import dynamic_sizes
+from mslang.ir.expr import FALSE, TRUE, DynamicRange, Expr
+from mslang.ir.program import Program
 from mslang.ir.visit import map_buffer, map_expr
 from mslang.kernel.nodes import Allocate, Body, For, If, Stmt
 from mslang.kernel.visit import bodies, map_expressions, with_bodies
@@ -100,10 +102,22 @@ def check(space: Space, count: int) -> None:
         assert put_in(body, values) == put_in(module.body, {})
         before, after = list(numbers(summary)), list(numbers(summarize(module, AVX512)))
         assert [path for path, _ in before] == [path for path, _ in after]
-        wrong = [p for (p, a), (_, b) in zip(before, after, strict=True) if evaluate(a, {}, values) != evaluate(b, {})]
-        assert not wrong
+        for sizes in sizes_of(c.program):
+            wrong = [
+                p
+                for (p, a), (_, b) in zip(before, after, strict=True)
+                if evaluate(a, {}, {**values, **sizes}) != evaluate(b, {}, sizes)
+            ]
+            assert not wrong, sizes
         seen += 1
     assert seen == count or seen == space_size(space)
+
+
+def sizes_of(program: Program) -> list[dict[str, int]]:
+    """Values of the dynamic sizes from the least to the greatest; one empty assignment if there are none."""
+    ranges = {s.text: s.domain for s in dynamic_sizes(program) if isinstance(s.domain, DynamicRange)}
+    between = {n: range(-(-r.lo // r.multiple) * r.multiple, r.hi + 1, r.multiple) for n, r in ranges.items()}
+    return [{n: values[k * (len(values) - 1) // 3] for n, values in between.items()} for k in range(4 if ranges else 1)]
 
 
 def space_size(space: Space) -> int:

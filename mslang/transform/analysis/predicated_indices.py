@@ -42,14 +42,25 @@ def detect(
     if isinstance(found, arith.IterMap) and found.level == "bijective":
         return found
     indices = _without_unit_loops(Indices(tuple(bindings), ranges, conditions))
-    same = found if indices.ranges is ranges else arith.detect(indices.exprs, indices.ranges)
-    indices = replace(indices, implied=(*_coarser(indices), *_whole(same, indices)))
+    if indices.ranges is not ranges:
+        found = _better(found, arith.detect(indices.exprs, indices.ranges, conjunction(indices.conditions)))
+    indices = replace(indices, implied=(*_coarser(indices), *_whole(found, indices)))
     simpler = collapsed(indices)
     if simpler is indices:
         return found
-    again = arith.detect(simpler.exprs, simpler.ranges, conjunction(simpler.conditions))
-    better = isinstance(again, arith.IterMap) and (isinstance(found, arith.NotAffine) or again.level != "affine")
-    return again if better else found
+    return _better(found, arith.detect(simpler.exprs, simpler.ranges, conjunction(simpler.conditions)))
+
+
+def _better(
+    found: arith.IterMap | arith.NotAffine, again: arith.IterMap | arith.NotAffine
+) -> arith.IterMap | arith.NotAffine:
+    """Which of two findings about the same indices says more; `again`, over fewer loops, if both are one to one."""
+    match found, again:
+        case (_, arith.NotAffine()) | (arith.IterMap(level="bijective"), arith.IterMap()):
+            return found
+        case arith.IterMap(), arith.IterMap(level="affine"):
+            return found
+    return again
 
 
 def _without_unit_loops(indices: Indices) -> Indices:
@@ -84,7 +95,7 @@ def _coarser(indices: Indices) -> tuple[Expr, ...]:
 def _whole(found: arith.IterMap | arith.NotAffine, indices: Indices) -> tuple[Expr, ...]:
     """The conditions that sums of loops which are one loop are below what it runs to: they hold always."""
     if isinstance(found, arith.IterMap):
-        told = found.fused.items() if found.level == "affine" else ()
+        told = found.fused.items() if found.level != "bijective" else ()
         return tuple(Binary("<", write(mark), write(s.extent)) for mark, s in told)
     divided = (x.left for e in indices.exprs for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("//", "%"))
     conditions: list[Expr] = []

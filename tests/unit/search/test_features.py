@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mslang as ms
+from mslang.ir.expr import Binary, Choice, Const, DynamicRange, Symbol
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.sketch import Sketch
@@ -120,6 +121,16 @@ def test_the_groups_have_164_values() -> None:
 
     names = [name for name, _ in ansor_features(f, s, Around(s.accesses, (), None, 64, False))]
     assert len(names) == len(set(names)) == 57 + 90 + 10 + 4 + 3
+
+
+def test_a_dynamic_size_counts_as_the_greatest_of_its_range() -> None:
+    f = Formulas()
+    size = Symbol("M", DynamicRange(17, 70, multiple=8))
+    assert f.expr(Binary("*", size, Const(2))).constant == 128
+    assert f.expr(Binary(">>", size, Const(1))).constant == 32
+    shift = Symbol("d", Choice((1, 2)))
+    assert f.expr(Binary(">>", size, shift)).constant is None
+    assert list(f.exact) == [Binary(">>", Const(64), shift)]
 
 
 @lru_cache(maxsize=16)
