@@ -8,6 +8,9 @@ ATOMIC = "atomic"
 MAX_STEPS = "unroll.max_steps"
 """Of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 
+JOINED = "vectorize.reduction"
+"""Of a vectorized loop: its lanes combine parts of one reduction and are joined."""
+
 STAGES = "pipeline.stages"
 """Of a pipelined loop: how many iterations are under way at once."""
 

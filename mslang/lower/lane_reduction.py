@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from mslang.ir.annotations import JOINED
 from mslang.ir.expr import Binary, Expr, Shuffle, Var
 from mslang.ir.program import Store as ProgramStore
 from mslang.ir.reduction import Update, update_of
@@ -34,7 +35,9 @@ class LaneReduction(NamedTuple):
 
 
 def lane_reduction(loop: For) -> LaneReduction | None:
-    """The reduction that a loop is; None if it does something else."""
+    """The reduction that a loop is; None if it does something else, or its lanes may not be joined."""
+    if dict(loop.annotations).get(JOINED) is not True:
+        return None
     match loop.body:
         case (Store(buffer=b, indices=xs, mask=None) as s,):
             update = _update_of(s)

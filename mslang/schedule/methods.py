@@ -341,7 +341,8 @@ class Methods:
         said last counts.
 
         With `reduction` the loop may be one that a single reduction block reduces over, if that combines in any order:
-        each lane combines its part, then the lanes are joined, pair by pair. As with `rfactor` and `reorder`, sums of
+        each lane combines its part, then the lanes are joined, pair by pair. The loop is annotated with this permission,
+        and later primitives that would put anything else under it are refused. As with `rfactor` and `reorder`, sums of
         floating-point numbers round differently.
 
         Before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
@@ -19,6 +20,7 @@ from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of, path_to_loop
 from mslang.ops.signature import REQUIRED, Group, Kind, Param, Signature
+from mslang.transform.analysis.loop_kinds import require_joined_lanes
 from mslang.transform.kinds import Spread
 from mslang.transform.outcome import BlockRef, BufferRef, Handle, LoopRef, Outcome, refuse
 
@@ -185,9 +187,27 @@ def primitive(
             if consumed not in [p.name for p in made]:
                 raise _misdeclared(called, f"it consumes `{consumed}`, which is none of its parameters")
         kinds = tuple(_KINDS[g] for g in gives)
-        return Primitive(Signature(called, Group.PRIMITIVE, made, kinds, many, tuple(consumes), family), function)
+        signature = Signature(called, Group.PRIMITIVE, made, kinds, many, tuple(consumes), family)
+        return Primitive(signature, _with_lanes_joined(function, called))
 
     return make
+
+
+def _with_lanes_joined(function: Callable[P, Outcome], name: str) -> Callable[P, Outcome]:
+    """A primitive's function that refuses where lanes which are to be joined would do something else afterwards.
+
+    Whatever a primitive moves or wraps may stand in such a loop, so all of them are checked in one place.
+    """
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **named: P.kwargs) -> Outcome:
+        outcome = function(*args, **named)
+        before = args[0] if args else next(iter(named.values()), None)
+        if isinstance(before, Program) and isinstance(outcome, Outcome) and outcome.program is not before:
+            require_joined_lanes(before, outcome.program, name)
+        return outcome
+
+    return checked
 
 
 def _params(function: Callable[..., Outcome], given: Mapping[str, Kind]) -> tuple[Param, ...]:

@@ -9,9 +9,8 @@ import msgspec
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import Expr
 from mslang.ir.program import LOOP_KINDS, Block, Buffer, For, Program, Stmt, Store
-from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import blocks_of, bodies, free_vars, loads_of, stmt_exprs
-from mslang.transform.analysis.reducers import known_reducers
+from mslang.ir.visit import bodies, free_vars, loads_of, stmt_exprs
+from mslang.transform.analysis.loop_kinds import joins_lanes, why_not_joined_lanes
 
 CONCURRENT = LOOP_KINDS - {"serial", "unrolled"}
 """The kinds of concurrent loops."""
@@ -61,9 +60,10 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
         views: Mapping[str, str],
         joins: frozenset[str],
         threads: frozenset[str],
+        lanes: frozenset[str],
     ) -> None:
         for s in body:
-            inner, seen, joining, bound = loops, views, joins, threads
+            inner, seen, joining, bound, vector = loops, views, joins, threads, lanes
             match s:
                 case Block():
                     _declare(s.allocs, loops, homes)
@@ -71,21 +71,22 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
                     for e in (s.predicate, *(a.binding for a in s.axes)):
                         expression(e, loops, views, joins)
                     alone = is_atomic(s) and atomic_update(s) is not None
-                    joining = joins | (frozenset(loops) if alone else _joined_by(s) & threads)
+                    joining = joins | lanes | (frozenset(loops) if alone else _joined_by(s) & threads)
                     for v in s.views:
                         seen = {**seen, v.buffer.name: seen.get(v.source.buffer, v.source.buffer)}
                 case Store(buffer=b):
                     accesses.append(_Access(views.get(b, b), loops, True, joins))
                 case For(var=v) if is_concurrent(s):
                     inner = (*loops, v)
-                    bound = threads | {v} if _joins(s) else threads
+                    bound = threads | {v} if s.kind.startswith("threadIdx") else threads
+                    vector = lanes | {v} if joins_lanes(s) and why_not_joined_lanes((s,)) is None else lanes
             if not isinstance(s, Block):
                 for e in stmt_exprs(s):
                     expression(e, loops, views, joins)
             for part in bodies(s):
-                visit(part, inner, seen, joining, bound)
+                visit(part, inner, seen, joining, bound, vector)
 
-    visit(program.body, (), {}, frozenset(), frozenset())
+    visit(program.body, (), {}, frozenset(), frozenset(), frozenset())
     found: dict[str, Sharing] = {}
     for name, home in homes.items():
         mine = [a for a in accesses if a.buffer == name]
@@ -96,14 +97,6 @@ def sharing_of(program: Program) -> dict[str, Sharing]:
         joined = frozenset(v for a in mine for v in a.loops if v not in apart)
         found[name] = Sharing(raced, private, joined)
     return found
-
-
-def _joins(loop: For) -> bool:
-    """Whether a loop's iterations may be parts of one reduction: threads, or the lanes of one block alone."""
-    if loop.kind != "vectorized":
-        return loop.kind.startswith("threadIdx")
-    under = [b for b in blocks_of(loop.body) if not blocks_of(b.body)]
-    return len(under) == 1 and combines_in_any_order(under[0], known_reducers())
 
 
 def _joined_by(block: Block) -> frozenset[str]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
+from mslang.ir.annotations import JOINED
 from mslang.ir.expr import ONE, Binary
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, all_buffers, path_to_loop, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, blocks_of, path_to_loop, walk, walk_paths
 from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
@@ -65,26 +66,62 @@ def why_not_joined(program: Program, path: Path) -> str | None:
 
 def why_not_joined_lanes(path: Path) -> str | None:
     """None if the lanes of the loop at the end of a path may each combine a part of what one block reduces, and be
-    joined then: nothing else is under the loop, and the block combines in any order."""
+    joined then: nothing else is under the loop, which reduces alone, and the block combines in any order."""
     loop, inside = loop_at(path), leaf_paths(path)
-    stray = why_not_data_parallel(path, frozenset({"spatial", "reduce"}))
+    stray = why_not_data_parallel(path, frozenset({"reduce"}))
     if stray is not None:
         return stray
     if len(inside) != 1:
         return f"{len(inside)} blocks are under loop `{loop.var}`, not one reduction"
     block = block_at(inside[0])
+    if not any(reaches(loop.var, a.binding, inside[0]) for a in block.axes):
+        return f"block `{block.name}` does not reduce over loop `{loop.var}`, which repeats it"
+    if blocks_of(block.body) or block.views:
+        return f"block `{block.name}` holds {'views' if block.views else 'blocks'}, which may do more than combine"
     if not combines_in_any_order(block, known_reducers()):
         return f"what block `{block.name}` combines must keep its order"
     others = why_not_own_elements(block)
     return None if others is None else f"block `{block.name}` reads elements that it does not update: {others}"
 
 
+def joins_lanes(loop: For) -> bool:
+    """Whether a loop is vectorized with the permission that its lanes combine parts of one reduction."""
+    return loop.kind == "vectorized" and dict(loop.annotations).get(JOINED) is True
+
+
 def _joined(program: Program, path: Path) -> bool:
     """Whether the iterations of the loop at the end of a path may depend on each other, as parts of one reduction."""
-    kind = loop_at(path).kind
-    if kind == "vectorized":
-        return why_not_joined_lanes(path) is None
-    return kind.startswith("threadIdx") and shares_out_a_reduction(program, path)
+    loop = loop_at(path)
+    if loop.kind == "vectorized":
+        return joins_lanes(loop) and why_not_joined_lanes(path) is None
+    return loop.kind.startswith("threadIdx") and shares_out_a_reduction(program, path)
+
+
+def require_joined_lanes(before: Program, after: Program, primitive: str) -> None:
+    """Check that loops whose lanes may be joined, before a primitive or after it, hold one reduction each.
+
+    Raises:
+        ScheduleError: MS310, such a loop does something else, or lost the permission and its lanes are dependent.
+    """
+    marked = {s.var for p in (before, after) for s in walk(p.body) if isinstance(s, For) and joins_lanes(s)}
+    if not marked:
+        return
+    for path in walk_paths(after.body):
+        loop = path[-1]
+        if not isinstance(loop, For) or loop.kind != "vectorized" or loop.var not in marked:
+            continue
+        if not joins_lanes(loop):
+            require_kinds(after, (loop.var,), primitive)
+            continue
+        reason = why_not_joined_lanes(path)
+        if reason is not None:
+            raise refuse(
+                "MS310",
+                primitive,
+                f"the lanes of loop `{loop.var}` would not be parts of one reduction",
+                why=reason,
+                help=f"{primitive} first, then `vectorize(reduction = true)`",
+            )
 
 
 def require_kinds(program: Program, names: Iterable[str], primitive: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mslang.ir import arith
-from mslang.ir.annotations import MAX_STEPS
+from mslang.ir.annotations import JOINED, MAX_STEPS
 from mslang.ir.expr import ZERO, Binary, DynamicRange, Expr, Symbol
 from mslang.ir.print import print_expr
 from mslang.ir.program import Annotations, For, Program
@@ -78,7 +78,8 @@ def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Ou
     said last counts.
 
     With `reduction` the loop may be one that a single reduction block reduces over, if that combines in any order:
-    each lane combines its part, then the lanes are joined, pair by pair. As with `rfactor` and `reorder`, sums of
+    each lane combines its part, then the lanes are joined, pair by pair. The loop is annotated with this permission,
+    and later primitives that would put anything else under it are refused. As with `rfactor` and `reorder`, sums of
     floating-point numbers round differently.
 
     Before:
@@ -110,11 +111,13 @@ def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Ou
                 help="`fuse` the loops and vectorize the result",
             )
     require_no_kind(old, "vectorize", NOT_IN_LANES)
-    if reduction:
-        _require_joined_lanes(program, path)
+    marked = _marked(old, "vectorized")
+    if reduction and (why_not_data_parallel(path) or why_not_independent(program, path)):
+        _require_joined_lanes(path)
+        marked = replace(marked, annotations=(*marked.annotations, (JOINED, True)))
     else:
         _require_independent(program, path, "vectorize")
-    return Outcome(put(program, path, _marked(old, "vectorized")))
+    return Outcome(put(program, path, marked))
 
 
 @primitive(family="loop kinds")
@@ -263,13 +266,11 @@ def _around(path: Path) -> tuple[For, ...]:
 
 def _marked(loop: For, kind: str) -> For:
     """A loop that runs in one way; what was said of another goes."""
-    return replace(loop, kind=kind, annotations=tuple(n for n in loop.annotations if n[0] != MAX_STEPS))
+    return replace(loop, kind=kind, annotations=tuple(n for n in loop.annotations if n[0] not in (MAX_STEPS, JOINED)))
 
 
-def _require_joined_lanes(program: Program, path: Path) -> None:
-    """Check that the lanes of a loop are independent, or parts of one reduction."""
-    if why_not_data_parallel(path) is None and why_not_independent(program, path) is None:
-        return
+def _require_joined_lanes(path: Path) -> None:
+    """Check that the lanes of a loop are parts of one reduction."""
     reason = why_not_joined_lanes(path)
     if reason is not None:
         raise refuse(
