@@ -19,16 +19,18 @@ def as_digits_of_one(indices: Sequence[Expr], ranges: Mapping[str, Range]) -> tu
     """Equal indices in which all quotients and remainders are of the widest number that is divided in any of them.
 
     What `as_digits` divides out is put back: with `b * 32 + t` in another index, `b // 9` is `(b * 32 + t) // 288`.
+    What was taken out of a quotient too: `(b * 8 + t // 4) % 10` is `(b * 32 + t) // 4 % 10`.
 
     Args:
         indices: the indices of one access.
         ranges: what their variables run over.
     """
+    indices = tuple(map_expr(e, _gathered) for e in indices)
     divided = (x.left for e in indices for x in walk_expr(e) if isinstance(x, Binary) and x.op in ("//", "%"))
     forms = [f for x in divided if (f := linear(x)) is not None]
     widest = max(forms, key=lambda f: len(f.terms), default=None)
     if widest is None or len(widest.terms) < 2:
-        return tuple(indices)
+        return indices
     whole = _written(widest)
 
     def visit(x: Expr) -> Expr | None:
@@ -51,6 +53,19 @@ def as_digits_of_one(indices: Sequence[Expr], ranges: Mapping[str, Range]) -> tu
         return None
 
     return tuple(map_expr(e, visit) for e in indices)
+
+
+def _gathered(x: Expr) -> Expr | None:
+    """`(y + z // m) % n` as `(y * m + z) // m % n`."""
+    match x:
+        case Binary(op="%", left=Binary(op="+" | "-") as left, right=n):
+            terms = terms_of(left)
+            quotients = [(c, q) for c, q in terms if isinstance(q, Binary) and q.op == "//"]
+            match quotients:
+                case [(1, Binary(left=z, right=Const(value=int(m))))] if m > 0:
+                    rest = [(c * m, y) for c, y in terms if y != quotients[0][1]]
+                    return Binary("%", Binary("//", sum_of([*rest, *terms_of(z)]), Const(m)), n)
+    return None
 
 
 def one_number(

@@ -1,7 +1,8 @@
 """The nest summary: what a lowered kernel does, in numbers that are expressions over its decisions.
 
 It is computed once for a parametric program. Features, limits of GPUs and code generation read it; putting numbers in
-gives the numbers of the concrete program.
+gives the numbers of the concrete program, or upper bounds of its footprints where open sizes take fused loops apart
+(`footprint.py`).
 """
 
 from mslang.lower.summary.limits import Limit, exceeded, limits, require_within_limits

@@ -82,6 +82,11 @@ def _access(group: tuple[Reference, ...], buffer: Buffer, around: Around) -> Acc
     inner = [dict(around.ranges[k:]) for k in range(len(around.ranges) + 1)]
     covered = [[span(d, loops, members) for d in dims] for loops in inner]
     shared = _shared(dims)
+    elements = [_elements(c, sizes, shared, dims, loops, members) for c, loops in zip(covered, inner, strict=True)]
+    lines = [_lines(c, sizes, strides, size_of(buffer.dtype), around.line) for c in covered]
+    if shared or any(d.terms is None for d in dims):
+        # The rows and what of each is accessed do not vary independently.
+        lines = [least(n, most) for n, most in zip(lines, elements, strict=True)]
     return Access(
         buffer.name,
         buffer.dtype,
@@ -90,8 +95,8 @@ def _access(group: tuple[Reference, ...], buffer: Buffer, around: Around) -> Acc
         sum(r.store for r in group),
         tuple(_stride(group[0].indices, v, r, strides) for v, r in around.ranges),
         tuple(all(v not in d.names for d in dims) for v, _ in around.ranges),
-        tuple(_elements(c, sizes, shared, dims, loops, members) for c, loops in zip(covered, inner, strict=True)),
-        tuple(_lines(c, sizes, strides, size_of(buffer.dtype), around.line) for c in covered),
+        tuple(elements),
+        tuple(lines),
         members == 1 and not shared and all(s is not None and s.exact for c in covered for s in c),
     )
 
@@ -110,7 +115,7 @@ def _elements(
     members: int,
 ) -> Expr:
     box = product(n if s is None else s.values for s, n in zip(spans, sizes, strict=True))
-    if not shared or any(s is None for s in spans):
+    if any(any(loads_of(d.first)) for d in dims) or not (shared or None in spans):
         return box
     names = frozenset[str]().union(*(d.names for d in dims))
     trips = product(read_size(r.extent) for v, r in loops.items() if v in names)

@@ -4,6 +4,10 @@ Along one dimension an index `Σ c·v + o` takes at most as many values as its l
 most as many as lie between its least and its greatest. The smaller of the two is the number of values wherever tiles of
 one dimension nest and windows slide by one (all of dense linear algebra and convolution); otherwise it is an upper
 bound. The formula does not depend on decisions, so that numbers may be put in before or after.
+
+Digits `x // n`, `x % n` of fused loops cover what a run of consecutive values does from the worst beginning. How bad
+that can be depends on common divisors, which numbers have and open sizes need not: with decisions open these footprints
+are upper bounds of those with numbers put in.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mslang.diagnostics import MsError
-from mslang.ir.arith import bounds
+from mslang.ir.arith import relax
 from mslang.ir.arith.convert import read_size, write
 from mslang.ir.arith.divide import choice
 from mslang.ir.arith.linear import symbolic
@@ -84,6 +88,21 @@ def _linear(terms: Mapping[str, Poly], loops: Mapping[str, Range]) -> Span:
     return _linear_span(tuple(running))
 
 
+def _steps(trips: Poly) -> Poly:
+    """The steps from the first iteration to the last: none where a loop does not run at all."""
+    return _at_least_1(trips) - 1
+
+
+def _once(r: Range) -> Range:
+    """A loop that runs at least once, so that what it covers is never less than nothing."""
+    extent = read_size(r.extent)
+    return r if _at_least_1(extent) == extent else Range(r.start, write(_at_least_1(extent)))
+
+
+def _at_least_1(trips: Poly) -> Poly:
+    return trips if at_least_0(trips - 1) else choice("max", trips, number(1))
+
+
 def _limited(s: Span, size: Poly) -> Span:
     return Span(_smaller(s.reach, size), _smaller(s.values, size), False)
 
@@ -92,28 +111,27 @@ def _limited(s: Span, size: Poly) -> Span:
 def _linear_span(terms: tuple[Term, ...]) -> Span:
     reach, trips = number(1), number(1)
     for c, n in terms:
-        reach, trips = reach + c * (n - 1), trips * n
+        reach, trips = reach + c * _steps(n), trips * n
     return Span(reach, _smaller(reach, trips), is_exact(terms))
 
 
 def _irregular(d: Dimension, loops: Mapping[str, Range]) -> Span | None:
     if any(loads_of(d.first)):
         return None
-    running = {v: r for v, r in loops.items() if v in d.names}
+    running = {v: _once(r) for v, r in loops.items() if v in d.names}
     if not running:
         return Span(number(1), number(1), True)
     try:
-        ends = bounds(d.first, running)
+        # What a run of consecutive indices needs, wherever it begins: the loops around may decide where.
+        (box,) = relax((d.first,), running)
     except MsError:
         return None
-    if ends is None:
-        return None
-    reach = read_size(Binary("-", ends[1], ends[0])) + 1
+    reach = read_size(box.extent)
     if reach.vars:
         return None
     trips = number(1)
-    for r in running.values():
-        trips = trips * read_size(r.extent)
+    for v in running:
+        trips = trips * read_size(loops[v].extent)
     return Span(reach, _smaller(reach, trips), False)
 
 

@@ -281,7 +281,7 @@ def _plus(a: Expr, b: Expr) -> Expr:
 def _largest(a: Expr, b: Expr) -> Expr:
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(max(int(a.value), int(b.value)))
-    return a if a == b else Binary("max", a, b)
+    return b if a in (b, ZERO) else a if b == ZERO else Binary("max", a, b)
 
 
 # ------------------------------------------------------------------ nests
@@ -305,7 +305,7 @@ def _nest(top: Stmt, at: int, found: _Found, threads: bool) -> Nest:
         _total(b.bytes for b in own if b.scope.startswith("shared")),
         local,
         live,
-        _most((times(s.lanes, Const(_widest(s))) for s in inside), ZERO),
+        _most((times(s.lanes, _widest(s)) for s in inside), ZERO),
         _total(times(s.copies, Const(_instructions(s))) for s in inside),
     )
 
@@ -317,10 +317,17 @@ def _axes(inside: Sequence[Statement], axis: str) -> tuple[Expr, Expr, Expr]:
     return along(f"{axis}.x"), along(f"{axis}.y"), along(f"{axis}.z")
 
 
-def _widest(s: Statement) -> int:
-    """Bytes of the largest element that a statement accesses with a stride of one element from lane to lane."""
+def _widest(s: Statement) -> Expr:
+    """Bytes of the largest element that a statement accesses with a stride of one element from lane to lane.
+
+    Decisions may determine the stride (that of `x // n`, `x % n` with an open `n`), so it is compared by value.
+    """
     lanes = [k for k, x in enumerate(s.loops) if x.kind == "vectorized"]
-    return max((size_of(a.dtype) for a in s.accesses for k in lanes if a.strides[k] == ONE), default=0)
+    strides = [(size_of(a.dtype), a.strides[k]) for a in s.accesses for k in lanes]
+    wide: Expr = ZERO
+    for size, stride in sorted({(n, e) for n, e in strides if e is not None}, key=repr):
+        wide = _largest(wide, choose(arith.simplify(Binary("==", stride, ONE)), Const(size), ZERO))
+    return wide
 
 
 def _instructions(s: Statement) -> int:

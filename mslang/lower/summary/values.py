@@ -75,7 +75,8 @@ class Access(msgspec.Struct, frozen=True):
     invariant: tuple[bool, ...]
     """Whether the accessed element is the same in all iterations of the loop."""
     elements: tuple[Expr, ...]
-    """The footprint: distinct elements, or an upper bound where `exact` is false."""
+    """The footprint: distinct elements, or an upper bound where `exact` is false (of digits `x // n`, `x % n` with an
+    open `n` it may be larger than what the concrete program's summary says, never smaller)."""
     lines: tuple[Expr, ...]
     """Distinct cache lines, as if each row of the buffer started a line; an upper bound like `elements`."""
     exact: bool

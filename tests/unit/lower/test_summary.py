@@ -8,11 +8,11 @@ import pytest
 
 from mslang.ir.arith import evaluate
 from mslang.ir.arith.size import number
-from mslang.ir.expr import Const, Expr
-from mslang.ir.program import Program
+from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
+from mslang.ir.program import Program, Range
 from mslang.lower.passes import lower_symbolic
 from mslang.lower.summary import Access, Arithmetic, Statement, Summary, mapped, numbers, summarize
-from mslang.lower.summary.footprint import is_exact
+from mslang.lower.summary.footprint import dimension, is_exact, span
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC, Target
 from tests.unit.lower.counted import Event, events
@@ -261,6 +261,15 @@ def test_indices_that_depend_on_data_have_the_whole_dimension():
     assert value(x.elements[0]) == 100
     assert x.strides == (None,)
     assert not x.exact
+
+
+@pytest.mark.parametrize(
+    "index", [Var("i"), Binary("*", Var("i"), Const(3)), Binary("//", Var("i"), Const(2))], ids=["i", "3i", "i // 2"]
+)
+def test_a_loop_that_never_runs_touches_nothing(index: Expr):
+    found = span(dimension([index], frozenset({"i"}), None), {"i": Range(ZERO, ZERO)}, 1)
+    assert found is not None
+    assert (found.values, found.reach) == (number(0), number(1))
 
 
 THREADS = """program p(A: f32[4096], out B: f32[4096]) {

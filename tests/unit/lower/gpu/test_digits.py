@@ -50,6 +50,12 @@ CASES = {
         Binary("+", Binary("*", Var("b"), Const(7)), over(WHOLE, 64)),
         rem(WHOLE, 64),
     ),
+    "taken out": (
+        over(WHOLE, 400),
+        rem(over(WHOLE, 40), 10),
+        rem(Binary("+", flat(60, 0, 0), over(flat(0, 4, 1), 4)), 10),
+        rem(WHOLE, 4),
+    ),
 }
 
 
@@ -65,7 +71,7 @@ def test_digits_have_the_values_of_the_indices(name: str) -> None:
         assert values(lifted) == values(e)
 
 
-@pytest.mark.parametrize("name", ["rows", "merged", "offset"])
+@pytest.mark.parametrize("name", ["rows", "merged", "offset", "taken out"])
 def test_digits_determine_the_number(name: str) -> None:
     pairs = [(e, Var(f"@{k}")) for k, e in enumerate(CASES[name])]
     found = one_number(pairs, RANGES, frozenset({"b"}))
