@@ -491,6 +491,7 @@ class Methods:
 
         Rejects:
             - a key that is not there
+            - `"atomic"` of a block whose updates meet in loops that run at once
 
         Source: TVM unannotate
         """

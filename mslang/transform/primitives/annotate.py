@@ -6,10 +6,12 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
+from mslang.ir.annotations import ATOMIC
 from mslang.ir.expr import Expr
 from mslang.ir.program import AttrValue, Block, For, Program
 from mslang.ir.visit import free_vars
 from mslang.ops.signature import Kind
+from mslang.transform.analysis.loop_kinds import require_kinds
 from mslang.transform.analysis.position import path_of, shown
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
@@ -72,6 +74,7 @@ def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcom
 
     Rejects:
         - a key that is not there
+        - `"atomic"` of a block whose updates meet in loops that run at once
 
     Source: TVM unannotate
     """
@@ -84,4 +87,7 @@ def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcom
             "MS312", "unannotate", f"{shown(target)} has no annotation {key!r}", help=f"it has: {names or 'none'}"
         )
     left = tuple((k, v) for k, v in s.annotations if k != key)
-    return Outcome(put(program, path, replace(s, annotations=left)))
+    done = put(program, path, replace(s, annotations=left))
+    if key == ATOMIC:
+        require_kinds(done, [x.var for x in path if isinstance(x, For)], "unannotate")
+    return Outcome(done)

@@ -166,7 +166,9 @@ def _converted(program: Program, copy: str, dtype: str, offset: int) -> tuple[Pr
     (store,) = block_at(path).body
     assert isinstance(store, Store)
     wide = "i32" if bits(dtype) < 32 else "i64"
-    value = Cast(dtype, Binary("+", Cast(wide, store.value), Const(offset, wide)))
+    # Of 64 bits, 2^63 is its own negative.
+    number = -(2**63) if bits(dtype) == 64 else offset
+    value = Cast(dtype, Binary("+", Cast(wide, store.value), Const(number, wide)))
     done = put(program, path, replace(block_at(path), body=(replace(store, value=value),)))
     allocs = tuple(replace(b, dtype=dtype) if b.name == store.buffer else b for b in done.allocs)
     return replace(done, allocs=allocs), store.buffer

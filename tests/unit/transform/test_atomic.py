@@ -16,6 +16,7 @@ from mslang.lower.gpu import lower
 from mslang.sema.program import parse_program
 from mslang.target.description import CUDA, GENERIC
 from mslang.transform.outcome import BlockRef, LoopRef
+from mslang.transform.primitives.annotate import unannotate
 from mslang.transform.primitives.atomic import atomic
 from mslang.transform.primitives.loop_kinds import bind, parallel, vectorize
 
@@ -153,3 +154,12 @@ def test_an_init_in_the_same_launch_is_refused() -> None:
     assert "S" in all_buffers(program)
     with pytest.raises(MsError, match="MS434"):
         lower(program, CUDA)
+
+
+def test_the_mark_stays_while_updates_meet() -> None:
+    program = atomic(parse_program(SUM), BlockRef("s")).program
+    bound = bind(program, LoopRef("j"), "blockIdx.x").program
+    with pytest.raises(ScheduleError) as refused:
+        unannotate(bound, BlockRef("s"), "atomic")
+    assert refused.value.diagnostic.code == "MS310"
+    assert unannotate(program, BlockRef("s"), "atomic").program == parse_program(SUM)

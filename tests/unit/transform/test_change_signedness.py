@@ -62,6 +62,7 @@ def test_signed_by_signed_becomes_unsigned_by_signed():
         (MM, ("i8", "u8", "i32"), "B"),
         (MM, ("u8", "u8", "i32"), "A"),
         (MM, ("i16", "i16", "i32"), "A"),
+        ("block mm[i: 5, j: 7 | k: 6] { C[i, j] += A[i, k] * i64(B[k, j]) }", ("i64", "i8", "i64"), "A"),
         # The sum is narrower than what a conversion of the copy holds: integers wrap.
         ("block mm[i: 5, j: 7 | k: 6] { C[i, j] += i8(A[i, k]) * B[k, j] }", ("i16", "i8", "i8"), "A"),
         ("block mm[i: 5, j: 7 | k: 6] { C[i, j] += A[i, k] * B[k, j] }", ("i8", "i8", "i8"), "B"),
