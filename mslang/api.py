@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mslang.perf.result import KernelProfile
     from mslang.tune.builder import Builder
     from mslang.tune.callbacks import Callback
+    from mslang.tune.instances import Instance
     from mslang.tune.progress import Event
     from mslang.tune.result import Tuned
     from mslang.tune.runner import Runner
@@ -391,7 +392,6 @@ def tune_all(
     mslang.diagnostics.MsError: error[MS706]: `ms.tune_all` was given nothing to tune...
     """
     from mslang.tune.budget import Budget
-    from mslang.tune.instances import Instance
     from mslang.tune.log_folder import LogFolder
     from mslang.tune.result import Tuned
     from mslang.tune.session import Item
@@ -400,8 +400,11 @@ def tune_all(
     from mslang.tune.tasks import by_bucket, default_of, over_whole_range
     from mslang.tune.tune import tune_all as run
 
+    if not isinstance(items, Mapping):
+        raise _misused("tune_all", items, "programs and spaces by name, as `{'a': program}`")
     if not items:
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
+    instances = [_likely(x) for x in likely]
     for name in weights:
         if name not in items or not 0 < weights[name] < float("inf"):
             why = f"the items are {', '.join(items)}; a weight is a positive number"
@@ -413,7 +416,7 @@ def tune_all(
         whole = Task(space.program, space, machine, "python", allow_native=allow_native, backend=made_by)
         parts: Iterable[tuple[Task, Bucket | None]] = [(over_whole_range(whole), None)]
         if not isinstance(what, Space):
-            parts = by_bucket(whole, [Instance(dict(s), w) for s, w in likely], lambda p: automatic_space(p, machine))
+            parts = by_bucket(whole, instances, lambda p: automatic_space(p, machine))
         for task, bucket in parts:
             own = name if bucket is None else f"{name}[{bucket.text}]"
             weight = weights.get(name, 1.0) * (1 if bucket is None else sum(i.weight for i in task.instances))
@@ -522,6 +525,17 @@ def _only_program(source: Source, verb: str) -> Program:
         help = f"say which: `ms.{verb}({calls[0]})`" if calls else None
         raise MsError(problem("MS704", f"`ms.{verb}` takes one program or space", why=why, help=help))
     return source.program()
+
+
+def _likely(given: object) -> Instance:
+    """A size that calls are likely to have, with how often: `({"M": 100}, 3)`."""
+    from mslang.tune.instances import Instance
+
+    match given:
+        case (Mapping() as sizes, int() as often) if often > 0 and all(isinstance(n, int) for n in sizes.values()):
+            return Instance({str(name): n for name, n in sizes.items()}, often)
+    why = 'it is a list of sizes, each with how often, as `({"M": 100}, 3)`'
+    raise MsError(problem("MS706", f"`likely` of `ms.tune_all` has {brief(repr(given))}", why=why))
 
 
 def _misused(verb: str, what: object, wanted: str) -> MsError:
