@@ -291,6 +291,10 @@ class Session:
         drawn = self.draws.numbers.keys()
         taken = set(used_names(outcome.program)) | set(self._names) | drawn
         renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, drawn)}
+        # A trace refers to a block or buffer that no result stands for by its own name.
+        new = (used_names(outcome.program) - used_names(self.program)) & self._names.keys()
+        new -= {r.name for r in (*outcome.handles, *renaming)}
+        renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
         for k, ref in enumerate(outcome.handles):
             wanted = (names[k] if k < len(names) else None) or ref.name

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+import mslang as ms
 from mslang.diagnostics import MsError, Severity
 from mslang.ide.findings import findings
 from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of
 from mslang.schedule.replay import replay, space_of_text
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.space import Candidate
@@ -198,3 +200,13 @@ def test_json_is_one_line_of_plain_data():
     data = json.loads(text)
     assert data["decisions"]["order"] in ("straight", "swapped")
     assert data["instructions"][0]["op"] == "perfect_tile"
+
+
+def test_a_block_that_nobody_named_never_takes_a_name_that_the_trace_gave():
+    text = "program p(A: f32[64], out B: f32[64]) { block a[i: 64] { B[i] = A[i] + 1.0 } }"
+    program = ms.parse_program(text)
+    s = Schedule(program)
+    a_1, i1 = s.split(s.axis("a", "i"), [None, 8], names=["a_1", "i1"])
+    s.loop_partition(s.fuse(a_1, i1), [40, None])
+    s.cache_read(s.get(blocks_of(s.program.body)[1].name), s.get("A"))
+    assert space_of_text(s.trace.as_ms("x"), program).sample(0).program == s.program
