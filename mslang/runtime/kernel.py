@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mslang.diagnostics import MsError, Note, problem
@@ -102,19 +103,37 @@ class LoadedKernel:
     @contextmanager
     def ready(self, words: Any, threads: int | None = None) -> Iterator[Callable[[int], None]]:
         """What runs the kernel so many times over bound arguments; it has a workspace until the context ends."""
-        alone = not self.signature.parallel or self._linker.workers == 1 or threads == 1
-        pool = None if alone else self._linker.pool
-        words[1], words[2] = (0, 0) if pool is None else (pool.launcher, pool.team(threads))
-        address = ctypes.addressof(words)
+        held = self.workspace.take()
+        try:
+            words[0] = held[0]
+            self._engage(words, threads)
+            yield partial(self._enter, ctypes.addressof(words))
+        finally:
+            self.workspace.give(held)
 
-        def enter(times: int) -> None:
-            if times == 1:
-                self._run(address)
-            else:
-                self._bench(address, times)
+    def run(self, words: Any, threads: int | None, times: int) -> None:
+        """Run so many times over bound arguments. It is `ready` for one call, which costs a microsecond less so."""
+        held = self.workspace.take()
+        try:
+            words[0] = held[0]
+            self._engage(words, threads)
+            self._enter(ctypes.addressof(words), times)
+        finally:
+            self.workspace.give(held)
 
-        with self.workspace.taken() as words[0]:
-            yield enter
+    def _engage(self, words: Any, threads: int | None) -> None:
+        """Name the pool and the team that a call runs on."""
+        if not self.signature.parallel or self._linker.workers == 1 or threads == 1:
+            words[1] = words[2] = 0
+            return
+        pool = self._linker.pool
+        words[1], words[2] = pool.launcher, pool.team(threads)
+
+    def _enter(self, address: int, times: int) -> None:
+        if times == 1:
+            self._run(address)
+        else:
+            self._bench(address, times)
 
 
 class Bound:
@@ -127,6 +146,7 @@ class Bound:
         self._turn = threading.Lock()
         self.arrays = arguments.arrays
         self._staged = arguments.staged
+        self._outputs = [p.name for p in kernel.signature.parameters if p.direction != "in" and p.name in self._staged]
         self._status = (ctypes.c_int64 * kernel.signature.status_words)()
         worked_on = {**arguments.arrays, **{name: s.packed for name, s in arguments.staged.items()}}
         words = kernel.words(worked_on, arguments.sizes, self._status)
@@ -135,8 +155,10 @@ class Bound:
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
-        with self.prepared() as (enter, _):
-            enter(times)
+        with self._turn:
+            self._put()
+            self.kernel.run(self._words, self._threads, times)
+            self._finished()
 
     @contextmanager
     def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
@@ -144,35 +166,37 @@ class Bound:
 
         At the end the outputs are unpacked. Raises MsError MS415 as `run` does.
         """
-
-        def put() -> None:
-            for s in self._staged.values():
-                s.put()
-
         with self._turn:
-            put()
+            self._put()
             with self.kernel.ready(self._words, self._threads) as enter:
-                yield enter, put
-            self._check_status()
-            for p in self.kernel.signature.parameters:
-                if p.direction != "in" and p.name in self._staged:
-                    self._staged[p.name].take()
+                yield enter, self._put
+            self._finished()
 
-    def _check_status(self) -> None:
+    def _put(self) -> None:
+        for s in self._staged.values():
+            s.put()
+
+    def _finished(self) -> None:
+        """Report what a checking kernel found; unpack the outputs."""
+        if self._status[0]:
+            self._report()
+        for name in self._outputs:
+            self._staged[name].take()
+
+    def _report(self) -> None:
         code, dimension, index, extent, *axes = self._status
-        if code:
-            self._status[0] = 0
-            access = self.kernel.signature.checked[code - 1]
-            at = ", ".join(f"{name} = {value}" for name, value in zip(access.axes, axes, strict=False))
-            where = f"in block `{access.block}`" + (f" at {at}" if at else "")
-            raise MsError(
-                problem(
-                    "MS415",
-                    f"{access.buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
-                    why="the index is out of bounds; other accesses may be, too",
-                    notes=() if access.block is None else (Note(where),),
-                )
+        self._status[0] = 0
+        access = self.kernel.signature.checked[code - 1]
+        at = ", ".join(f"{name} = {value}" for name, value in zip(access.axes, axes, strict=False))
+        where = f"in block `{access.block}`" + (f" at {at}" if at else "")
+        raise MsError(
+            problem(
+                "MS415",
+                f"{access.buffer} is accessed at {index} in dimension {dimension}, which has {extent} elements",
+                why="the index is out of bounds; other accesses may be, too",
+                notes=() if access.block is None else (Note(where),),
             )
+        )
 
     def time(self, limits: Limits | None = None) -> Timing:
         """How long a run takes: of the kernel alone, on arrays that are packed already."""

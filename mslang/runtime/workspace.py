@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mslang.runtime.arrays import empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Workspace = tuple[int, "NDArray[Any]"]
+"""The address of a workspace, and its memory. The address is kept: to ask an array for it takes two microseconds."""
 
 
 class Workspaces:
@@ -23,21 +24,24 @@ class Workspaces:
         self._size = max(size, 64)
         # Single operations on a list are atomic: no lock, which a forked process could inherit taken.
         # The one most recently used is handed out first: it is likeliest to be in a cache.
-        self._free: list[NDArray[Any]] = [empty((self._size,), "u8")]
+        self._free = [self._new()]
 
-    @contextmanager
-    def taken(self) -> Iterator[int]:
-        """The address of a workspace that no other call has until the context ends."""
+    def _new(self) -> Workspace:
+        memory = empty((self._size,), "u8")
+        return memory.ctypes.data, memory
+
+    def take(self) -> Workspace:
+        """A workspace that no other call has until it is given back."""
         try:
-            memory = self._free.pop()
+            return self._free.pop()
         except IndexError:
-            memory = empty((self._size,), "u8")
-        try:
-            yield memory.ctypes.data
-        finally:
-            self._free.append(memory)
+            return self._new()
+
+    def give(self, held: Workspace) -> None:
+        """Leave a workspace for later calls."""
+        self._free.append(held)
 
     def fill(self, byte: int) -> None:
         """Overwrite every workspace that is not in use."""
-        for memory in tuple(self._free):
+        for _, memory in tuple(self._free):
             memory.fill(byte)

@@ -85,10 +85,12 @@ def test_one_binding_run_from_threads_takes_turns():
 
 def test_finished_calls_leave_their_workspace_to_later_ones():
     kernel: LoadedKernel = ms.build(ms.parse_program(SERIAL))
-    with kernel.workspace.taken() as first, kernel.workspace.taken() as second:
-        assert first != second
-    with kernel.workspace.taken() as again, kernel.workspace.taken() as other:
-        assert {again, other} == {first, second}
+    spaces = kernel.workspace
+    (first, kept), (second, other) = spaces.take(), spaces.take()
+    assert first != second
+    spaces.give((first, kept))
+    spaces.give((second, other))
+    assert {spaces.take()[0], spaces.take()[0]} == {first, second}
 
 
 def test_the_lock_of_python_is_released_while_a_kernel_runs():
