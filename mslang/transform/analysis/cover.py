@@ -301,15 +301,20 @@ def produces_for(program: Program, producer: Path, consumer: Path, buffer: str) 
 
 
 def _together(program: Program, makers: tuple[Path, ...], consumer: Path, buffer: str) -> bool:
-    """The same of several producers, which may each write a part, side by side along one dimension."""
-    above = common_path(consumer[:-1], *(q[:-1] for q in makers))
+    """The same of several producers, which may each write a part, side by side along one dimension.
+
+    A producer that shares a loop with the consumer counts with what it writes in the same iteration: later iterations
+    come after the read.
+    """
+    shared = {block_at(q).name: common_path(consumer[:-1], q[:-1]) for q in makers}
+    above = max(shared.values(), key=len)
     ranges = {v: r for v, r in ranges_above(consumer).items() if v not in loop_ranges(loops_between(consumer, above))}
     made = [
         (box, image(block_at(q), w))
         for q in makers
         for w in block_at(q).writes
         if w.buffer == buffer
-        for box in (produced_box(q, w, above),)
+        for box in (produced_box(q, w, shared[block_at(q).name]),)
         if box is not None
     ]
     shape = all_buffers(program)[buffer]

@@ -203,6 +203,24 @@ def test_cache_read_of_what_several_do_not_write_together():
         cache_read(p, block("use"), buffer("T"))
 
 
+SHARED = """program p(A: f32[8], F: bool[1], out T: f32[8], inout O: f32[8]) {{
+    for i in 6 {{ block low[x: 8 = i] {{ T[x] = A[x] * 2.0 }} }}
+    for j in 2 {{
+        block high[x: 8 = j + 6] {{ T[x] = A[x] * 2.0 }}
+        block reader[x: 8 = j + 6] {{ where F[0]
+            O[x] = T[{}] + 1.0 }}
+    }} }}"""
+
+
+def test_cache_read_counts_what_is_written_before_in_a_loop_around_both():
+    with refused("MS332", "`low`, `high`"):
+        cache_read(parse_program(SHARED.format("min(x + 1, 7)")), block("reader"), buffer("T"))
+    p = parse_program(SHARED.format("x - 6"))
+    accepted(p, cache_read(p, block("reader"), buffer("T"), "local"))
+    p = parse_program(SHARED.format("x"))
+    accepted(p, cache_read(p, block("reader"), buffer("T"), "local"))
+
+
 def test_cache_read_between_writers():
     p = parse_program(HALVES.format(3).replace("use[", "`use`[").replace("O[x] = T[x] + 1.0", "T[x] = T[x] + A[x]"))
     with refused("MS333", "`use` reads and writes `T`"):
