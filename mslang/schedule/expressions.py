@@ -21,6 +21,7 @@ from mslang.schedule.session import Names
 from mslang.schedule.values import HOLE, Location, Outcome, describe
 from mslang.sema.evaluation_limits import ELEMENTS, STEPS_OF_SYMBOLIC, excess, too_much
 from mslang.sema.module import Found
+from mslang.sema.named_intrin import library_item
 from mslang.sema.native import Native
 from mslang.sema.program import sizes_by_position
 from mslang.sema.refer import dotted_name
@@ -154,7 +155,9 @@ def _named(it: Interpreter, e: tree.Ref | tree.Member, frame: Frame) -> object:
     if dotted is not None and lookup(it, dotted.partition(".")[0], frame, words=False) is None:
         if dotted in WORDS:
             return dotted
-        thing = frame.place.module.find(dotted) if frame.place.module is not None else None
+        module = frame.place.module
+        # A trace names instructions in full, and is of no module or of one that does not name them.
+        thing = (module.find(dotted) if module is not None else None) or library_item(dotted)
         if thing is not None:
             return _thing(it, thing, dotted, frame)
     base = evaluate(it, e.base, frame)

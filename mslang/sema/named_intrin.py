@@ -20,19 +20,24 @@ def library_intrin(address: str) -> Intrin:
     Raises:
         MsError: MS101, there is none.
     """
+    found = library_item(address)
+    if found is None:
+        help = "name it in full, as `std.cuda.wmma.load_a`"
+        raise MsError(problem("MS101", f"there is no intrinsic `{address}`", help=help))
+    return intrin_from(found, address.rpartition(".")[2])
+
+
+@lru_cache(maxsize=128)
+def library_item(address: str) -> Found | None:
+    """The item of an intrinsic of the library that is called `std.….name`; None if there is none."""
     path, _, name = address.removeprefix("std.").rpartition(".")
-    missing = MsError(
-        problem("MS101", f"there is no intrinsic `{address}`", help="name it in full, as `std.cuda.wmma.load_a`")
-    )
     if not address.startswith("std.") or not path:
-        raise missing
+        return None
     file = stdlib_folder().joinpath(*path.split(".")).with_suffix(".ms")
     if not file.is_file():
-        raise missing
+        return None
     found = load(str(file)).find(name)
-    if not isinstance(found, Found) or not isinstance(found.item, tree.Intrin):
-        raise missing
-    return intrin_from(found, name)
+    return found if isinstance(found, Found) and isinstance(found.item, tree.Intrin) else None
 
 
 def named_intrin(text: str) -> Intrin:

@@ -120,6 +120,17 @@ def missed(db: Database, program: Program, **changes: object) -> str:
 
 
 # ------------------------------------------------------------------ db
+def test_a_record_may_name_an_instruction_of_the_library(store: Database) -> None:
+    text = """program bytes(A: u8[6, 8], B: i8[8, 16], out C: i32[6, 16]) {
+        block mm[i: 6, j: 16 | k: 8] { C[i, j] += i32(A[i, k]) * i32(B[k, j]) }
+    }"""
+    program = parse_program(text)
+    candidate = automatic_space(program, AVX2).sample(0)
+    assert "std.cpu.dot.u8s8_avx2" in candidate.trace.as_ms("best")
+    best = keep(store, program, record(program, candidate, 1e-3))
+    assert structural_hash(served(store, program).program) == best.candidate
+
+
 def test_the_fastest_record_serves_its_program(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, automatic_space(PRODUCT, AVX2).sample(1), 2e-3))
     best = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
