@@ -188,7 +188,7 @@ def tuned(file: Path, seed: int, options: argparse.Namespace, strategy: str) -> 
     run([*mslang, "tune", str(file), *limits, "--strategy", strategy, "--db", str(database)])
     took = time.time() - begun
     lines = run([*mslang, "db", "export", "--db", str(database)]).splitlines()
-    found = curve([json.loads(x) for x in lines], begun, took)
+    found = curve([r for r in map(json.loads, lines) if r["kind"] == "record"], begun, took)
     kept.write_bytes(msgspec.json.encode(found))
     return found
 
