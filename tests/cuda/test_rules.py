@@ -13,8 +13,11 @@ import pytest
 
 from mslang.backend.cuda.nvcc import Nvcc
 from mslang.backend.reference import interpret
+from mslang.ir.expr import Const
 from mslang.ir.program import For, Program
 from mslang.ir.visit import all_buffers
+from mslang.kernel import Allocate
+from mslang.kernel.visit import walk as kernel_statements
 from mslang.schedule.replay import replay
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.gpu.auto_bind import unbound_blocks
@@ -30,6 +33,8 @@ from tests.cuda.test_defaults import workload
 
 PLAIN = Target("sm_70", "cuda", vector_bits=128, registers=255, extra=(*SM_80.extra, ("arch", "sm_70")))
 """A GPU without asynchronous copies."""
+SM_75 = Target("sm_75", "cuda", vector_bits=128, registers=255, extra=(*SM_80.extra, ("arch", "sm_75")))
+"""One whose only instructions for tensor cores are those of `wmma`."""
 PROGRAMS: Mapping[str, str] = {
     "gemm": "program gemm(A: f32[64, 32], B: f32[32, 64], out C: f32[64, 64]) {"
     " block mm[i: 64, j: 64 | k: 32] { C[i, j] += A[i, k] * B[k, j] } }",
@@ -146,6 +151,29 @@ def test_products_of_short_types_are_made_by_tensor_cores(name: str) -> None:
         assert scopes == {"global", "shared.dyn", f"{unit}.a", f"{unit}.b", f"{unit}.acc"}
         made_here = [b for b in all_buffers(sketch.program).values() if b.scope == "global"]
         assert len(made_here) == len(program(name).params), "operands and results are laid out on the way"
+
+
+def test_accumulators_are_stored_by_rows_of_tiles() -> None:
+    """Shared memory holds one row of each warp's tiles at a time, not the tile of a block."""
+    sketch = sketches("f16")[0]
+    tiles = {
+        "tensor_cores:mm/m": (1, 1, 2, 1, 2),
+        "tensor_cores:mm/n": (2, 1, 1, 3, 1),
+        "tensor_cores:mm/k": (2, 1, 2),
+    }
+    rest = {d.address: 4 for d in sketch.decisions if d.address not in tiles}
+    (function,) = made(sketch.instantiate({**tiles, **rest}), SM_80).module.functions
+    shapes = {x.buffer.name: x.buffer.shape for x in kernel_statements(function.body) if isinstance(x, Allocate)}
+    assert shapes["C_shared_dyn_1"] == (Const(32), Const(48))
+
+
+def test_convolutions_with_any_number_of_pixels_are_made_by_tensor_cores() -> None:
+    """Rows of tiles are pixels of an image whose sides are no power of two."""
+    text = """program pixels(X: f16[1, 12, 12, 32], F: f16[32, 32], out Y: f32[1, 12, 12, 32]) {
+        block conv[n: 1, h: 12, w: 12, o: 32 | c: 32] { Y[n, h, w, o] += f32(X[n, h, w, c]) * f32(F[c, o]) }
+    }"""
+    (sketch,) = automatic_space(parse_program(text), SM_75).sketches()
+    assert "wmma.acc" in {b.scope for b in all_buffers(sketch.program).values()}
 
 
 def test_a_product_that_tensor_cores_cannot_make_is_tiled_for_threads() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from mslang.ir import arith
 from mslang.ir.arith.linear import coefficients
 from mslang.ir.atomics import atomic_update, is_atomic
-from mslang.ir.expr import ONE, ZERO, Binary, Expr
+from mslang.ir.expr import ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Axis, Block, Buffer, For, Program, Range, Region, Stmt
 from mslang.ir.region import resolved
 from mslang.ir.text import kind_text
@@ -25,15 +25,17 @@ from mslang.ir.visit import (
     loads_of,
     substitute,
     walk,
+    walk_expr,
     walk_paths,
 )
 from mslang.transform.analysis.accesses import guard_regions, updated_regions
 from mslang.transform.analysis.cover import consumed_box, covers, image, produced_box
-from mslang.transform.analysis.definite_writes import Box, paved
+from mslang.transform.analysis.definite_writes import Box, paved, tile_numbers
 from mslang.transform.analysis.dependence import paths_touching, storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.instances import where_both_run
 from mslang.transform.analysis.position import (
+    axis_ranges,
     bindings,
     block_at,
     common_path,
@@ -234,7 +236,7 @@ def why_not_apart(
     """None if different iterations of the loop at the end of `above` access different elements of a buffer, or
     (without `reads`) write different ones."""
     loop = loop_at(above)
-    if _element_each(program, touching, storage, loop):
+    if _element_each(program, touching, storage, loop) or _tile_each(program, touching, storage, above):
         return None
     boxes: list[Box] = []
     for q in touching:
@@ -275,7 +277,7 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
         return False
     own = loops_above(touching[0])
     at = next((k for k, s in enumerate(own) if s is loop), -1)
-    indices = [substitute(r.start, bindings(block)) for r in mine[0].ranges]
+    indices = _indices(block, mine[0])
     used = frozenset(v for e in indices for v in free_vars(e))
     if loop.var not in used:
         return False
@@ -289,6 +291,57 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
         if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
             return True
     return False
+
+
+def _indices(block: Block, region: Region) -> list[Expr]:
+    """Expressions of loops that differ wherever the elements of a region do: its indices, or what they determine."""
+    starts = [r.start for r in region.ranges]
+    values, ranges = bindings(block), axis_ranges(block)
+    used = dict.fromkeys(v for e in starts for v in sorted(free_vars(e)))
+    divided = any(isinstance(x, Binary) and x.op in ("//", "%") for e in starts for x in walk_expr(e))
+    if divided and used.keys() <= ranges.keys():
+        found = arith.detect(starts, {v: ranges[v] for v in used})
+        if isinstance(found, arith.IterMap) and found.level in ("injective", "bijective"):
+            return [values[v] for v in used]
+    return [substitute(e, values) for e in starts]
+
+
+def _tile_each(program: Program, touching: Sequence[Path], storage: str, above: Path) -> bool:
+    """Do all blocks touch a buffer in whole tiles of one size, each of which determines the iteration of the loop?
+
+    The tiles of an iteration need not be neighbours, as a box of all of them would have it.
+    """
+    found: list[tuple[Path, Region]] = []
+    for q in touching:
+        block = block_at(q)
+        regions = (*block.reads, *updated_regions(block), *block.writes, *guard_regions(block))
+        found += ((q, r) for r in dict.fromkeys(regions) if storage_of(program, r.buffer) == storage)
+    sizes = {tuple(x.extent for x in r.ranges) for _, r in found}
+    if len(sizes) != 1 or any(r.buffer != storage for _, r in found):
+        return False
+    (size,) = sizes
+    if all(n == ONE for n in size):
+        return False
+    owners = {_owner([substitute(x.start, bindings(block_at(q))) for x in r.ranges], size, q, above) for q, r in found}
+    return len(owners) == 1 and None not in owners
+
+
+def _owner(starts: Sequence[Expr], size: Sequence[Expr], path: Path, above: Path) -> Expr | None:
+    """The iteration of the loop at the end of `above`, in terms of the numbers `@0`, `@1`, … of a tile, where they
+    determine it."""
+    loop, own = loop_at(above), loops_between(path, above)
+    inner = loop_ranges((loop, *own))
+    if any(any(loads_of(start)) or free_vars(extent) for start, extent in zip(starts, size, strict=True)):
+        return None
+    numbers = tile_numbers(map(Range, starts, size), {**ranges_above(above), **inner})
+    if numbers is None:
+        return None
+    used = frozenset[str]().union(*(free_vars(e) for e in numbers))
+    varying = {v: r for v, r in inner.items() if v in used}
+    if loop.var not in varying or any(not free_vars(r.extent).isdisjoint(inner) for r in varying.values()):
+        return None
+    found = arith.invert(numbers, [Var(f"@{k}") for k in range(len(numbers))], varying)
+    return None if found is None else found[loop.var]
 
 
 def _ranges(above: Path) -> dict[str, Range]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from mslang.diagnostics import MsError
@@ -213,6 +213,7 @@ def filled_box(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range])
 
 def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
     """Do indices run over a box without gaps while the variables `inner` do?"""
+    whole, loops = box, inner
     box, inner = _without_unit_loops(box, inner)
     moving = frozenset(v for r in box for v in free_vars(r.start)) & inner.keys()
     if any(not inner.keys().isdisjoint(free_vars(e)) for v in moving for e in (inner[v].start, inner[v].extent)):
@@ -226,7 +227,11 @@ def _fills(box: Box, inner: Mapping[str, Range], outer: Mapping[str, Range]) -> 
         if used & seen or not _contiguous(r, inner, outer):
             tangled.append(r.start)
         seen |= used
-    return not tangled or _fills_together([r for r in box if free_vars(r.start) & set(inner)], inner)
+    # A decision that is always 1 may still be a factor of the strides of other loops.
+    return not tangled or any(
+        _fills_together([r for r in b if free_vars(r.start) & set(i)], i, outer)
+        for b, i in (((box, inner), (whole, loops)) if loops is not inner else ((box, inner),))
+    )
 
 
 def _without_unit_loops(box: Box, inner: Mapping[str, Range]) -> tuple[Box, Mapping[str, Range]]:
@@ -264,17 +269,30 @@ def _contiguous(r: Range, inner: Mapping[str, Range], outer: Mapping[str, Range]
     return True
 
 
-def _fills_together(box: list[Range], inner: Mapping[str, Range]) -> bool:
-    """Indices such as `f // 8` and `f % 8`: a bijection of the loops onto a box, which has as many elements as the
-    loops have iterations (a run that wraps around, as `(i + j) % 8` of a few `j`, does not fill the box around it)."""
-    if any(not arith.equal(r.extent, ONE) for r in box):
+def tile_numbers(box: Iterable[Range], ranges: Mapping[str, Range]) -> tuple[Expr, ...] | None:
+    """For each dimension of a tile how many tiles of its size come before it; None if it may lie across two."""
+    numbers: list[Expr] = []
+    for r in box:
+        number = r.start if r.extent == ONE else arith.simplify(arith.floordiv(r.start, r.extent), ranges)
+        if number is not r.start and not arith.equal(arith.mul(number, r.extent), r.start, ranges):
+            return None
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def _fills_together(box: list[Range], inner: Mapping[str, Range], outer: Mapping[str, Range]) -> bool:
+    """Indices such as `f // 8` and `f % 8`, of elements or of tiles: a bijection of the loops onto a box, which has as
+    many elements as the loops have iterations (a run that wraps around, as `(i + j) % 8` of a few `j`, does not fill
+    the box around it)."""
+    numbers = tile_numbers(box, {**outer, **inner})
+    if numbers is None:
         return False
-    used = {v for r in box for v in free_vars(r.start)}
+    used = {v for e in numbers for v in free_vars(e)}
     loops = {v: r for v, r in inner.items() if v in used}
-    found = arith.detect([r.start for r in box], loops)
+    found = arith.detect(numbers, loops)
     if not isinstance(found, arith.IterMap) or found.level != "bijective":
         return False
-    reached = arith.relax(tuple(box), loops)
+    reached = arith.relax(tuple(Range(e, ONE) for e in numbers), loops)
     return arith.equal(
         arith.size_product(r.extent for r in reached), arith.size_product(r.extent for r in loops.values())
     )
@@ -290,6 +308,7 @@ __all__ = [
     "provably_initialised",
     "provably_stored",
     "stored_under",
+    "tile_numbers",
     "viewed",
     "why_not_guarded_from_start",
 ]

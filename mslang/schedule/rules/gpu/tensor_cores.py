@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -114,8 +114,8 @@ class TensorCores(msgspec.Struct, frozen=True):
     loop, and padded where the tile does not divide a size. There are alternatives for whole fragments (`wmma`) and,
     from compute capability 8.0 on, for `ldmatrix` and `mma.sync` (`mma`), each with plain copies and, where the target
     copies asynchronously, for each number of `stages`. Tiles are distributed over two dimensions of blocks and over
-    warps; operands are staged in shared memory and loaded into fragments, accumulators are stored by way of shared
-    memory, where an elementwise consumer is inlined into the copy.
+    warps; operands are staged in shared memory and loaded into fragments. Accumulators are stored by way of shared
+    memory, a row of tiles of all warps at a time, where an elementwise consumer is inlined into the copy.
 
     Decisions: `tensor_cores:block/m`, `/n` and `/k` (tiles), `tensor_cores:block/buffer` (elements fetched at once).
 
@@ -187,22 +187,20 @@ class TensorCores(msgspec.Struct, frozen=True):
             into = handle_of(session, _written(session, copy))
             (fragment,) = do(session, "cache_read", tile, into, scope, consumers=(tile,))
             copies.append((buffer, copy, fragment, load))
-        blocks, warps, k0, k1 = self._tiled(it, tile, prefix, family.columns)
-        do(session, "reverse_compute_at", sums, warps)
-        do(session, "reverse_compute_at", staged, blocks)
+        tiles = self._tiled(it, tile, prefix, family.columns)
+        k0, k1 = tiles.sums
+        row = _rows_of_tiles(session, sums, tiles)
+        do(session, "reverse_compute_at", staged, row)
         do(session, "tensorize", sums, family.address(family.store))
         _use_results(session, staged)
-        extent = session.get("extent", {"loop": warps})
-        assert isinstance(extent, Expr | int)
-        count = extent if isinstance(extent, Expr) else Const(extent)
-        threads = (("threadIdx.y", count), ("threadIdx.x", Const(warp(it.machine))))
+        threads = (("threadIdx.y", arith.mul(*tiles.warps)), ("threadIdx.x", Const(warp(it.machine))))
         for _, copy, fragment, _ in copies:
             do(session, "compute_at", fragment, k1)
             do(session, "compute_at", copy, k0)
         stages = int(copying.removeprefix(ASYNC)) if copying else 1
         sizes = [Binary("*", staged_bytes(session, copy, k0, family.row[1]), Const(stages)) for _, copy, _, _ in copies]
-        require_shared_memory(session, [staged_bytes(session, staged, blocks), *sizes], 1, shared_memory(it.machine))
-        cooperative_fetch(session, staged, blocks, threads, f"{prefix}/{result}")
+        require_shared_memory(session, [staged_bytes(session, staged, row), *sizes], 1, shared_memory(it.machine))
+        cooperative_fetch(session, staged, row, threads, f"{prefix}/{result}")
         for buffer, copy, fragment, load in copies:
             do(session, "tensorize", fragment, family.address(load))
             cooperative_fetch(session, copy, k0, threads, f"{prefix}/{buffer}")
@@ -215,10 +213,11 @@ class TensorCores(msgspec.Struct, frozen=True):
         if stages > 1:
             do(session, "pipeline", k0, stages=stages, copy="cp_async")
 
-    def _tiled(self, it: Interpreter, tile: Handle, prefix: str, columns: int) -> tuple[Handle, Handle, Handle, Handle]:
-        """The loops of blocks and warps, and the outer two of the sum, of the structure `SSSRRSRS`.
+    def _tiled(self, it: Interpreter, tile: Handle, prefix: str, columns: int) -> _Tiles:
+        """Split, order and bind the loops of tiles by the structure `SSSRRSRS`.
 
-        So many `columns` of tiles stay together, innermost.
+        So many `columns` of tiles stay together, innermost. Warps take rows of tiles in turn, so that the rows that all
+        of them store at a time are neighbours.
         """
         session = it.session
         outer = block_of(session, tile)
@@ -238,8 +237,11 @@ class TensorCores(msgspec.Struct, frozen=True):
             sizes = draw(session, "perfect_tile", loops[axis], parts, self.innermost, address=f"{prefix}/{name}")
             assert isinstance(sizes, tuple)
             drawn[name] = sizes
-            made = do(session, "split", loops[axis], sizes, names=[f"{name}{x}" for x in range(parts)])
-            levels[name] = [[x] for x in made]
+            order = (0, 1, 3, 4, 2) if name == "m" else tuple(range(parts))
+            made = do(
+                session, "split", loops[axis], tuple(sizes[x] for x in order), names=[f"{name}{x}" for x in order]
+            )
+            levels[name] = [[loop] for _, loop in sorted(zip(order, made, strict=True), key=lambda x: x[0])]
             levels[name][-1] += together
         kinds = {a.name: a.kind for a in outer.axes}
         rest = {a: h for a, h in loops.items() if a not in (m, n, k)}
@@ -247,8 +249,8 @@ class TensorCores(msgspec.Struct, frozen=True):
         sums = [h for a, h in rest.items() if kinds[a] == "reduce"]
         spatial = [[*x, *y] for x, y in zip(levels["m"], levels["n"], strict=True)]
         first, second, third = levels["k"]
-        order = [spatial[0], spatial[1], spatial[2], sums, first, second, spatial[3], third, spatial[4]]
-        do(session, "reorder", *batch, *(h for level in order for h in level))
+        nest = [spatial[0], spatial[1], spatial[2], sums, first, second, spatial[3], third, spatial[4]]
+        do(session, "reorder", *batch, *(h for level in nest for h in level))
         if batch:
             do(session, "bind", fused(session, batch), "blockIdx.z")
         if not spatial[0] or not first:
@@ -256,12 +258,45 @@ class TensorCores(msgspec.Struct, frozen=True):
         bound = [fused(session, x) for x in spatial[:3]]
         for loop, axis in zip(bound, ("blockIdx.y", "blockIdx.x", "threadIdx.y"), strict=True):
             do(session, "bind", loop, axis)
-        warps = arith.mul(drawn["m"][2], drawn["n"][2])
+        warps = (drawn["m"][2], drawn["n"][2])
         most = most_threads(it.machine) // warp(it.machine)
-        session.require(Binary("<=", warps, Const(most)), "more threads than a block may have")
-        accumulators = arith.mul(arith.mul(drawn["m"][3], drawn["m"][4]), arith.mul(drawn["n"][3], drawn["n"][4]))
-        session.require(Binary("<=", accumulators, Const(FRAGMENTS)), "the accumulators do not fit the registers")
-        return bound[1], bound[2], first[0], second[0]
+        session.require(Binary("<=", arith.mul(*warps), Const(most)), "more threads than a block may have")
+        rows, across = (arith.mul(drawn[x][3], drawn[x][4]) for x in ("m", "n"))
+        session.require(
+            Binary("<=", arith.mul(rows, across), Const(FRAGMENTS)), "the accumulators do not fit the registers"
+        )
+        return _Tiles(bound[1], (first[0], second[0]), warps, rows, _dimensions(outer, m, n))
+
+
+class _Tiles(NamedTuple):
+    """A tiled product: the loop of its blocks of threads, the outer two loops of the sum, how many warps work on the
+    rows and on the columns of a block, how many rows of tiles each has, and for both the dimension of the result with
+    the length of a tile."""
+
+    blocks: Handle
+    sums: tuple[Handle, Handle]
+    warps: tuple[Expr, Expr]
+    rows: Expr
+    dimensions: tuple[tuple[int, Expr], tuple[int, Expr]]
+
+
+def _dimensions(outer: Block, m: str, n: str) -> tuple[tuple[int, Expr], tuple[int, Expr]]:
+    ranges = outer.writes[0].ranges
+    first, second = (next(k for k, r in enumerate(ranges) if axis in free_vars(r.start)) for axis in (m, n))
+    return (first, ranges[first].extent), (second, ranges[second].extent)
+
+
+def _rows_of_tiles(session: Session, sums: Handle, tiles: _Tiles) -> Handle:
+    """Let warps store their accumulators a row of tiles at a time; returns the loop over rows."""
+    do(session, "reverse_compute_at", sums, tiles.blocks)
+    (first, height), (second, width) = tiles.dimensions
+    axes = [a.name for a in block_of(session, sums).axes]
+    down, across = session.axis(sums, axes[first]), session.axis(sums, axes[second])
+    row, rows_warp, inside = do(session, "split", down, (tiles.rows, tiles.warps[0], height))
+    columns_warp, column, inside_column = do(session, "split", across, (tiles.warps[1], None, width))
+    do(session, "reorder", row, rows_warp, columns_warp, column, inside, inside_column)
+    do(session, "bind", fused(session, [rows_warp, columns_warp]), "threadIdx.y")
+    return row
 
 
 def _inline_users(session: Session, block: BlockRef, kept: Collection[str]) -> None:
