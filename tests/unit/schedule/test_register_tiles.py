@@ -174,6 +174,17 @@ def test_products_of_bytes_run_on_dot_products(target: Target, left: str, instru
         assert difference(made.program, made.sample(seed).program, 0.0, 0.0, seed) is None
 
 
+@pytest.mark.parametrize(("n", "k"), [(16, 8), (80, 12)])
+def test_columns_are_added_up_where_they_are_packed(n: int, k: int):
+    text = BYTES.format(left="i8").replace("N = 19, K = 9", f"N = {n}, K = {k}")
+    made = automatic_space(parse_program(text), VNNI)
+    (sketch,) = made.sketches()
+    summed = next(b for b in blocks_of(sketch.program.body) if b.name.startswith("mm_sum") and b.annotations)
+    assert dict(summed.annotations)["intrin"] == "sums_of_s8_vnni"
+    assert [len(r.ranges) for r in summed.reads if r.buffer != summed.writes[0].buffer] == [4]
+    assert difference(made.program, made.sample(1).program, 0.0, 0.0, 1) is None
+
+
 def test_a_requantised_product_is_taken_from_registers():
     sizes = {"M": 5, "N": 32, "K": 8}
     made = automatic_space(instantiate(load(WORKLOADS / "quantized_gemm.ms"), "quantized_gemm", sizes), VNNI)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mslang.diagnostics import MsError
+from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Region
@@ -36,7 +37,8 @@ class Dot(msgspec.Struct, frozen=True):
     """An instruction: `lanes` sums, of type `sums`, of `group` products of operands of types `left` and `right`.
 
     `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for them.
-    `unsigned`: the instruction takes u8, so that a left operand of i8 is copied as u8 (`change_signedness`).
+    `sum_right`: where the instruction takes u8, so that a left operand of i8 is copied as u8 (`change_signedness`), the
+    intrinsic that adds up the right operand's columns.
     """
 
     left: str
@@ -46,14 +48,14 @@ class Dot(msgspec.Struct, frozen=True):
     lanes: int
     group: int
     spare: int
-    unsigned: bool = False
+    sum_right: str = ""
     right: str = "i8"
     sums: str = "i32"
 
 
 DOTS = (
     Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2),
-    Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2, unsigned=True),
+    Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2, "std.cpu.dot.sums_of_s8_vnni"),
     Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
     Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
     Dot(
@@ -71,6 +73,10 @@ DOTS = (
     Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
 )
 """The instructions, the best for a type of operands first."""
+
+
+LINE = 64
+"""Bytes of a cache line: the panels that it is spread over are packed together, so that it is read once."""
 
 
 class DotProducts(msgspec.Struct, frozen=True):
@@ -157,10 +163,15 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
             if p.name not in before:
                 spread_copy(session, block_handle(session, p.name), dot.lanes)
     user = epilogue(session.program, name)
-    if dot.unsigned:
-        _made_unsigned(session, name, operands[0].buffer, found.vector, dot)
+    sums = None
+    if dot.sum_right:
+        at = session.handles.handle(BufferRef(operands[0].buffer))
+        shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
+        spread_copy(session, shifted, machine.vector_bits // 8)
         block = block_of(session, block_handle(session, name))
     pack_for(session, copy_operand(session, block, operands[1].buffer), dot)
+    if sums is not None:
+        _summed(session, sums, found.vector, along.name, dot)
     place = _tiled(session, block, found, along.name, dot, machine, prefix)
     (tile,) = do(session, "blockize", place.lane)
     results = write_back(session, tile, user, place.inner)
@@ -182,18 +193,15 @@ def _padded(session: Session, block: Block, found: Contraction, along: str, dot:
     return True
 
 
-def _made_unsigned(session: Session, name: str, left: str, vector: str, dot: Dot) -> None:
-    """Let the product read its left operand as u8; the copy and the sums of the right one are vectorized."""
-    at = session.handles.handle(BufferRef(left))
-    shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
-    spread_copy(session, shifted, dot.lanes)
+def _summed(session: Session, sums: Handle, vector: str, along: str, dot: Dot) -> None:
+    """Add up the columns of the right operand where it is packed."""
     axes = block_of(session, sums).axes
-    reduced = [session.axis(sums, a.name) for a in axes if a.kind == "reduce"]
-    others = [session.axis(sums, a.name) for a in axes if a.kind == "spatial" and a.name != vector]
+    rest = [session.axis(sums, a.name) for a in axes if a.name not in (vector, along)]
     outer, lane = do(session, "split", session.axis(sums, vector), (None, dot.lanes))
-    do(session, "reorder", *others, outer, *reduced, lane)
-    do(session, "vectorize", lane)
-    run_in_parallel(session, [*others, outer])
+    k, byte = do(session, "split", session.axis(sums, along), (None, dot.group))
+    do(session, "reorder", outer, *rest, k, lane, byte)
+    do(session, "parallel", outer)
+    do(session, "tensorize", lane, dot.sum_right)
 
 
 def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
@@ -207,8 +215,9 @@ def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
     do(session, "transform_layout", copy, session.handles.handle(BufferRef(buffer)), IndexMap(params, order))
     *outer, along, across = (session.axis(copy, a.name) for a in source.axes)
     k0, k1 = do(session, "split", along, (None, dot.group))
-    j0, j1 = do(session, "split", across, (None, dot.lanes))
-    do(session, "reorder", j0, *outer, k0, k1, j1)
+    beside = max(LINE // (dot.lanes * size_of(all_buffers(session.program)[buffer].dtype)), 1)
+    j0, panel, j1 = do(session, "split", across, (None, beside, dot.lanes))
+    do(session, "reorder", j0, *outer, k0, panel, k1, j1)
     do(session, "tensorize", k1, dot.pack)
     do(session, "parallel", j0)
 
