@@ -8,7 +8,9 @@ from mslang.diagnostics import Span
 from mslang.ide.candidates import Candidate, Sort, documentation, function_names, operation, things, words
 from mslang.ide.cursor import Cursor, cursor_at, enclosing
 from mslang.ide.declarations import BUFFERS, Role, declarations, visible
+from mslang.ide.dynamic_size import DYN
 from mslang.ide.imports import used_names
+from mslang.ide.pins import pinned
 from mslang.ide.signature import called
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.static import environment, operand_value, program_of
@@ -24,6 +26,7 @@ from mslang.sema.check import ATTRIBUTES
 from mslang.sema.module import Found, Module, role_of
 from mslang.sema.native import TARGET_KINDS
 from mslang.sema.targets import field_names
+from mslang.sema.within import WORDS as WITHIN
 from mslang.syntax import tree
 from mslang.syntax.query import expected_at, keywords_at
 from mslang.transform.registries import registry_of
@@ -94,7 +97,11 @@ def _candidates(cursor: Cursor, snapshot: Snapshot) -> Iterable[Candidate]:
             return _types(cursor, item)
         case kind if kind in _NAMING and not _names_target(cursor):
             return ()
-    pins = tuple(_pins(cursor))
+    if _after_range(cursor, item):
+        return words(WITHIN, Sort.VALUE, "relation between the elements", first=True)
+    if (call := called(cursor)) is not None and call.signature is DYN:
+        return (*_in_call(cursor, item), *(c for c in things(cursor.module) if c.sort is Sort.CONST))
+    pins = tuple(pinned(cursor))
     return pins or (*_in_call(cursor, item), *_words(cursor, item))
 
 
@@ -102,6 +109,20 @@ def _starts_line(cursor: Cursor) -> bool:
     """Whether the word begins its line, where an item would."""
     assert cursor.placed is not None
     return cursor.placed.parsed.text[: cursor.replaced.start - cursor.start].endswith("\n")
+
+
+_CONTINUED = frozenset({"SUM", "MUL", "STAR", "DOTDOT", "LPAR", "LSQB", "DOT"})
+"""After these tokens an expression goes on."""
+
+
+def _after_range(cursor: Cursor, item: tree.AnyItem | None) -> bool:
+    """Whether the word follows the range of a parameter's values: `at: i32[N] in 0..V `."""
+    opening = enclosing(cursor.before)
+    if opening is None or cursor.before[opening].kind != "LPAR" or _role(item) not in ("program", "intrin"):
+        return False
+    kinds = [t.kind for t in cursor.before[opening + 1 :]]
+    start = len(kinds) - kinds[::-1].index("COMMA") if "COMMA" in kinds else 0
+    return "IN" in kinds[start:] and "DOTDOT" in kinds[start:-1] and cursor.kind() not in _CONTINUED
 
 
 def _names_target(cursor: Cursor) -> bool:
@@ -141,11 +162,11 @@ def _after_at(cursor: Cursor, item: tree.AnyItem | None, place: str) -> Iterator
 def _types(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
     if _role(item) in ("schedule", "rule", "fn"):
         yield from words(PARAM_KINDS, Sort.KIND, "kind of parameter")
-    elif isinstance(item, tree.Program | tree.Intrin) and enclosing(cursor.before) is not None:
-        opening = cursor.before[enclosing(cursor.before) or 0]
-        if opening.kind == "LSQB":
+    elif (opening := enclosing(cursor.before)) is not None and _role(item) in ("program", "intrin"):
+        if cursor.before[opening].kind == "LSQB":
             yield from words(("dyn",), Sort.FUNCTION, "a size known only at the call")
-            yield from _program_names(item, cursor.relative)
+            if isinstance(item, tree.Program | tree.Intrin):
+                yield from _program_names(item, cursor.relative)
         else:
             yield from words(sorted(SCALARS), Sort.KIND, "element type")
     else:
@@ -211,7 +232,7 @@ def _fields(module: Module, target: str) -> tuple[str, ...]:
     return tuple(GENERIC.fields)
 
 
-# ------------------------------------------------------------------ in a call, in `with { … }`
+# ------------------------------------------------------------------ in a call
 def _in_call(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
     call = called(cursor)
     if call is None:
@@ -221,7 +242,8 @@ def _in_call(cursor: Cursor, item: tree.AnyItem | None) -> Iterator[Candidate]:
         kind = next((p.kind for p in call.signature.params if p.name == name), None)
         yield from _of_kind(kind)
         return
-    if cursor.kind() not in ("LPAR", "COMMA"):
+    opening = enclosing(cursor.before)
+    if cursor.kind() not in ("LPAR", "COMMA") or opening is None or cursor.before[opening].kind != "LPAR":
         return
     for p in call.parameters:
         if p.name not in call.given and not p.variadic:
@@ -244,50 +266,6 @@ def _of_kind(kind: Kind | None) -> Iterator[Candidate]:
             yield from words(_THREADS, Sort.VALUE, "thread axis", first=True)
         case Kind.BOOL:
             yield from words(("true", "false"), Sort.VALUE, "")
-
-
-def _pins(cursor: Cursor) -> Iterator[Candidate]:
-    """The addresses of the decisions of the schedule that is pinned."""
-    opening = enclosing(cursor.before)
-    if (
-        opening is None
-        or opening == 0
-        or cursor.before[opening].kind != "LBRACE"
-        or cursor.before[opening - 1].kind != "WITH"
-        or cursor.kind() not in ("LBRACE", "COMMA")
-    ):
-        return
-    head = opening - 1
-    while head > 0 and cursor.before[head - 1].kind in ("RPAR", "LPAR", "NAME", "EQUAL", "COMMA", "NUMBER"):
-        head -= 1
-        thing = cursor.module.find(cursor.before[head].text)
-        if isinstance(thing, Found) and isinstance(thing.item, tree.Schedule):
-            yield from (
-                Candidate(a, Sort.DECISION, f"decision of `{thing.item.name.text}`", insert=f"{a} = ")
-                for a in decisions_of(thing.item)
-            )
-            return
-
-
-def decisions_of(item: tree.Schedule | tree.Fn | tree.Rule) -> tuple[str, ...]:
-    """The addresses of the decisions in the text of a schedule."""
-    return tuple(dict.fromkeys(_decisions(item.body))) if item.body is not None else ()
-
-
-def _decisions(body: tree.Body) -> Iterator[str]:
-    for s in body.statements:
-        match s:
-            case tree.Sample(name=name, address=address):
-                yield name.text if address is None else address.value
-            case tree.Fork(name=name, cases=cases):
-                yield "fork" if name is None else name.text
-                for c in cases:
-                    if isinstance(c, tree.Case):
-                        yield from _decisions(c.body)
-            case tree.If(body=inner, otherwise=other):
-                yield from _decisions(inner)
-                if other is not None:
-                    yield from _decisions(other)
 
 
 # ------------------------------------------------------------------ names and keywords

@@ -7,6 +7,7 @@ import msgspec
 from mslang.diagnostics import MsError, Span
 from mslang.ide.declarations import BUFFERS, Name, Role
 from mslang.ide.definition import Target, target_at
+from mslang.ide.dynamic_size import explained, size_facts
 from mslang.ide.facts import block_facts, buffer_facts, loop_facts
 from mslang.ide.findings import findings
 from mslang.ide.pages import code_page, operation_page
@@ -86,12 +87,14 @@ def _first_paragraph(page: str) -> str:
 
 
 def _function(snapshot: Snapshot, path: str, offset: int) -> Hover | None:
-    """A function of programs where it is called."""
+    """A function of programs where it is called, or `dyn` in the declaration of a size."""
     file = snapshot.module(path).file
     placed = item_at(file, offset)
     nodes = node_path(file, offset)
     if placed is None or not nodes or not isinstance(nodes[0], tree.Program | tree.Intrin):
         return None
+    if (size := explained(nodes, offset - placed.start)) is not None:
+        return Hover(size[0].shifted(placed.start), size[1], "dyn")
     for call in nodes:
         match call:
             case tree.Call(callee=tree.Ref(name=tree.Name(text=text, span=span))) if text in FUNCTIONS:
@@ -159,6 +162,8 @@ def _facts(program: Program, name: Name) -> str:
             return "" if loop is None else loop.text
         case Role.AXIS:
             return _axis(program, name)
+        case Role.SIZE:
+            return size_facts(program, name.text)
     return ""
 
 

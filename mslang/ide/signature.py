@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from mslang.ide.cursor import Cursor, cursor_at, enclosing
+from mslang.ide.dynamic_size import DYN, declares_size
 from mslang.ide.snapshot import Snapshot
 from mslang.ops.infos import info
 from mslang.ops.signature import Group, Param, Signature
@@ -17,7 +18,7 @@ from mslang.transform.registry import OPERATIONS
 
 class Called(msgspec.Struct, frozen=True):
     """A call that is being written: its signature, its parameters, the one at the cursor (None: all are given), and
-    the names of the keyword arguments so far."""
+    the names of those before it that have an argument."""
 
     signature: Signature
     parameters: tuple[Param, ...]
@@ -42,6 +43,8 @@ def called(cursor: Cursor) -> Called | None:
         opening = enclosing(cursor.before[:opening])
     if opening is None or opening == 0 or cursor.before[opening].kind != "LPAR":
         return None
+    if declares_size(cursor.before[:opening]):
+        return _at_argument(DYN, DYN.params, cursor.before[opening + 1 :])
     name = cursor.before[opening - 1].text
     method = opening >= 2 and cursor.before[opening - 2].kind == "DOT"
     signature = OPERATIONS.get(name)
@@ -58,10 +61,16 @@ def called(cursor: Cursor) -> Called | None:
     parameters = signature.params[1:] if receiver_before_dot else signature.params
     if not method and not sampled and signature.params and signature.group is Group.PRIMITIVE:
         parameters = signature.params
-    given, position, current = _arguments(cursor.before[opening + 1 :])
+    return _at_argument(signature, parameters, cursor.before[opening + 1 :])
+
+
+def _at_argument(signature: Signature, parameters: tuple[Param, ...], tokens: Sequence[Token]) -> Called:
+    """The call of which the tokens are the arguments so far."""
+    named, position, current = _arguments(tokens)
+    places = [p for p in parameters if not p.keyword]
+    given = named | {p.name for p in places[:position] if not p.variadic}
     if current is not None:
         return Called(signature, parameters, next((p for p in parameters if p.name == current), None), given)
-    places = [p for p in parameters if not p.keyword]
     last = places[-1] if places and places[-1].variadic else None
     return Called(signature, parameters, places[position] if position < len(places) else last, given)
 

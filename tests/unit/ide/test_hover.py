@@ -164,3 +164,20 @@ def test_functions_and_ranges(marked: str, parts: list[str]) -> None:
     offset = text.index("<|>")
     found = text_at((Snapshot({"main.ms": text.replace("<|>", "")}), "main.ms", offset))
     assert all(part in found for part in parts), found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ("M: d<|>yn(1..256)", ["dyn(range = ", "known only when the kernel is called"]),
+        ("M: dyn(1..256, mult<|>iple = 8)", ["Every size is a multiple"]),
+        ("M: dyn(1..256, buc<|>kets = [16])", ["tuned apart"]),
+        ("M<|>: dyn(8..256, multiple = 8, buckets = [64])", ["8..256, a multiple of 8", "8..64, 65..256"]),
+        ("M<|>: dyn(1..20)", ["1..20", "1, 2, 3..4, 5..8, 9..16, 17..20"]),
+        ("M<|>: dyn(1..256), N: dyn(1..256, buckets = [16])", ["65..256"]),
+        ("M<|> = 8", ["size `M`"]),
+    ],
+)
+def test_sizes_known_only_at_the_call(sizes: str, parts: list[str]) -> None:
+    found = text_at(at(f"program q[{sizes}](x: f32[M], out y: f32[M]) {{ block b[i: M] {{ y[i] = x[i] }} }}"))
+    assert all(part in found for part in parts), found

@@ -58,7 +58,7 @@ def test_formatting_is_edits_of_what_differs() -> None:
 
 def test_signature_help() -> None:
     call = signature_at(*in_schedule("    let x ~ perfect_tile(mm.i, n = 2, <|>)"))
-    assert call is not None and call.signature.name == "perfect_tile" and {"n"} == call.given
+    assert call is not None and call.signature.name == "perfect_tile" and {"loop", "n"} == call.given
     call = signature_at(*in_schedule("    mm.i.split(<|>"))
     assert call is not None and call.parameter is not None and call.parameter.name == "factors"
     call = signature_at(*in_schedule("    mm.i.split([_, 8], tail = <|>"))
@@ -67,6 +67,9 @@ def test_signature_help() -> None:
     assert call is not None and call.parameter is not None and call.parameter.name == "loops"
     call = signature_at(*after("fn f(b: block, n: int = 2) {}\nschedule s for mm_p { let x = f(mm, <|>) }"))
     assert call is not None and call.parameter is not None and call.parameter.name == "n"
+    call = signature_at(*at("program q[M: dyn(1..256, <|>)](x: f32[M]) {}"))
+    assert call is not None and call.signature.name == "dyn" and call.parameter is not None
+    assert call.parameter.name == "multiple"
     assert signature_at(*in_schedule("    <|>mm.i.parallel()")) is None
     assert signature_at(*at("fn f(<|>")) is None
 
