@@ -197,6 +197,7 @@ def build(
     """
     from mslang.apply.passes import Applied
     from mslang.backend.dispatch import DispatchKernel, Serving
+    from mslang.ir.buckets import dynamic_sizes
 
     wanted = _program_in(program, seed, pins)
     made_by, machine = _back_end(backend, target)
@@ -207,7 +208,7 @@ def build(
         return made_by.loaded(scheduled, machine, Options(checked, allow_native))
 
     whole = loaded(wanted)
-    if not isinstance(program, Applied) or not program.cases:
+    if not isinstance(program, Applied) or not dynamic_sizes(program.source):
         return whole
     cases = [Serving(case.bucket, loaded(case.applied.program)) for case in program.cases]
     return DispatchKernel(Signature.of_program(program.source), cases, whole)
@@ -323,11 +324,7 @@ def tune(
     from mslang.tune.tune import tune as run
 
     made_by, machine = _back_end(backend, target)
-    for name, number in (("trials", trials), ("patience", patience), ("workers", workers)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
-            raise MsError(
-                problem("MS706", f"`{name}` of `ms.tune` is {number!r}", why="it is a whole number from 1 on")
-            )
+    _require_numbers("tune", trials=trials, patience=patience, workers=workers)
     searched = _space_in(space, machine)
     task = Task(
         searched.program,
@@ -404,6 +401,7 @@ def tune_all(
         raise _misused("tune_all", items, "programs and spaces by name, as `{'a': program}`")
     if not items:
         raise MsError(problem("MS706", "`ms.tune_all` was given nothing to tune", help="name a program or a space"))
+    _require_numbers("tune_all", trials=trials, patience=patience, workers=workers)
     instances = [_likely(x) for x in likely]
     for name in weights:
         if name not in items or not 0 < weights[name] < float("inf"):
@@ -525,6 +523,14 @@ def _only_program(source: Source, verb: str) -> Program:
         help = f"say which: `ms.{verb}({calls[0]})`" if calls else None
         raise MsError(problem("MS704", f"`ms.{verb}` takes one program or space", why=why, help=help))
     return source.program()
+
+
+def _require_numbers(verb: str, **given: object) -> None:
+    """Raise MsError MS706 unless each argument is a whole number from 1 on, or None."""
+    for name, number in given.items():
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            why = "it is a whole number from 1 on"
+            raise MsError(problem("MS706", f"`{name}` of `ms.{verb}` is {brief(repr(number))}", why=why))
 
 
 def _likely(given: object) -> Instance:

@@ -197,7 +197,10 @@ def likely(text: str) -> Instance:
 
     sizes, colon, weight = text.partition(":")
     try:
-        return Instance(dict(_size(part) for part in sizes.split(",")), positive(weight) if colon else 1)
+        pairs = [_size(part) for part in sizes.split(",")]
+        if len(dict(pairs)) < len(pairs):
+            raise argparse.ArgumentTypeError("a size is given twice")
+        return Instance(dict(pairs), positive(weight) if colon else 1)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"'{text}' is not SIZE=NUMBER[:WEIGHT]: {error}") from None
 

@@ -98,7 +98,18 @@ def sizes_of_call(signature: Signature, given: Sequence[object], named: Mapping[
 
 
 def call_sizes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Dynamic sizes that are given as numbers; raises MsError MS412: one is missing, or outside of its range."""
+    """Dynamic sizes that are given as numbers; raises MsError MS412: one is missing, unknown, no whole number, or
+    outside of its range."""
+    known = [s.text for s in signature.dynamic]
+    for name, n in sizes.items():
+        if name not in known:
+            _refuse(
+                "MS412",
+                f"{signature.name} has no size {name} that is known only at the call",
+                help=f"it has {', '.join(known)}",
+            )
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            _refuse("MS412", f"{name} = {brief(repr(n))} is not a whole number")
     for symbol in signature.dynamic:
         _require_in_range(symbol, sizes)
     return dict(sizes)

@@ -25,6 +25,9 @@ from mslang.syntax import tree
 GREATEST = 2**31 - 1
 """The greatest dynamic size, if the declaration has none."""
 
+LARGEST = 2**47
+"""The greatest dynamic size that may be declared: no process has so many bytes."""
+
 Sizes = Mapping[str, int | Symbol]
 
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -148,15 +151,17 @@ def _domain(kind: str, args: dict[str, tree.Expr], at: tree.Call, scope: Scope) 
 def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) -> DynamicRange:
     match args.get("range"):
         case None:
-            ends = _buckets(args.get("buckets"), multiple, GREATEST, multiple, scope)
-            return DynamicRange(multiple, GREATEST, multiple, ends)
+            lo, hi = multiple if 1 <= multiple <= GREATEST else 1, GREATEST
         case tree.Binary(op="..", left=left, right=right):
             lo, hi = constant_int(left, scope), constant_int(right, scope)
         case other:
             raise failure("MS112", other, "the range of a dynamic size is `least..greatest`")
     if not 1 <= lo <= hi:
         raise failure("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
-    if multiple < 1 or lo + (-lo) % multiple > hi:
+    if hi > LARGEST:
+        why = "a size is at most 2**47: a process has no more bytes"
+        raise failure("MS112", at, f"the greatest size is {hi}", why=why)
+    if multiple < 1 or (lo - 1) // multiple == hi // multiple:
         raise failure("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
     return DynamicRange(lo, hi, multiple, _buckets(args.get("buckets"), lo, hi, multiple, scope))
 

@@ -55,6 +55,23 @@ def test_a_call_goes_to_the_kernel_of_its_sizes():
             kernel(np.zeros((m, n), np.float32))
 
 
+def test_the_kernel_of_a_size_is_asked_for_whether_or_not_there_are_cases():
+    text = "program t[M: dyn(1..9)](A: f32[M], out B: f32[M]) { block b[i: M] { B[i] = A[i] } }"
+    (applied,) = ms.apply(ms.parse(text))
+    kernel = ms.build(applied)
+    assert not applied.cases and (kernel.at(M=np.int64(3))(np.ones(3, np.float32)) == 1).all()
+    for sizes, why in (
+        ({}, "the size M is missing"),
+        ({"M": 10}, "outside of its range"),
+        ({"M": "3"}, "M = '3' is not a whole number"),
+        ({"M": 3.0}, "M = 3.0 is not a whole number"),
+        ({"M": True}, "M = True is not a whole number"),
+        ({"M": 3, "K": 4}, "t has no size K.*it has M"),
+    ):
+        with pytest.raises(MsError, match=f"(?s)MS412.*{why}"):
+            kernel.at(**sizes)
+
+
 def test_a_layout_that_differs_among_kernels_is_packed_for_sizes():
     header = "program p[M: dyn(1..8)](W: f32[{}, out C: f32[M, 4])"
     body = "{{ block b[i: M, j: 4] {{ C[i, j] = W[j] }} }}"

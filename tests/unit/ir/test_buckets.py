@@ -92,6 +92,22 @@ def test_stated_buckets_ascend_within_the_range(stated: str, why: str | None):
         ms.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ("dyn(multiple = 0)", "no size from 1 to 2147483647 is a multiple of 0"),
+        ("dyn(multiple = -8)", "is a multiple of -8"),
+        (f"dyn(multiple = {10**20})", "no size from 1 to 2147483647"),
+        (f"dyn(1..{2**63})", "at most 2[*][*]47"),
+        (f"dyn(1..{10**20}, buckets = [8])", "at most 2[*][*]47"),
+    ],
+)
+def test_a_range_that_no_array_has_is_refused(declared: str, why: str):
+    with pytest.raises(MsError, match=f"(?s)MS112.*{why}"):
+        program(f"M: {declared}")
+    assert program(f"M: dyn(1..{2**47})") and program("M: dyn(multiple = 8, buckets = [16])")
+
+
 def test_each_bucket_holds_a_multiple():
     with pytest.raises(MsError, match="9 does not end a bucket"):
         program("M: dyn(8..64, multiple = 8, buckets = [8, 9])")
