@@ -63,6 +63,11 @@ def make_server() -> MslangServer:
         (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols, None),
         (types.TEXT_DOCUMENT_FORMATTING, _format, None),
         (types.TEXT_DOCUMENT_RANGE_FORMATTING, _format_range, None),
+        (
+            types.TEXT_DOCUMENT_CODE_ACTION,
+            _fixes,
+            types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+        ),
         (types.TEXT_DOCUMENT_SIGNATURE_HELP, _signature, types.SignatureHelpOptions(trigger_characters=["(", ","])),
         (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, _watched, None),
         (IR_AT, _ir_at, None),
@@ -254,6 +259,25 @@ def _text_edits(server: MslangServer, path: str, edits: Iterable[Edit]) -> list[
     """Edits with the line ends of the document."""
     positions, line_end = server.positions(path), server.line_end(path)
     return [types.TextEdit(positions.range(e.span), e.text.replace("\n", line_end)) for e in edits]
+
+
+def _fixes(server: MslangServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    """The fixes that diagnostics offer, as quick fixes; none to clients that only know commands."""
+    path, wanted = server.path_of(params.text_document.uri), params.context.only
+    literals = "text_document.code_action.code_action_literal_support"
+    if get_capability(server.client_capabilities, literals, None) is None:
+        return []
+    if wanted is not None and not {"", types.CodeActionKind.QuickFix} & set(wanted):
+        return []
+    return [
+        types.CodeAction(
+            title=fix.title,
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[mended],
+            edit=types.WorkspaceEdit({params.text_document.uri: _text_edits(server, path, [Edit(fix.span, fix.text)])}),
+        )
+        for mended, fix in server.fixes(path, server.positions(path).span(params.range))
+    ]
 
 
 def _signature(server: MslangServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 
-from mslang.diagnostics import Diagnostic, MsError, Severity, Span
+from mslang.diagnostics import Diagnostic, Fix, MsError, Severity, Span
 from mslang.ide.findings import findings
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.runs import NO_PINS
@@ -173,16 +173,30 @@ class MslangServer(LanguageServer):
         return found
 
     def _diagnostics(self, path: str) -> list[types.Diagnostic]:
+        return [self._converted(d, path) for d in self._known(path)]
+
+    def _known(self, path: str) -> tuple[Diagnostic, ...]:
+        """What is known of a file: static findings, and those of trial runs."""
         try:
             module = self.snapshot.module(path)
         except MsError:
-            return []
-        positions = self.positions(path)
+            return ()
+        known = (*findings(module), *self._trial_findings(module))
+        return tuple(dict.fromkeys(d for d in known if d.path in (None, path)))
+
+    def _converted(self, d: Diagnostic, path: str) -> types.Diagnostic:
         capability = "text_document.publish_diagnostics.related_information"
         related = bool(get_capability(self.client_capabilities, capability, False))
-        known = (*findings(module), *self._trial_findings(module))
-        found = dict.fromkeys(d for d in known if d.path in (None, path))
-        return [convert.diagnostic(d, positions, self.positions_of, self.uri_of, related) for d in found]
+        return convert.diagnostic(d, self.positions(path), self.positions_of, self.uri_of, related)
+
+    def fixes(self, path: str, span: Span) -> list[tuple[types.Diagnostic, Fix]]:
+        """The fixes of the diagnostics that meet a span of a file."""
+        return [
+            (self._converted(d, path), fix)
+            for d in self._known(path)
+            if d.span is not None and d.span.start <= span.end and span.start <= d.span.end
+            for fix in d.fixes
+        ]
 
     def _trial_findings(self, module: Module) -> Iterator[Diagnostic]:
         """The findings of trial runs of the schedules that have not changed since."""

@@ -185,6 +185,25 @@ async def test_formatting(server: Session) -> None:
     assert any("    reorder(i0, j0, mm.k, i1, j1)\n" in e.new_text for e in edits)
 
 
+async def test_fixes_are_quick_fixes(server: Session) -> None:
+    text = GEMM.replace("j1.vectorize()", "j1.vectorise()")
+    uri = server.open("fixes.ms", text)
+    (found,) = await server.findings(uri, lambda ds: [d for d in ds if d.code == "MS202"])
+
+    async def asked(place: Any, only: list[Any] | None = None) -> list[Any]:
+        context = types.CodeActionContext([], only)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
+        return list(await server.client.text_document_code_action_async(params) or [])
+
+    (action,) = await asked(types.Range(found.range.start, found.range.start))
+    assert (action.title, action.kind) == ("change to `vectorize`", types.CodeActionKind.QuickFix)
+    (edit,) = action.edit.changes[uri]
+    assert (edit.range, edit.new_text) == (found.range, "vectorize")
+    assert action.diagnostics[0].code == "MS202"
+    assert await asked(found.range, [types.CodeActionKind.Refactor]) == []
+    assert await asked(types.Range(types.Position(0, 0), types.Position(0, 0))) == []
+
+
 async def test_signature_help(server: Session) -> None:
     text = GEMM.replace("mm.i.split(ti)", "mm.i.split(")
     uri = server.open("signature.ms", text)
