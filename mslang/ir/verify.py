@@ -79,6 +79,9 @@ def _program(p: Program) -> Found:
             yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
         yield from _packing(q, here)
         yield from _within(q, here)
+        yield from _layout(q.buffer, q.direction != "in", here)
+    for b in p.allocs:
+        yield from _layout(b, True, here)
     buffers = [*(q.buffer for q in p.params), *p.allocs]
     yield from _buffers(buffers, here)
     yield from _annotations(p.annotations, here)
@@ -187,6 +190,25 @@ def _buffers(buffers: Iterable[Buffer], here: Visible) -> Found:
             yield from typed(x, INDEX, here, f"a stride or the offset of `{b.name}`")
         if b.align is not None and (b.align < 1 or b.align & (b.align - 1)):
             yield here.fault("MS154", f"`{b.name}` cannot be aligned to {b.align} bytes", "that is no power of two")
+
+
+def _layout(b: Buffer, written: bool, here: Visible) -> Found:
+    """Strides of memory of its own: none is negative; in what is written each steps over all that smaller ones reach,
+    so that no two elements share a place. Strides that are known only at the call are the caller's."""
+    known = [
+        (int(step.value), int(extent.value))
+        for step, extent in zip(b.strides or (), b.shape, strict=False)
+        if isinstance(step, Const) and isinstance(extent, Const) and extent.value > 1
+    ]
+    reach = 0
+    for step, extent in sorted(known):
+        if step < 0:
+            why = "its memory begins with the first element"
+            yield here.fault("MS154", f"`{b.name}` has a negative stride, {step}", why)
+        elif written and step <= reach:
+            why = f"the dimension of {extent} elements steps by {step}, and smaller strides reach {reach}"
+            yield here.fault("MS154", f"elements of `{b.name}`, which is written, share memory", why)
+        reach += step * (extent - 1)
 
 
 def _region(r: Region, here: Visible) -> Found:
@@ -304,6 +326,8 @@ class _Statements:
         before = [d for r in (*b.reads, *b.writes) for d in _region(r, inner)]
         yield from _annotations(b.annotations, inner)
         yield from _buffers(b.allocs, inner)
+        for x in b.allocs:
+            yield from _layout(x, True, inner)
         inner = replace(inner, buffers={**inner.buffers, **{x.name: x for x in b.allocs}})
         for found in _views(b.views, inner):
             if isinstance(found, Diagnostic):

@@ -12,7 +12,7 @@ from mslang.ir import program as ir
 from mslang.ir.atomics import atomic_update, is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Expr, Load, Symbol, Var, dtype_of
 from mslang.ir.intrin import intrin_of, recorded
-from mslang.ir.program import Block, Program, View
+from mslang.ir.program import Block, Buffer, Program, View
 from mslang.ir.reduction import Update
 from mslang.ir.visit import conjunction, free_vars, fresh, loads_of, map_expr, used_names
 from mslang.ir.visit import walk as walk_program
@@ -51,7 +51,7 @@ class _Names(NamedTuple):
 
 
 def flatten(p: Program, target: Target, checked: bool = False) -> Module:
-    """The program's statements with every block replaced by what it does, and its buffers alchecked around all of them.
+    """The program's statements with every block replaced by what it does, and its buffers allocated around all of them.
 
     Args:
         p: a concrete program.
@@ -68,11 +68,17 @@ def flatten(p: Program, target: Target, checked: bool = False) -> Module:
     wanted = alignments(p)
     for b in reversed(notes.buffers):
         aligned = tuple(Alignment(a.axis, a.factor, a.offset) for a in wanted.get(b.name, ()))
-        body = (Allocate(b, body, frozenset(v for name, v in carried if name == b.name), aligned),)
+        body = (Allocate(_own(b), body, frozenset(v for name, v in carried if name == b.name), aligned),)
     dynamic = tuple(s for s in p.dynamic if isinstance(s, Symbol))
     auto = bool(dict(p.annotations).get(AUTO_VECTORIZE, False))
-    function = Function(p.name, tuple(q.buffer for q in p.params), body)
-    return Module(p.name, p.params, (function,), dynamic, auto_vectorize=auto, checked=checked)
+    params = tuple(replace(q, buffer=_own(q.buffer)) for q in p.params)
+    function = Function(p.name, tuple(q.buffer for q in params), body)
+    return Module(p.name, params, (function,), dynamic, auto_vectorize=auto, checked=checked)
+
+
+def _own(b: Buffer) -> Buffer:
+    """The buffer without its offset: an array is given, and memory allocated, from the first element on."""
+    return replace(b, offset=None)
 
 
 class _Notes:

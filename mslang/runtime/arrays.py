@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from mslang.ir.dtype import is_float, is_unsigned, size_of
@@ -12,16 +13,21 @@ if TYPE_CHECKING:
 ALIGNMENT = 64
 
 
-def empty(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    """An array whose data begins at a multiple of 64 bytes; what it holds is not defined."""
+def empty(shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """An array whose data begins at a multiple of 64 bytes; what it holds is not defined.
+
+    Without `strides` (in elements) it is row-major and compact.
+    """
     import numpy as np
 
-    count = 1
-    for n in shape:
-        count *= n
-    raw = np.empty(count * size_of(dtype) + ALIGNMENT, np.uint8)
+    size = size_of(dtype)
+    count = prod(shape) if strides is None else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    raw = np.empty(count * size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + count * size_of(dtype)].view(numpy_name(dtype)).reshape(shape)
+    flat = raw[start : start + count * size].view(numpy_name(dtype))
+    if strides is None:
+        return flat.reshape(shape)
+    return np.lib.stride_tricks.as_strided(flat, shape, tuple(s * size for s in strides))
 
 
 def sparse_integers(

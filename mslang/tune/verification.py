@@ -8,12 +8,13 @@ skipped write is detected. (The trick is tinygrad's BEAM_VALIDATE.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mslang.diagnostics import MsError, problem
+from mslang.ir.arith import evaluate
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import Binary, Call, Cast, Const, Expr, Load, Symbol, dtype_of
 from mslang.ir.program import Buffer, For, Program, Store
@@ -95,7 +96,11 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     Raises:
         MsError: MS112 if a size is known only when the kernel is called.
     """
-    open_sizes = [x.text for e in buffer.shape for x in walk_expr(e) if isinstance(x, Symbol)]
+    return _numbers(buffer.shape)
+
+
+def _numbers(sizes: Sequence[Expr]) -> tuple[int, ...]:
+    open_sizes = [x.text for e in sizes for x in walk_expr(e) if isinstance(x, Symbol)]
     if open_sizes:
         raise MsError(
             problem(
@@ -105,7 +110,7 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
                 help=f"give the size: `--set {open_sizes[0]}=…`",
             )
         )
-    return tuple(int(x.value) for x in buffer.shape if isinstance(x, Const))
+    return tuple(int(evaluate(e, {})) for e in sizes)
 
 
 def make_inputs(program: Program, kind: str, seed: int) -> Arrays:
@@ -202,20 +207,24 @@ def _dense(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
 
 
 def make_arguments(program: Program, inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """All arguments of a call: the `in` arrays, fresh copies of `inout` arrays, and poisoned `out` arrays."""
+    """All arguments of a call: the `in` arrays, fresh copies of `inout` arrays, and poisoned `out` arrays.
+
+    Where a parameter has strides, its array has them: an input is copied into such an array.
+    """
     from mslang.runtime.arrays import empty, poison
 
     arrays: Arrays = {}
     for param in program.params:
         buffer = param.given
-        if param.direction == "in":
+        if param.direction == "in" and buffer.strides is None:
             arrays[buffer.name] = inputs[buffer.name]
             continue
-        fresh = empty(shape_of(buffer), buffer.dtype)
-        if param.direction == "inout":
-            fresh[...] = inputs[buffer.name]
-        else:
+        strides = None if buffer.strides is None else _numbers(buffer.strides)
+        fresh = empty(shape_of(buffer), buffer.dtype, strides)
+        if param.direction == "out":
             poison(fresh, buffer.dtype)
+        else:
+            fresh[...] = inputs[buffer.name]
         arrays[buffer.name] = fresh
     return arrays
 
