@@ -305,14 +305,17 @@ def _around(d: Drawer, name: str, loop: Handle, threads: tuple[int, int]) -> Non
         moved = d.name(producer)
         if d.chance(0.8):
             d.tried(
-                "set_scope", producer, _written(d, moved), d.rng.choice(["shared", "shared", "shared.dyn", "local"])
+                "set_scope",
+                producer,
+                _written(d, moved),
+                d.rng.choice(["shared", "shared", "shared.dyn", "local", "warp"]),
             )
         _aligned(d, producer)
         _cooperative(d, moved, threads)
     for consumer in d.near("consumers", name):
         if d.chance(0.3) and d.tried("reverse_compute_at", consumer, loop) is not None:
             if d.chance(0.7):
-                _on_chip(d, name, ["shared", "shared.dyn", "local"])
+                _on_chip(d, name, ["shared", "shared.dyn", "local", "warp"])
             _cooperative(d, d.name(consumer), threads)
 
 
@@ -340,7 +343,7 @@ def _cached_read(d: Drawer, name: str, buffer: str, places: Sequence[Handle], th
     copy = made[0]
     if d.tried("compute_at", copy, d.rng.choice(places)) is None:
         return
-    if _on_chip(d, d.name(copy), ["shared", "shared", "shared", "shared.dyn", "local"]) != "local":
+    if _on_chip(d, d.name(copy), ["shared", "shared", "shared", "shared.dyn", "local", "warp"]) != "local":
         _aligned(d, copy)
         _cooperative(d, d.name(copy), threads)
     if d.chance(0.2):

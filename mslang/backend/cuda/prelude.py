@@ -133,16 +133,16 @@ template <int N> static __device__ __forceinline__ void ms_copy_wait() {
 }
 """,
         "ms_atomic_float": """
-// `*p = f(*p, v)`, indivisibly.
+// `*p = f(*p, v)`, indivisibly. The first guess is 0: a plain read would race with the updates of other threads.
 template <typename F> static __device__ __forceinline__ void ms_atomic_float(float* p, float v, F f) {
-    int old = *(int*)p, seen;
+    int old = 0, seen;
     do {
         seen = old;
         old = atomicCAS((int*)p, seen, __float_as_int(f(__int_as_float(seen), v)));
     } while (old != seen);
 }
 template <typename F> static __device__ __forceinline__ void ms_atomic_float(double* p, double v, F f) {
-    unsigned long long old = *(unsigned long long*)p, seen;
+    unsigned long long old = 0, seen;
     do {
         seen = old;
         double next = f(__longlong_as_double((long long)seen), v);

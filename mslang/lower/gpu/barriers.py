@@ -21,6 +21,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
+from mslang.ir import arith
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ONE, ZERO, Binary, Call, Const, Expr, Load, MaskedLoad, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
@@ -30,7 +31,7 @@ from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, w
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
-from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of, thread_extents
 from mslang.lower.gpu.ownership import Place, apart, facts_of
 from mslang.target.description import Target
 
@@ -54,17 +55,56 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
     watched = frozenset(n for n in stored if scopes[n] in BLOCK_SHARED)
     if not watched:
         return f
-    across = extents.get("threadIdx.x", ONE)
-    # threads that differ in `threadIdx.x` alone are then lanes of one warp
-    rows = isinstance(across, Const) and WARP % int(across.value) == 0
-    pass_ = _Pass(tuple(extents), watched, scopes)
+    warp = _warp_of(f)
+    pass_ = _Pass(tuple(extents), watched, scopes, warp)
     context = _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES))
     body, _ = pass_.body(f.body, (), context)
-    for k in range(_count(body) if rows else 0):
+    for k in range(_count(body) if warp is not None else 0):
         narrower = _of_warps(body, k)
         if _count(pass_.body(narrower, (), context)[0]) == _count(narrower):
             body = narrower
     return replace(f, body=body)
+
+
+class _Warp(NamedTuple):
+    """How a launch numbers its warps: by `axis // by` and the axes after it; the other axes are lanes."""
+
+    axis: str
+    by: int
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What tells warps apart."""
+        first = THREAD_AXES.index(self.axis)
+        return (_NUMBER if self.by > 1 else self.axis, *THREAD_AXES[first + 1 :])
+
+    def place(self, p: Place) -> Place:
+        """An access by the numbers of warps and lanes."""
+        if self.by == 1 or self.axis not in p.ranges:
+            return p
+        ranges = dict(p.ranges)
+        threads = ranges.pop(self.axis).extent
+        warps = arith.simplify(arith.ceildiv(threads, Const(self.by)))
+        ranges |= {_NUMBER: Range(ZERO, warps), _LANE: Range(ZERO, Const(self.by))}
+        index = {self.axis: Binary("+", Binary("*", Var(_NUMBER), Const(self.by)), Var(_LANE))}
+        indices = tuple(arith.simplify(substitute(i, index), ranges) for i in p.indices)
+        facts = tuple((substitute(e, index), substitute(v, index)) for e, v in p.facts)
+        return p._replace(indices=indices, ranges=ranges, facts=facts)
+
+
+_NUMBER, _LANE = "threadIdx.warp", "threadIdx.lane"
+
+
+def _warp_of(f: Function) -> _Warp | None:
+    """The warps of a launch; None where rows of threads lie across them. Threads count by `threadIdx.x` first."""
+    sizes = thread_extents(f)
+    across, rows = sizes.get("threadIdx.x", 1), sizes.get("threadIdx.y", 1)
+    if across % WARP == 0 and across > WARP:
+        return _Warp("threadIdx.x", WARP)
+    if WARP % across:
+        return None
+    together = WARP // across
+    return _Warp("threadIdx.y", together if rows % together == 0 else 1)
 
 
 def _count(body: Body) -> int:
@@ -120,8 +160,10 @@ class _Context(NamedTuple):
 class _Pass:
     """Puts the barriers into one function."""
 
-    def __init__(self, axes: tuple[str, ...], watched: frozenset[str], scopes: Mapping[str, str]) -> None:
-        self.axes, self.watched, self.scopes = axes, watched, scopes
+    def __init__(
+        self, axes: tuple[str, ...], watched: frozenset[str], scopes: Mapping[str, str], warp: _Warp | None
+    ) -> None:
+        self.axes, self.watched, self.scopes, self.warp = axes, watched, scopes, warp
 
     def body(self, body: Body, pending: Pending, c: _Context) -> tuple[Body, Pending]:
         """Statements with barriers, and the accesses since the last one."""
@@ -281,16 +323,21 @@ class _Pass:
             and not p.access.later
             and (p.access.write or a.access.write)
             and not (p.access.atomic and a.access.atomic)
-            and not apart(p.place, a.place, self._axes(p, a), (p.fixed & frozenset(a.loops)) | _BLOCK)
+            and not self._apart(p, a)
             for p in pending
             for a in found
         )
 
-    def _axes(self, p: _Known, a: _Known) -> tuple[str, ...]:
-        """The axes of the threads that may meet. The lanes of a warp run collective instructions in order, but what one
-        stores another sees only after a barrier."""
-        ordered = p.collective and a.collective and (a.access.write or not p.access.write)
-        return tuple(x for x in self.axes if x != "threadIdx.x") if ordered or p.waited else self.axes
+    def _apart(self, p: _Known, a: _Known) -> bool:
+        """Do the threads that may meet access different elements? The lanes of a warp run collective instructions in
+        order, but what one stores another sees only after a barrier."""
+        fixed = (p.fixed & frozenset(a.loops)) | _BLOCK
+        if p.collective and a.collective and (a.access.write or not p.access.write):
+            return apart(p.place, a.place, tuple(x for x in self.axes if x != "threadIdx.x"), fixed)
+        if p.waited and self.warp is not None:
+            axes = tuple(x for x in self.warp.axes if x in self.axes or x == _NUMBER)
+            return apart(self.warp.place(p.place), self.warp.place(a.place), axes, fixed)
+        return apart(p.place, a.place, self.axes, fixed)
 
     # -------------------------------------------------------------- divergence
     def _diverges(self, s: Stmt, c: _Context) -> bool:

@@ -38,7 +38,7 @@ from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, 
 from mslang.lower.fold import fold
 from mslang.lower.gpu.accesses import touched
 from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents, launch_of
-from mslang.lower.gpu.sharing import check_blocks, check_private
+from mslang.lower.gpu.sharing import check_blocks, check_private, exchanged_in_warps
 from mslang.target.description import Target
 
 MAX_LAUNCHES = 64
@@ -177,16 +177,17 @@ def _function(
     extents = _extents(nest)
     scopes = {n: b.scope for n, b in buffers.items()}
     private = frozenset(a.buffer.name for a in allocations)
-    check_private(nest, extents, scopes, private)
+    exchanged = exchanged_in_warps(nest, extents, scopes, private)
+    check_private(nest, extents, scopes, private, exchanged)
     check_blocks(
         nest, extents, workspaces, frozenset(n for n, b in buffers.items() if b.scope == "global") - workspaces
     )
-    binder = _Binder(extents, scopes)
+    binder = _Binder(extents, scopes, exchanged)
     binder.learn(nest)
     body = binder.body(nest, _Around({}, frozenset(), {}))
     for a in reversed(allocations):
-        # what lanes have of a buffer of their warp are registers: that each reads its own is checked
-        b = replace(a.buffer, scope="local") if a.buffer.scope == "warp" else a.buffer
+        own = a.buffer.scope == "warp" and a.buffer.name not in exchanged
+        b = replace(a.buffer, scope="local") if own else a.buffer
         body = (replace(a, buffer=b, body=body),)
     used = touched(nest)
     seen = tuple(b for n, b in buffers.items() if n in used and b.scope == "global")
@@ -259,9 +260,9 @@ class _Around(NamedTuple):
 class _Binder:
     """Replaces the variables of bound loops, for one launch."""
 
-    def __init__(self, extents: Extents, scopes: Mapping[str, str]) -> None:
+    def __init__(self, extents: Extents, scopes: Mapping[str, str], exchanged: frozenset[str]) -> None:
         self.extents = {a: n for a, n in extents.items() if n != ONE}
-        self.scopes = scopes
+        self.scopes, self.exchanged = scopes, exchanged
         self.contents: dict[str, frozenset[str]] = {}
         """The axes on which the elements of a buffer that each thread has to itself may depend."""
 
@@ -277,7 +278,9 @@ class _Binder:
         for s in body:
             own = under.union(*(self._axes_in(e, depends) for e in expressions(s)))
             if isinstance(s, Store | Atomic) and self.scopes[s.buffer] not in BLOCK_SHARED:
-                self.contents[s.buffer] = self.contents.get(s.buffer, frozenset()) | own
+                # lanes that exchange their elements see the same ones
+                own_here = own - {"threadIdx.x"} if s.buffer in self.exchanged else own
+                self.contents[s.buffer] = self.contents.get(s.buffer, frozenset()) | own_here
             inner, varying = self._below(s, depends, under, own)
             for b in bodies(s):
                 self._learn(b, inner, varying)

@@ -19,6 +19,7 @@ from mslang.lower.gpu.reduction import joined
 from mslang.lower.gpu.storage import placed, shared
 from mslang.lower.gpu.vectors import vectorized
 from mslang.lower.gpu.vthreads import interleaved
+from mslang.lower.gpu.warps import exchanged
 from mslang.lower.init import hoist
 from mslang.lower.passes import Pass
 from mslang.target.description import Target
@@ -32,6 +33,7 @@ PASSES = (
     Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
     Pass("predicates", decided, "predicates that hold for all threads go, and indices are simplified"),
     Pass("pipeline", staged, "copies of later iterations run ahead, asynchronously where that is asked for"),
+    Pass("warps", exchanged, "memory of warps becomes registers of their lanes, which shuffles read"),
     Pass("barriers", synchronized, "threads wait where they depend on one another"),
     Pass("shared", shared, "shared memory is allocated for the whole block; dynamic shared memory is laid out"),
     Pass("vectorize", vectorized, "vectorized loops become vector statements, or are unrolled"),

@@ -12,13 +12,13 @@ from itertools import product
 from typing import NamedTuple
 
 from mslang.diagnostics import TargetError, problem
-from mslang.ir.expr import ONE, ZERO, Binary, Expr, Load, Var
+from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var
 from mslang.ir.program import Range
 from mslang.ir.visit import free_vars, substitute, walk_expr
 from mslang.kernel import Body, For, If, Invoke, Let, Stmt, Store, While
 from mslang.kernel.visit import bodies
 from mslang.lower.gpu.accesses import Access, direct
-from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, Extents
+from mslang.lower.gpu.axes import AXES, BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, Extents
 from mslang.lower.gpu.indices import simpler
 from mslang.lower.gpu.ownership import Place, apart, facts_of, owned
 
@@ -101,11 +101,13 @@ def _inside(s: Stmt, c: _Context) -> _Context:
 
 
 # ------------------------------------------------------------------ memory of one thread or one block
-def check_private(nest: Body, extents: Extents, scopes: Mapping[str, str], names: frozenset[str]) -> None:
+def check_private(
+    nest: Body, extents: Extents, scopes: Mapping[str, str], names: frozenset[str], exchanged: frozenset[str]
+) -> None:
     """Check that threads and blocks read in memory of their own what they wrote themselves, and that threads write the
     same values where they write the same elements.
 
-    `names` are the buffers on the chip that the nest uses.
+    `names` are the buffers on the chip that the nest uses, `exchanged` those that lanes of a warp share.
 
     Raises:
         TargetError: MS432, another thread or block would have written what one reads; MS436, threads would write
@@ -118,11 +120,28 @@ def check_private(nest: Body, extents: Extents, scopes: Mapping[str, str], names
     for name in sorted(names & by_buffer.keys()):
         mine = by_buffer[name]
         for axis in _own_axes(scopes[name], extents):
+            if axis == "threadIdx.x" and name in exchanged:
+                continue
             _check_own(name, scopes[name], axis, mine)
         if scopes[name] in BLOCK_SHARED:
             for axis in THREAD_AXES:
                 if axis in extents:
                     _check_same_values(name, axis, mine, by_buffer, scopes)
+
+
+def exchanged_in_warps(
+    nest: Body, extents: Extents, scopes: Mapping[str, str], names: frozenset[str]
+) -> frozenset[str]:
+    """The buffers of scope `warp` of which a lane may read what another one wrote, where rows of threads are lanes of
+    one warp."""
+    across = extents.get("threadIdx.x", ONE)
+    mine = {n for n in names if scopes[n] == "warp"}
+    if not mine or not isinstance(across, Const) or WARP % int(across.value):
+        return frozenset()
+    found = sites(nest)
+    return frozenset(
+        n for n in mine if _foreign_write("threadIdx.x", [x for x in found if x.access.buffer == n]) is not None
+    )
 
 
 def _own_axes(scope: str, extents: Extents) -> list[str]:
@@ -137,26 +156,35 @@ def _own_axes(scope: str, extents: Extents) -> list[str]:
 
 
 def _check_own(name: str, scope: str, axis: str, mine: list[Site]) -> None:
-    if _common(mine, axis):
+    w = _foreign_write(axis, mine)
+    if w is None:
         return
+    who = "block" if axis in BLOCK_AXES else "thread"
+    raise TargetError(
+        problem(
+            "MS432",
+            f"`{name}` lies in `{scope}`, and what one {who} writes to it is read by another",
+            why=f"each {who} along {axis} has a `{name}` of its own; loop `{w.bound[axis][-1]}` writes it, and "
+            "it is not known that the same index reads it",
+            help='`set_scope` the buffer to "shared"'
+            if who == "thread"
+            else "`compute_at` what writes it in the same loop of blocks",
+        )
+    )
+
+
+def _foreign_write(axis: str, mine: list[Site]) -> Site | None:
+    """A write of one buffer that another place along the axis may read; None if there is none."""
+    if _common(mine, axis):
+        return None
     for w, r in product(mine, mine):
         if not w.access.write or r.access.write or not w.bound.get(axis):
             continue
         if axis not in r.ranges and axis in _names(r.access.indices):
             r = r._replace(ranges={**r.ranges, axis: w.ranges[axis]})
         if not apart(w.place(), r.place(), (axis,)):
-            who = "block" if axis in BLOCK_AXES else "thread"
-            raise TargetError(
-                problem(
-                    "MS432",
-                    f"`{name}` lies in `{scope}`, and what one {who} writes to it is read by another",
-                    why=f"each {who} along {axis} has a `{name}` of its own; loop `{w.bound[axis][-1]}` writes it, and "
-                    "it is not known that the same index reads it",
-                    help='`set_scope` the buffer to "shared"'
-                    if who == "thread"
-                    else "`compute_at` what writes it in the same loop of blocks",
-                )
-            )
+            return w
+    return None
 
 
 def _common(mine: list[Site], axis: str) -> bool:

@@ -37,6 +37,8 @@ def _placed(f: Function) -> Function:
     virtual = {s.var: Range(s.start, s.extent) for s in walk(f.body) if isinstance(s, For) and s.kind in VTHREADS}
 
     def shared(b: Buffer) -> Mapping[str, Range]:
+        if b.scope == "warp":
+            return {a: r for a, r in threads.items() if a == "threadIdx.x"}
         return {**threads, **virtual} if b.scope in BLOCK_SHARED else {}
 
     return replace(f, body=place(f.body, shared=shared))

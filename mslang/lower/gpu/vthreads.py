@@ -61,7 +61,7 @@ class _Function:
         self.uses = _uses(f.body)
         self.given = frozenset(b.name for b in f.params)
         allocated = (s.buffer for s in walk(f.body) if isinstance(s, Allocate))
-        self.shared = self.given | {b.name for b in allocated if b.scope in BLOCK_SHARED}
+        self.shared = self.given | {b.name for b in allocated if b.scope in (*BLOCK_SHARED, "warp")}
         self.versions: dict[str, list[Expr]] = {}
 
     def body(self, body: Body) -> Body:

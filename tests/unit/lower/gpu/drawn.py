@@ -40,10 +40,10 @@ THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
 class Drawn:
-    """One schedule while it is drawn."""
+    """One schedule while it is drawn; `own` is the scope of what threads have to themselves, `local` or `warp`."""
 
-    def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+    def __init__(self, seed: int, own: str = "local") -> None:
+        self.dice, self.own = random.Random(seed), own
         self.before = parse_program(self.dice.choice(PROGRAMS))
         self.s = Schedule(self.before)
 
@@ -102,14 +102,14 @@ class Drawn:
         out = s.get("last")
         if dice.random() < 0.75:
             source = dice.choice(list(s.reads(out)))
-            copy = s.cache_read(out, source, scope=dice.choice(("shared", "shared", "local", "shared.dyn")))
+            copy = s.cache_read(out, source, scope=dice.choice(("shared", "shared", self.own, "shared.dyn")))
             at = dice.choice(list(s.loops(out)))
             if self.attempt(lambda: s.compute_at(copy, at)):
                 self.fetched(copy)
             else:
                 self.bound(copy)
         else:
-            copy = s.cache_write(out, s.writes(out)[0], scope=dice.choice(("local", "local", "shared")))
+            copy = s.cache_write(out, s.writes(out)[0], scope=dice.choice((self.own, self.own, "shared")))
             self.attempt(lambda: s.reverse_compute_at(copy, dice.choice(list(s.loops(out)))))
 
     def fetched(self, block: Handle) -> None:
@@ -145,7 +145,7 @@ class Drawn:
         first = s.get("first")
         buffer = s.writes(first)[0]
         if dice.random() < 0.7:
-            self.attempt(lambda: s.set_scope(first, buffer, dice.choice(("shared", "shared", "local", "global"))))
+            self.attempt(lambda: s.set_scope(first, buffer, dice.choice(("shared", "shared", self.own, "global"))))
             if self.attempt(lambda: s.compute_at(first, dice.choice(list(s.loops(s.get("last")))))):
                 self.fetched(first)
                 for loop in s.reduction_loops(first):

@@ -63,6 +63,10 @@ class Wrong(AssertionError):
     """The module does what no launch may."""
 
 
+class Unwritten(Wrong):
+    """It reads what was never written."""
+
+
 class Wait(msgspec.Struct, frozen=True):
     """Where a thread waits: the statement, and for lanes what they exchange."""
 
@@ -229,7 +233,7 @@ class _Thread:
         array, written, seen = self.find(buffer)
         self.check(buffer, array, at)
         if not written[at]:
-            raise Wrong(f"{buffer}{list(at)} is read before it is written")
+            raise Unwritten(f"{buffer}{list(at)} is read before it is written")
         if seen:
             self.block.touch(self.number, buffer, at, False)
         return array[at]
@@ -317,10 +321,17 @@ class _Thread:
             return self.value(e)
         results: dict[Expr, Any] = {}
         for k, x in enumerate(reversed(calls)):
-            given = _Exchanged(self.value(x.args[0], results))
+            given = _Exchanged(self.sent(x.args[0], results))
             yield Wait(id(s) + k, x.name, given, int(self.value(x.args[1])))
             results[x] = given.result
         return self.value(e, results)
+
+    def sent(self, e: Expr, known: Mapping[Expr, Any]) -> Any:
+        """What a lane sends: it may be a register that was never written, if no lane receives it."""
+        try:
+            return self.value(e, known)
+        except Unwritten as error:
+            return error
 
     # ------------------------------------------------------------ expressions
     def lanes(self, indices: Sequence[Expr], value: Expr) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -340,6 +351,8 @@ class _Thread:
             case Const(value=v, dtype=d):
                 return int(v) if d == "i64" else np.dtype(_DTYPES[d]).type(v)
             case Var(name=n):
+                if isinstance(self.names[n], Unwritten):
+                    raise self.names[n]
                 return self.names[n]
             case Symbol():
                 return self.names[e.text]

@@ -227,3 +227,38 @@ def test_a_loop_whose_iterations_hand_on_within_a_warp():
     }"""
     assert scopes(text) == ["warp", "warp"]
     needed(text, 2)
+
+
+def by_warps(read: str, across: int, rows: int) -> str:
+    """Threads that store an element each, and read one of another thread."""
+    return f"""program p(A: f32[{rows}, {across}], out B: f32[{rows}, {across}]) {{
+        alloc S: f32[{rows}, {across}] @ shared
+        for b in 1 @ blockIdx.x {{
+            for y in {rows} @ threadIdx.y, x in {across} @ threadIdx.x {{
+                block one[i: {rows} = y, j: {across} = x] {{ S[i, j] = A[i, j] }}
+            }}
+            for v in {rows} @ threadIdx.y, u in {across} @ threadIdx.x {{
+                block two[i: {rows} = v, j: {across} = u] {{ B[i, j] = S[{read}] + 1.0 }}
+            }}
+        }}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("read", "across", "rows", "scope"),
+    [
+        ("i, j // 32 * 32 + (31 - j % 32)", 64, 1, "warp"),
+        ("i, j // 32 * 32 + (31 - j % 32)", 64, 3, "warp"),
+        ("i, 63 - j", 64, 1, "block"),
+        ("i, j // 16 * 16 + (15 - j % 16)", 64, 2, "warp"),
+        ("i // 2 * 2 + (1 - i % 2), 15 - j", 16, 4, "warp"),
+        ("i // 2 * 2 + (1 - i % 2), j", 32, 4, "block"),
+        ("3 - i, j", 16, 4, "block"),
+        ("2 - i, j", 16, 3, "block"),
+    ],
+)
+def test_whole_warps_wait_where_only_their_lanes_meet(read: str, across: int, rows: int, scope: str) -> None:
+    """Warps are 32 threads as they count, `threadIdx.x` first: parts of long rows, or several short ones."""
+    text = by_warps(read, across, rows)
+    assert scopes(text) == [scope]
+    same_meaning(program(text))

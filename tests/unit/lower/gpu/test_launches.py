@@ -108,7 +108,8 @@ def test_memory_of_one_thread_is_not_that_of_another():
         }
     }"""
     refused(text, "MS432", "`L`", "threadIdx.x", 'set_scope` the buffer to "shared"')
-    refused(text.replace("@ local", "@ warp"), "MS432", "`L`", "`warp`", "threadIdx.x")
+    wider = text.replace("@ local", "@ warp").replace("32", "64").replace("31", "63")
+    refused(wider, "MS432", "`L`", "`warp`", "threadIdx.x")
     same_meaning(program(text.replace("31 - x", "x")))
     same_meaning(program(text.replace("31 - x", "x").replace("@ local", "@ warp")))
     same_meaning(program(text.replace("@ local", "@ shared")))

@@ -1,6 +1,6 @@
 """Random schedules for a GPU: what is lowered computes what the program does, in any order of threads, without races.
 
-`python -m tests.unit.lower.gpu.test_random FIRST LAST` judges other seeds, and counts outcomes.
+`python -m tests.unit.lower.gpu.test_random FIRST LAST [warp]` judges other seeds, and counts outcomes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tests.unit.lower.gpu import simulator
 from tests.unit.lower.gpu.drawn import Drawn
 from tests.unit.lower.gpu.support import lowered
 
-REFUSALS = frozenset({"MS431", "MS432", "MS433", "MS434", "MS435", "MS436", "MS437"})
+REFUSALS = frozenset({"MS431", "MS432", "MS433", "MS434", "MS435", "MS436", "MS437", "MS438"})
 
 FOUND = (18, 49, 120, 264, 323)
 """Draws that were lowered wrongly once."""
 
 
-def judged(seed: int) -> str:
+def judged(seed: int, own: str = "local") -> str:
     """`right`, or the code of the refusal; raises where the module is wrong."""
-    drawn = Drawn(seed)
+    drawn = Drawn(seed, own)
     try:
         module = lowered(drawn.program())
     except TargetError as error:
@@ -45,6 +45,11 @@ def test_random_schedules_are_lowered_right_or_refused(seed: int):
     assert judged(seed) in {"right", *REFUSALS}
 
 
+@pytest.mark.parametrize("seed", range(600, 606))
+def test_so_they_are_where_lanes_of_a_warp_share_memory(seed: int):
+    assert judged(seed, "warp") in {"right", *REFUSALS}
+
+
 def test_most_are_not_refused():
     codes = Counter(code_of(seed) for seed in range(500, 520))
     assert codes["lowered"] >= 8, codes
@@ -60,4 +65,4 @@ def code_of(seed: int) -> str:
 
 
 if __name__ == "__main__":
-    print(Counter(judged(seed) for seed in range(int(sys.argv[1]), int(sys.argv[2]))))
+    print(Counter(judged(seed, *sys.argv[3:]) for seed in range(int(sys.argv[1]), int(sys.argv[2]))))
