@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 FARTHEST = 2
 """Names that differ by more edits than this are not suggested."""
@@ -35,6 +35,15 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """The help of a message about an unknown name, or None if nothing known is near."""
     near = nearest(name, candidates)
     return None if near is None else f"did you mean `{near}`?"
+
+
+def listed(words: Sequence[str], last: str) -> str:
+    """Words as a list in a sentence.
+
+    >>> listed(["`i`", "`j`", "`k`"], "or")
+    '`i`, `j` or `k`'
+    """
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _edits(a: str, b: str, most: int) -> int:

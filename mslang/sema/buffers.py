@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 
-from mslang.diagnostics import Fix, MsError
+from mslang.diagnostics import Diagnostic, Fix, MsError
 from mslang.ir.dtype import SCALARS, parts, size_of
 from mslang.ir.expr import ZERO, Const, Expr
 from mslang.ir.program import LOOP_KINDS, SCOPES, Annotations, AttrValue, Buffer, Range, Region
 from mslang.ir.region import point, range_between, whole
 from mslang.sema.evaluation_limits import BYTES
 from mslang.sema.expressions import check_rank, index, infer
+from mslang.sema.foreign import TYPES
 from mslang.sema.literals import retyped
 from mslang.sema.names import buffer_names
-from mslang.sema.report import failure, unknown
+from mslang.sema.report import failure, fault, unknown
 from mslang.sema.scope import Broken, BufferName, Scope
 from mslang.syntax import tree
 
@@ -21,16 +22,7 @@ from mslang.syntax import tree
 def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = "global") -> Buffer:
     """The buffer that a declaration `name: type` makes."""
     if parts(type.name.text) is None:
-        raise MsError(
-            unknown(
-                "MS117",
-                type.name,
-                "element type",
-                type.name.text,
-                SCALARS,
-                help="the element types are " + ", ".join(SCALARS),
-            )
-        )
+        raise MsError(_unknown_type(type.name))
     if type.shape is None:
         fix = Fix("make it a zero-dimensional buffer", type.name.span, f"{type.name.text}[]")
         raise failure(
@@ -40,6 +32,15 @@ def buffer(name: tree.Name, type: tree.Type, scope: Scope, default_scope: str = 
     _refuse_huge(name, type.name.text, shape)
     made = Buffer(name.text, type.name.text, shape, default_scope)
     return made if type.place is None else _placed(made, type.place, scope)
+
+
+def _unknown_type(name: tree.Name) -> Diagnostic:
+    ours = TYPES.get(name.text)
+    if ours is None:
+        known = "the element types are " + ", ".join(SCALARS)
+        return unknown("MS117", name, "element type", name.text, SCALARS, help=known)
+    fixes = (Fix(f"change to `{ours}`", name.span, ours),)
+    return fault("MS117", name, f"unknown element type `{name.text}`", help=f"write `{ours}`", fixes=fixes)
 
 
 def _refuse_huge(name: tree.Name, dtype: str, shape: tuple[Expr, ...]) -> None:

@@ -15,6 +15,7 @@ from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
 from mslang.sema.targets import described, target_names
 from mslang.sema.values import value_of
+from mslang.suggestions import listed
 from mslang.syntax import tree
 
 ATTRIBUTES: Mapping[type, Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -118,9 +119,18 @@ def _role(
         return
     thing = module.find(name)
     if thing is None:
-        yield unknown("MS101", at, what, name, candidates, help=library_help(name))
+        known = tuple(candidates)
+        yield unknown("MS101", at, what, name, known, help=library_help(name) or _where(what, known))
     elif role(thing) not in roles:
         yield fault("MS128", at, f"`{name}` is a {role(thing)}, not a {what}")
+
+
+def _where(what: str, known: tuple[str, ...]) -> str | None:
+    """Where a program may come from, as help."""
+    if what != "program":
+        return None
+    here = f"the programs here are {listed([f'`{n}`' for n in known], 'and')}" if 0 < len(known) < 9 else ""
+    return here or "declare it in this file, or name it in a `use`: `use std.workloads.gemm.{gemm}`"
 
 
 def role(thing: Thing) -> str:

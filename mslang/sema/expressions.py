@@ -21,6 +21,7 @@ from mslang.ir.expr import (
 from mslang.ir.fixed_point import q_multiply_shift
 from mslang.ir.functions import FUNCTIONS, Domain, of_c_library
 from mslang.sema.adapt import adapted, check_fits, settled, text_of, unified
+from mslang.sema.foreign import FUNCTIONS as FOREIGN_FUNCTIONS
 from mslang.sema.literals import Value, constant, folded, retyped, scalar_of
 from mslang.sema.names import buffer_names, called_buffer, member, value_of
 from mslang.sema.report import failure, unknown
@@ -227,7 +228,9 @@ def check_rank(e: tree.Index, meaning: BufferName) -> None:
     rank = len(meaning.buffer.shape)
     if len(e.items) != rank:
         dims = "dimension" if rank == 1 else "dimensions"
-        raise failure("MS105", e, f"`{meaning.buffer.name}` has {rank} {dims}, but {len(e.items)} are indexed")
+        name = meaning.buffer.name
+        help = f"write one index for each dimension: `{name}[{', '.join('…' * rank)}]`"
+        raise failure("MS105", e, f"`{name}` has {rank} {dims}, but {len(e.items)} are indexed", help=help)
 
 
 def _factor(e: tree.Index, n: int) -> int:
@@ -258,16 +261,11 @@ def _call(e: tree.Call, scope: Scope) -> Value:
         return _operator(e, OPERATORS[name.text], args, scope)
     if name.text in FUNCTIONS:
         return _function(e, name.text, args, scope)
-    raise MsError(
-        unknown(
-            "MS107",
-            name,
-            "function",
-            name.text,
-            [*BUILTINS, *SCALARS],
-            why="a program calls functions of the language only" if did_you_mean(name.text, BUILTINS) is None else None,
-        )
-    )
+    why = "a program calls functions of the language only" if did_you_mean(name.text, BUILTINS) is None else None
+    if name.text in FOREIGN_FUNCTIONS:
+        raise failure("MS107", name, f"unknown function `{name.text}`", why=why, help=FOREIGN_FUNCTIONS[name.text])
+    help = "`mslang explain MS107` lists the functions of programs"
+    raise MsError(unknown("MS107", name, "function", name.text, [*BUILTINS, *SCALARS], why=why, help=help))
 
 
 def _positional(e: tree.Call) -> tuple[tree.Expr, ...]:

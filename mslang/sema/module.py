@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -147,11 +148,18 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (d.span is None, d.span, d.code)))
 
     def beside_syntax_errors(self, found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-        """The findings that stand on a line of this file without a syntax error; others likely follow from that."""
+        """The findings that do not follow from a syntax error of this file: those on a line without one, apart from
+        unknown names that a line with one may declare."""
+        text = self.file.text
         broken = {self._line(d.span.start) for d in self.file.diagnostics if d.span is not None}
+        lines = (text[start:].partition("\n")[0] for start in broken)
+        words = {word for line in lines for word in _WORD.findall(line)}
         for d in found:
-            elsewhere = d.span is None or (d.path is not None and d.path != self.path)
-            if elsewhere or d.span is None or self._line(d.span.start) not in broken:
+            if d.span is None or (d.path is not None and d.path != self.path):
+                yield d
+                continue
+            follows = d.code in ("MS101", "MS201") and text[d.span.start : d.span.end] in words
+            if self._line(d.span.start) not in broken and not follows:
                 yield d
 
     def _line(self, offset: int) -> int:
@@ -161,6 +169,9 @@ class Module(msgspec.Struct, frozen=True, dict=True, eq=False):
     def errors(self) -> tuple[Diagnostic, ...]:
         """The diagnostics that are errors."""
         return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+
+_WORD = re.compile(r"\w+")
 
 
 def member(thing: Thing | None, name: str) -> Thing | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from mslang.diagnostics import Fix, MsError
+from mslang.diagnostics import Diagnostic, Fix, MsError
 from mslang.ir.expr import Const
 from mslang.sema.adapt import text_of
+from mslang.sema.foreign import TYPES, WORDS
 from mslang.sema.literals import Value
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import failure, unknown
@@ -52,7 +53,23 @@ def value_of(name: tree.Name, scope: Scope) -> Value:
             raise MsError
     if name.text in LITERAL_NAMES:
         return Value(Const(LITERAL_NAMES[name.text], "f32"), "float")
-    raise MsError(unknown("MS101", name, "name", name.text, _number_names(scope)))
+    raise MsError(_unknown(name, scope))
+
+
+_TYPED = "a value takes its type from what it is: `let x = 3.0`"
+
+
+def _unknown(name: tree.Name, scope: Scope) -> Diagnostic:
+    """The error of a name without a meaning; in a block, `k` is taken for a missing axis, not for the size `K`."""
+    known = _number_names(scope)
+    help = WORDS.get(name.text)
+    if scope.block is not None:
+        known = [n for n in known if not (isinstance(scope.get(n), SizeName) and n.lower() == name.text)]
+        axis = (
+            f"declare the axis in block `{scope.block}`: `{name.text}: extent`, after `|` if the block reduces over it"
+        )
+        help = help or (_TYPED if name.text in TYPES else axis)
+    return unknown("MS101", name, "name", name.text, () if name.text in WORDS else known, help=help)
 
 
 def member(e: tree.Member, scope: Scope) -> Value:

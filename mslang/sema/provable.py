@@ -21,7 +21,10 @@ def provable_faults(item: tree.Program, program: Program, declared: Declarations
     stray = tuple(outside(program))
     for found in stray:
         at = _span(found, item, blocks, declared)
-        yield fault("MS118", at, f"`{found.access.written[0]}` is accessed out of bounds", why=found.why)
+        help = (
+            "make the buffer larger or the axis shorter; a condition before an access guards it: `select(…, A[…], 0.0)`"
+        )
+        yield fault("MS118", at, f"`{found.access.written[0]}` is accessed out of bounds", why=found.why, help=help)
     # A store that goes astray leaves elements unwritten: that is one mistake.
     for missing in () if any(found.access.store for found in stray) else unwritten(program):
         at = declared.buffers[missing.buffer]

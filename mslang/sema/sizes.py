@@ -20,6 +20,7 @@ from mslang.ir.expr import (
 from mslang.sema.expressions import index, infer
 from mslang.sema.report import failure, unknown
 from mslang.sema.scope import Meaning, Scope, SizeName, TileName
+from mslang.suggestions import listed
 from mslang.syntax import tree
 
 GREATEST = 2**31 - 1
@@ -98,7 +99,7 @@ def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
         case tree.Ref(name=tree.Name(text="dyn")):
             return DynamicRange(1, GREATEST)
         case tree.Call(callee=tree.Ref(name=name)) if name.text in KINDS:
-            return _domain(name.text, _arguments(kind, KINDS[name.text]), kind, scope)
+            return _domain(name.text, _arguments(kind, name.text, KINDS[name.text]), kind, scope)
         case tree.Ref(name=name) | tree.Call(callee=tree.Ref(name=name)):
             raise MsError(
                 unknown(
@@ -113,12 +114,15 @@ def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
     raise failure("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
 
 
-def _arguments(call: tree.Call, names: tuple[str, ...]) -> dict[str, tree.Expr]:
+def _arguments(call: tree.Call, kind: str, names: tuple[str, ...]) -> dict[str, tree.Expr]:
     found: dict[str, tree.Expr] = {}
     for k, a in enumerate(call.args):
         name = a.name.text if a.name is not None else names[k] if k < len(names) and not a.splat else None
         if name not in names or name in found:
-            raise failure("MS107", a, f"this takes {', '.join(f'`{n}`' for n in names)}")
+            help = f"it takes {listed([f'`{n}`' for n in names], 'and')}"
+            if a.name is not None and name not in names:
+                raise MsError(unknown("MS107", a.name, "argument", a.name.text, names, help=help, of=kind))
+            raise failure("MS107", a, f"`{kind}` takes no such argument", help=help)
         found[name] = a.value
     return found
 

@@ -137,6 +137,61 @@ def _typed_first(line: Line) -> Diagnostic | None:
     return None
 
 
+def _no_let(line: Line) -> Diagnostic | None:
+    """`i0, i1 = mm.i.split([_, 4])`."""
+    names = 1
+    while names + 1 < len(line) and line[names].text == "," and line[names + 1].kind == "NAME":
+        names += 2
+    if names < 3 or line[0].kind != "NAME" or names >= len(line) or line[names].text not in ("=", "~"):
+        return None
+    span, at = Span(line[0].start, line[names - 1].end), Span(line[0].start, line[0].start)
+    fix = Fix("insert `let`", at, "let ")
+    return problem("MS010", "these names are not declared", span=span, help="write `let … = …`", fixes=(fix,))
+
+
+def _schedule_of(line: Line) -> Diagnostic | None:
+    if len(line) > 2 and line[0].text in ("schedule", "space") and line[2].text == "of":
+        return _said("a program is named after `for`, not `of`", line[2], line[2], "write `for`", "for")
+    return None
+
+
+def _size_with_colon(line: Line) -> Diagnostic | None:
+    """`program p[N: 8]`."""
+    if len(line) < 4 or line[0].text != "program" or line[2].text != "[":
+        return None
+    for k, token in enumerate(line[3:-1], 3):
+        if token.text == "]":
+            return None
+        if token.text == ":" and line[k + 1].kind == "NUMBER":
+            name, number = line[k - 1], line[k + 1]
+            right = f"{name.text} = {number.text}"
+            return _said("the default of a size follows `=`", name, number, f"write `{right}`", right)
+    return None
+
+
+def _brackets_twice(line: Line) -> Diagnostic | None:
+    """`A: f32[N][N]`."""
+    for k, token in enumerate(line[:-1]):
+        typed = k > 1 and token.text == "[" and line[k - 1].text in _TYPES and line[k - 2].text == ":"
+        if not typed:
+            continue
+        end = next((e for e in range(k, len(line) - 1) if line[e].text == "]" and line[e + 1].text == "["), None)
+        if end is not None and all(t.text not in "(){}:" for t in line[k:end]):
+            return _said(
+                "all dimensions stand in one pair of brackets", line[end], line[end + 1], "write `[M, N]`", ", "
+            )
+    return None
+
+
+def _slice(line: Line) -> Diagnostic | None:
+    """`A[i, :]`."""
+    for before, colon, after in zip(line, line[1:], line[2:], strict=False):
+        if colon.text == ":" and before.text in ("[", ",") and after.text in ("]", ","):
+            help = "name an axis: `block b[i: M | k: K] { B[i] += A[i, k] }` sums over `k`"
+            return _said("there are no slices", colon, colon, help)
+    return None
+
+
 _TYPES = frozenset(
     ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "int", "float")
 )
@@ -152,6 +207,11 @@ _HABITS: tuple[Callable[[Line], Diagnostic | None], ...] = (
     _step,
     _not,
     _typed_first,
+    _size_with_colon,
+    _brackets_twice,
+    _slice,
+    _schedule_of,
+    _no_let,
     _colon_body,
     _semicolon,
 )

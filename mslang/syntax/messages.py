@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from mslang.diagnostics import Diagnostic, Fix, Note, Span, problem
-from mslang.suggestions import nearest
+from mslang.suggestions import listed, nearest
 from mslang.syntax.lexer import DANGLING_DOT, ERROR, STRAY_OPENER, Token
 from mslang.syntax.tables import END, load_tables
 
@@ -38,7 +39,7 @@ def kind_text(kind: str) -> str:
 def found_text(token: Token) -> str:
     """The description of an unexpected token."""
     if token.kind == END:
-        return "end of the item"
+        return "the end of the item"
     if len(token.text) > 40 or "\n" in token.text:
         return "this " + {"STRING": "string"}.get(token.kind, "text")
     return f"`{token.text}`"
@@ -63,7 +64,7 @@ def expected_text(kinds: frozenset[str]) -> str | None:
     words += sorted(kind_text(kind) for kind in rest)
     if not words or len(words) > _AT_MOST:
         return None
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return listed(words, "or")
 
 
 def unexpected(token: Token, expected: frozenset[str], before: Token | None) -> Diagnostic:
@@ -194,16 +195,27 @@ def bad_layout(token: Token) -> Diagnostic:
 
 def outside(token: Token) -> Diagnostic:
     """Text outside of items."""
-    meant = nearest(token.text, _ITEMS)
-    *others, last = (f"`{word}`" for word in _ITEMS)
+    elsewhere = _ELSEWHERE.get(token.text)
+    meant = nearest(token.text, _ITEMS) if elsewhere is None else None
+    help = elsewhere or f"items begin with {listed([f'`{word}`' for word in _ITEMS], 'or')}"
     return problem(
         "MS009",
         f"expected an item, found {found_text(token)}",
         span=span_of(token),
-        help=f"items begin with {', '.join(others)} or {last}" if meant is None else f"did you mean `{meant}`?",
+        help=help if meant is None else f"did you mean `{meant}`?",
         fixes=() if meant is None else (Fix(f"change to `{meant}`", span_of(token), meant),),
     )
 
+
+_PROGRAM = "a computation is a program: `program name[N = 64](A: f32[N], out B: f32[N]) { … }`"
+_USE = "names of other files and of the library come in by `use`: `use std.cpu.{host}`"
+_COMMENT = "comments begin with `#`"
+_ELSEWHERE = MappingProxyType(
+    dict.fromkeys(("def", "func", "function", "kernel", "void", "class", "module", "let"), _PROGRAM)
+    | dict.fromkeys(("import", "from", "include", "using"), _USE)
+    | dict.fromkeys(("//", "/*", "/", "--", "%"), _COMMENT)
+)
+"""How files of other languages begin, and what is written here instead."""
 
 LAYOUT = frozenset({DANGLING_DOT, STRAY_OPENER})
 REAL_KIND = {"(": "LPAR", "[": "LSQB", ".": "DOT"}

@@ -87,7 +87,7 @@ def bind(
                 continue
             param = positional[position]
             position += not param.variadic
-            bound.append((param, at, ANY if n == "*" and not param.variadic else value))
+            bound.append((param, at, value if n is None else (param.variadic and value.element) or ANY))
             continue
         found = next((p for p in signature.params if p.name == n), None)
         if found is None:
@@ -110,6 +110,18 @@ def bind(
             )
         )
     return bound
+
+
+def list_help(param: Param, at: tree.Expr, value: Static) -> str | None:
+    """What to write where a list stands for its elements, or an element for a list; None if it is another mistake."""
+    match param.kind, value.kind, at:
+        case Kind.FACTORS, Kind.SIZE | Kind.INT, tree.Number(value=n):
+            return f"write a factor for each new loop: `[_, {n}]`"
+        case _, Kind.VALUES, tree.List() if param.variadic:
+            return "write the elements without brackets"
+        case _, Kind.VALUES, _ if param.variadic:
+            return "write `*` before the list: its elements are the arguments"
+    return None
 
 
 def check_library(signature: Signature, name: tree.Name, given: Given, report: Callable[[Diagnostic], None]) -> None:

@@ -161,6 +161,7 @@ class _Checker:
     def schedule(self, item: tree.Schedule) -> None:
         """A schedule with a body, or one that pins another's decisions."""
         names = self.start(item.params, item, item.program, item.target)
+        self.expressions.no_program = item.program is None and not item.params
         if item.source is not None:
             self.expressions.value(item.source, names)
             self._pins(item.pins or (), names, item.source)

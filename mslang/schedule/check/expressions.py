@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from mslang.diagnostics import Diagnostic, Fix, Span
+from mslang.ir.program import SCOPES
 from mslang.ops.library import LIBRARY
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.schedule.check.calls import (
@@ -13,6 +14,7 @@ from mslang.schedule.check.calls import (
     bind,
     check_library,
     check_parameters,
+    list_help,
     may_give_axes,
     methods_of,
     results_of,
@@ -41,11 +43,13 @@ from mslang.schedule.check.kinds import (
     of_kind,
 )
 from mslang.schedule.check.scope import item_value, native_value
+from mslang.schedule.check.unknown_names import certain_help, in_scope
 from mslang.sema.library_names import library_help
 from mslang.sema.module import Found, Module
 from mslang.sema.native import BUILTINS, Native
 from mslang.sema.refer import dotted_name
 from mslang.sema.report import fault, unknown
+from mslang.suggestions import listed
 from mslang.syntax import tree
 from mslang.transform.registries import REGISTRY, Registry
 from mslang.transform.registry import OPERATIONS
@@ -71,6 +75,8 @@ class Expressions:
         self._changed = False
         self.any_name = False
         """Whether names may denote blocks and buffers of an unknown program."""
+        self.no_program = False
+        """Whether the item is a schedule that names no program."""
 
     def _report(self, diagnostic: Diagnostic) -> None:
         if not self._quiet:
@@ -369,8 +375,10 @@ class Expressions:
             known = (*_callable(names, self._module), *self._registry.operations, *BUILTINS)
             self._report(unknown("MS201", name, "function", name.text, known, help=library_help(name.text)))
         elif not self.any_name:
-            known = (*names, *self._module.names)
-            self._report(unknown("MS201", name, "name", name.text, known, help=library_help(name.text)))
+            known = () if self.no_program else (*names, *self._module.names)
+            help = library_help(name.text) or (_NO_PROGRAM if self.no_program else in_scope(names))
+            certain = certain_help(name, names)
+            self._report(certain or unknown("MS201", name, "name", name.text, known, help=help))
 
     def _called(self, value: Static, name: tree.Name, e: tree.Call) -> Static | tuple[Static, ...]:
         self._new_axes = self._changed = True
@@ -387,10 +395,19 @@ class Expressions:
     def _arguments(self, e: tree.Call, names: Environment) -> list[Argument]:
         given: list[Argument] = []
         for a in e.args:
-            value = self.value(a.value, names)
+            value = self._scope(a, names) or self.value(a.value, names)
             name = "*" if a.splat else a.name.text if a.name is not None else None
             given.append(Argument(name, a.value, value, a.value.span if a.name is None else a.name.span))
         return given
+
+    def _scope(self, a: tree.Arg, names: Environment) -> Static | None:
+        """The value of `scope = …` if it names no scope, which is reported; else None."""
+        if a.name is None or a.name.text != "scope" or not isinstance(a.value, tree.Ref) or a.value.name.text in names:
+            return None
+        name = a.value.name
+        help = f"the scopes are {listed(sorted(SCOPES), 'and')}"
+        self._report(unknown("MS201", name, "storage scope", name.text, SCOPES, help=help))
+        return ANY
 
     def _operation(
         self,
@@ -403,19 +420,24 @@ class Expressions:
         self._mention(name.span, name.text, Static(Kind.ANY), None)
         self._new_axes |= may_give_axes(signature)
         self._changed |= signature.group not in (Group.GETTER, Group.SAMPLER)
+        if method and signature.params and not accepts(signature.params[0].kind, given[0].static):
+            what = f"`{signature.name}` is an operation of {signature.params[0].kind.with_article}"
+            this = describe(given[0].static)
+            self._report(fault("MS203", given[0].value, f"{what}, this is {this}", help=signature.text))
+            return results_of(signature, ())
         bound = bind(signature, name, given, self._report)
         for param, at, value in bound:
-            inner = value.element if value.kind is Kind.VALUES and param.variadic and value.element else value
-            if not accepts(param.kind, inner):
-                what = (
-                    f"`{signature.name}` is an operation of {param.kind.with_article}"
-                    if method and param is signature.params[0]
-                    else f"`{param.name}` of `{signature.name}` must be {param.kind.with_article}"
-                )
-                self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=signature.text))
+            if not accepts(param.kind, value):
+                what = f"`{param.name}` of `{signature.name}` must be {param.kind.with_article}"
+                help = list_help(param, at, value) or signature.text
+                self._report(fault("MS203", at, f"{what}, this is {describe(value)}", help=help))
             if param.name in signature.consumes and isinstance(at, tree.Ref) and at.name.text in names:
                 self._consumed[at.name.text] = Death(name.span, signature.name)
         return results_of(signature, bound)
+
+
+_NO_PROGRAM = "write `schedule … for PROGRAM { … }`: the blocks and buffers of that program are then in scope"
+"""Help where a name is unknown in a schedule that names no program."""
 
 
 def outcomes_of(condition: tree.Expr, names: Environment) -> tuple[Outcomes | None, Outcomes | None]:

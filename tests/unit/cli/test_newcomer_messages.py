@@ -57,13 +57,32 @@ def test_the_message_says_what_to_write(name: str) -> None:
         ("unfinished", "never closed"),
         ("unnamed_samplers", "write `let x = …`"),
         ("misspelled_keyword", "change to `max_inner`"),
+        ("axis_without_block", "write `mm.i`"),
+        ("none_of_python", "write `_`"),
+        ("factor_not_a_list", "`[_, 4]`"),
+        ("indices_missing", "`A[…, …]`"),
+        ("type_of_numpy", "write `f32`"),
+        ("axis_missing", "`k: extent`"),
+        ("unknown_buffer", "the buffers `A`, `B` and `C`"),
+        ("size_with_colon", "write `N = 8`"),
+        ("no_program_named", "`schedule … for PROGRAM { … }`"),
+        ("loops_in_a_list", "without brackets"),
+        ("python_def", "`program name[N = 64]("),
+        ("function_of_torch", "write `max(x, 0.0)`"),
+        ("misspelled_buckets", "change to `buckets`"),
+        ("names_without_let", "insert `let`"),
+        ("unknown_scope", "the scopes are global, local"),
+        ("program_after_of", "write `for`"),
+        ("no_program_here", "declare it in this file"),
     ],
 )
 def test_the_help_can_be_typed(name: str, part: str) -> None:
     assert part in said(name)
 
 
-@pytest.mark.parametrize("name", ["unknown_program", "c_ternary", "undeclared_size", "missing_out"])
+@pytest.mark.parametrize(
+    "name", ["unknown_program", "c_ternary", "undeclared_size", "missing_out", "halide_tile", "names_without_let"]
+)
 def test_one_mistake_is_one_error(name: str) -> None:
     assert said(name).count("error[") == 1
 
