@@ -20,6 +20,7 @@ from mslang.search.crossover import crossed
 from mslang.search.generation import Generations
 from mslang.search.known import place
 from mslang.search.leaves import Leaves
+from mslang.search.lessons import Lesson
 from mslang.search.mutators import Mutator, Part, all_mutators, mutate
 from mslang.search.parts import together
 from mslang.search.population import Point, Scored, in_order, in_turn, lowest, merged
@@ -102,6 +103,10 @@ class Evolutionary:
         """Of the generation."""
         self._learn(self._known)
 
+    def lessons(self) -> Sequence[Lesson]:
+        """What was measured, for the searches of other programs."""
+        return self._ranking.lessons()
+
     def explanation(self) -> str:
         """How large the space is."""
         points = self._leaves.points
@@ -176,7 +181,7 @@ class Evolutionary:
         drafts = [Scored(leaf, batch, self._ranking.draft(leaf, batch)) for leaf, batch in together(parts)]
         self.rejections.drafted += sum(map(len, drafts))
         kept = lowest(drafts, max(round(self._breeding.drafted * sum(map(len, drafts))), 64))
-        return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.trained else kept
+        return self._scored((p.leaf, p.batch) for p in kept) if self._ranking.informed else kept
 
     def _bred(self, seed: int) -> list[Scored]:
         """The population after all rounds."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mslang.diagnostics import MsError, problem
 from mslang.search.generation import Generations
 from mslang.search.leaves import Leaves
+from mslang.search.lessons import Lesson
 from mslang.search.population import Scored, in_order
 from mslang.search.ranking import NO_MODELS, Models, Ranking
 from mslang.search.strategy import Observed, Problem, Proposal, Rejections
@@ -60,6 +61,10 @@ class Exhaustive:
     def observe(self, observed: Sequence[Observed]) -> None:
         """Learn from what was measured."""
         self._ranking.learn(self._generations.measured(observed))
+
+    def lessons(self) -> Sequence[Lesson]:
+        """What was measured, for the searches of other programs."""
+        return self._ranking.lessons()
 
     def explanation(self) -> str:
         """How many points there are."""

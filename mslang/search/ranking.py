@@ -11,6 +11,7 @@ from mslang.diagnostics import MsError
 from mslang.schedule.batch.layout import DecisionBatch
 from mslang.schedule.sketch import Sketch
 from mslang.search.leaves import Leaf, Leaves
+from mslang.search.lessons import Lesson, StoreFeatures
 from mslang.target.description import Target
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class Models(msgspec.Struct, frozen=True):
     model: Callable[[Sequence[str], int], CostModel] | None = None
     """For the names of the features and a seed."""
 
+    taught: bool = False
+    """Whether other programs have corrected the draft among the features, so that it says more than `draft`."""
+
 
 NO_MODELS = Models()
 """Nothing is known of candidates that were not measured."""
@@ -98,7 +102,12 @@ class Ranking:
     @property
     def ranks(self) -> bool:
         """Whether scores say anything yet."""
-        return self.trained or self._models.draft is not None
+        return self.informed or self._models.draft is not None
+
+    @property
+    def informed(self) -> bool:
+        """Whether scores say more than the draft."""
+        return self.trained or self._models.taught
 
     def draft(self, leaf: Leaf, batch: DecisionBatch) -> Floats:
         """The binary logarithm of the estimated seconds; zeros where there is no estimate."""
@@ -122,12 +131,52 @@ class Ranking:
             return None
 
     def score(self, leaf: Leaf, batch: DecisionBatch) -> Floats:
-        """What the model predicts if it has learned something; otherwise the draft."""
+        """What the model predicts if it has learned something; otherwise the draft, as other programs correct it."""
+        import numpy as np
+
         if self._model is not None and self._of != len(self._leaves):
             self._train()
-        if self._model is None or self._features is None:
+        if self._model is not None and self._features is not None:
+            return self._model.predict(self._features.rows(leaf.number, batch))
+        features = self._readable() if self._models.taught else None
+        if features is None:
             return self.draft(leaf, batch)
-        return self._model.predict(self._features.rows(leaf.number, batch))
+        return features.rows(leaf.number, batch)[:, -1].astype(np.float64)
+
+    def lessons(self) -> list[Lesson]:
+        """What was measured so far, by structure, in features that other programs have, too; failures are left out."""
+        features = self._readable()
+        if not isinstance(features, StoreFeatures):
+            return []
+        found: dict[int, list[Measured]] = {}
+        for m in self._measured:
+            if m.cost is not None or m.bound is not None:
+                found.setdefault(m.leaf.number, []).append(m)
+        return [self._lesson(features, ms) for ms in found.values()]
+
+    def _lesson(self, features: StoreFeatures, measured: Sequence[Measured]) -> Lesson:
+        import numpy as np
+
+        leaf = measured[0].leaf
+        batch = _together(measured)
+        return Lesson(
+            tuple(features.store_names),
+            features.stores(leaf.number, batch),
+            self.draft(leaf, batch),
+            np.asarray([m.cost or m.bound for m in measured], np.float64),
+            np.asarray([m.cost is None for m in measured], np.bool_),
+        )
+
+    def _readable(self) -> Features | None:
+        """The features of all the structures known; None where there are none."""
+        if self._models.features is None:
+            return None
+        try:
+            return self._current()
+        except MsError:
+            # What cannot be lowered before its decisions have values has no features.
+            self._models = msgspec.structs.replace(self._models, features=None, model=None, taught=False)
+            return None
 
     def learn(self, measured: Sequence[Measured]) -> None:
         """Train the model with candidates, beside those that it was given before."""
@@ -138,12 +187,9 @@ class Ranking:
     def _train(self) -> None:
         import numpy as np
 
-        models = self._models
-        try:
-            features = self._current()
-        except MsError:
-            # What cannot be lowered before its decisions have values has no features.
-            self._models, self._model = msgspec.structs.replace(models, model=None), None
+        features, models = self._readable(), self._models
+        if features is None:
+            self._model = None
             return
         self._rows += _rows(features, self._measured[len(self._rows) :])
         if models.model is None or all(m.cost is None for m in self._measured):
@@ -176,9 +222,15 @@ def _rows(features: Features, measured: Sequence[Measured]) -> list[NDArray[np.f
     for k, m in enumerate(measured):
         places.setdefault(m.leaf.number, []).append(k)
     for number, at in places.items():
-        layout = measured[at[0]].row.layout
-        array = np.asfortranarray(np.concatenate([measured[k].row.array for k in at]))
-        found = features.rows(number, DecisionBatch(layout, array))
+        found = features.rows(number, _together([measured[k] for k in at]))
         for j, k in enumerate(at):
             out[k] = found[j : j + 1]
     return out
+
+
+def _together(measured: Sequence[Measured]) -> DecisionBatch:
+    """The candidates of one structure as one batch."""
+    import numpy as np
+
+    array = np.asfortranarray(np.concatenate([m.row.array for m in measured]))
+    return DecisionBatch(measured[0].row.layout, array)

@@ -21,7 +21,7 @@ from mslang.ir.program import Program
 from mslang.target.machine import Machine
 from mslang.tune.connection import MEMORY, connect, faults, transaction
 from mslang.tune.integrity import find_damage, undamaged_rows
-from mslang.tune.record import Outcome, Record, Run, Workload
+from mslang.tune.record import Outcome, Record, Run, RunLesson, Workload
 from mslang.tune.rows import NEXT, columns_of, hash_of, identity, insertion, record_from, where
 from mslang.tune.schema import SCHEMA_VERSION, TABLES, checksum
 
@@ -113,6 +113,11 @@ class Database:
         run = run if run.created else msgspec.structs.replace(run, created=_now())
         self._insert("run", [getattr(run, c) for c in TABLES["run"]], "OR IGNORE")
 
+    def add_lesson(self, lesson: RunLesson) -> None:
+        """Keep what a run teaches, in place of what it taught before."""
+        lesson = lesson if lesson.created else msgspec.structs.replace(lesson, created=_now())
+        self._insert("lesson", [getattr(lesson, c) for c in TABLES["lesson"]], "OR REPLACE")
+
     def add(self, record: Record) -> Record:
         """Keep a record; it is on disk when this returns. Gives it back with its id.
 
@@ -129,6 +134,7 @@ class Database:
             for id in ids:
                 self._connection.execute("DELETE FROM record WHERE id = ?", [id])
                 self._connection.execute(insertion("pruned", "OR IGNORE"), [id, checksum("pruned", [id])])
+            self._connection.execute("DELETE FROM lesson WHERE run NOT IN (SELECT run FROM record)")
 
     def _insert(self, table: str, values: list[Any], conflict: str = "", wanted: int | None = None) -> int | None:
         row = [*values, checksum(table, values)]
@@ -327,6 +333,11 @@ class Database:
         """Every run, oldest first."""
         with self._faults():
             return [Run(*row) for row in undamaged_rows(self._connection, "run", "created, rowid")]
+
+    def lessons(self) -> list[RunLesson]:
+        """What runs teach, the newest first; damaged ones are left out."""
+        with self._faults():
+            return [RunLesson(*row) for row in undamaged_rows(self._connection, "lesson", "created DESC, run")]
 
     def _select(self, where: tuple[str, list[object]], order: str, limit: int = -1) -> Iterator[Record | Diagnostic]:
         condition, values = where

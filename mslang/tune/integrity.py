@@ -38,12 +38,12 @@ def find_damage(connection: sqlite3.Connection, path: Path, damaged: list[str]) 
     missing = [str(id) for id in range(1, max(ids, default=0) + 1) if id not in ids]
     others = sum(
         len(connection.execute(f"SELECT 1 FROM {table}").fetchall()) - len(undamaged_rows(connection, table, "rowid"))
-        for table in ("run", "workload", "machine", "pruned")
+        for table in ("run", "workload", "machine", "pruned", "lesson")
     )
     found = [
         *([f"damaged: {_listed(damaged)}"] if damaged else []),
         *([f"missing: {_listed(missing)}"] if missing else []),
-        *([f"damaged runs, programs or machines: {others}"] if others else []),
+        *([f"damaged runs, programs, machines or lessons: {others}"] if others else []),
     ]
     if not found:
         return None

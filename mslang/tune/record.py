@@ -96,6 +96,20 @@ class Run(msgspec.Struct, frozen=True):
     source: str = ""
 
 
+class RunLesson(msgspec.Struct, frozen=True):
+    """What a run teaches the searches of other programs, as it is kept: see `mslang.tune.lessons`.
+
+    `columns` says which features these are: only lessons with equal ones can be learned from together.
+    """
+
+    run: str
+    workload: str
+    machine: str
+    columns: str
+    created: str = ""
+    data: bytes = b""
+
+
 class Sources(msgspec.Struct, frozen=True):
     """Hashes of what a candidate was made from, where they are known: the text of its space, the rules, the library.
 

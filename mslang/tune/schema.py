@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from mslang.diagnostics import MsError, problem
 from mslang.tune.record import Workload
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 TABLES = {
     "workload": ("hash", "name", "text"),
     "run": ("id", "file", "space", "workload", "target", "seed", "arguments", "created", "machine", "source"),
     "machine": ("key", "name", "cpu", "features", "threads", "device"),
     "pruned": ("record",),
+    "lesson": ("run", "workload", "machine", "columns", "created", "data"),
     "record": (
         "workload",
         "program",
@@ -93,6 +94,13 @@ _MIGRATIONS = (
     ALTER TABLE record ADD COLUMN schema INTEGER NOT NULL DEFAULT 2;
     UPDATE record SET sources = '{"space":"","rules":"","library":""}';
     """,
+    # What runs teach the searches of other programs.
+    """
+    CREATE TABLE lesson (
+        run TEXT PRIMARY KEY, workload TEXT NOT NULL, machine TEXT NOT NULL, columns TEXT NOT NULL,
+        created TEXT NOT NULL, data BLOB NOT NULL, checksum TEXT NOT NULL
+    );
+    """,
 )
 """Step k brings version k to k + 1."""
 
@@ -147,6 +155,9 @@ def migrate(connection: sqlite3.Connection) -> None:
         if version == NAMED:
             _forget_names(connection)
         connection.execute(f"PRAGMA user_version = {version + 1}")
+    if before > NAMED:
+        # Only tables were added: the rows that there are stay as they are, and so do their checksums.
+        return
     connection.execute("UPDATE record SET schema = ?", (before,))
     for table, columns in TABLES.items():
         rows = connection.execute(f"SELECT rowid, {', '.join(columns)} FROM {table}").fetchall()

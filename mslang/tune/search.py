@@ -16,6 +16,8 @@ import msgspec
 from mslang import __version__, profiling
 from mslang.ir.equal import structural_hash
 from mslang.schedule.space import Candidate
+from mslang.search.lessons import Teacher
+from mslang.search.models.boosting import is_installed
 from mslang.search.models.registry import default_models
 from mslang.search.registry import strategy_named
 from mslang.search.strategy import Factory, Observed, Proposal, Rejections, Strategy
@@ -25,6 +27,7 @@ from mslang.tune.database import Database
 from mslang.tune.finalists import candidate_of, confirm_finalists, with_incumbent
 from mslang.tune.history import History
 from mslang.tune.job import Prepared
+from mslang.tune.lessons import Taught, packed, taught
 from mslang.tune.planning import problem_of
 from mslang.tune.progress import Confirming, Finished, Generation, Listener, Sketched, Started, Trial
 from mslang.tune.quality import rank_correlation
@@ -82,7 +85,10 @@ class Search:
         self._workers, self._run, self._listen = workers, run, listen
         self._trials = Trials(task, settings.limits, workers, reference, roofline)
         self._incumbent = None if incumbent is None else (structural_hash(incumbent.program), incumbent)
-        self._make_strategy = strategy or strategy_named(settings.strategy, default_models(settings.cost_model).models)
+        if strategy is None:
+            strategy_named(settings.strategy, default_models(settings.cost_model).models)
+        self._make_strategy = strategy
+        self._taught: Taught | None = None
         self._strategy: Strategy | None = None
         self._history = History(settings.limits.cache)
         self._sketches: dict[object, int] = {}
@@ -138,16 +144,37 @@ class Search:
             task.workload, task.target.name, task.compiled_by, __version__, task.machine.key, self._run
         )
         names = task.program.name, task.space.name, task.target.name
-        about = self._settings.budget.trials, self.trials, self._begun().explanation()
+        explained = [x for x in (self._begun().explanation(), str(self._taught or "")) if x]
+        about = self._settings.budget.trials, self.trials, "; ".join(explained)
         self._listen(Started(*names, self._run, str(self._database.path), *about))
 
     def _begun(self) -> Strategy:
         """The strategy, made when first needed, as it may look at the whole space."""
         if self._strategy is None:
             problem = problem_of(self._task, self._settings, self._history.known.values(), self._given_up)
+            make = self._make_strategy or self._default_strategy()
             with profiling.scope("draw"):
-                self._strategy = self._make_strategy(problem)
+                self._strategy = make(problem)
         return self._strategy
+
+    def _default_strategy(self) -> Factory:
+        """The strategy that the settings name, with what other programs of the store teach."""
+        named, machine = self._settings.cost_model, self._task.machine.key
+        if named in (None, "xgboost") and not self._settings.strategy.startswith("replay"):
+            begun = next((r.created for r in self._database.runs() if r.id == self._run), "")
+            with profiling.scope("model"):
+                self._taught = taught(self._database.lessons(), self._task.workload.hash, machine, begun)
+        correction = None if self._taught is None else self._taught.correction
+        return strategy_named(self._settings.strategy, default_models(named, correction=correction).models)
+
+    def _teach(self) -> None:
+        """Keep what the search teaches those of other programs."""
+        if not isinstance(self._strategy, Teacher) or not is_installed():
+            return
+        with profiling.scope("model"):
+            kept = packed(self._strategy.lessons(), self._run, self._task.workload.hash, self._task.machine.key)
+        if kept is not None:
+            self._database.add_lesson(kept)
 
     def step(self, left: int | None = None) -> str | None:
         """Try one generation of candidates.
@@ -217,6 +244,7 @@ class Search:
             if confirm:
                 with profiling.scope("confirm"):
                     confirmed = self._confirm(reason, end)
+            self._teach()
         except KeyboardInterrupt:
             self._stopped = True
         finished = Finished(

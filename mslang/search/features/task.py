@@ -49,15 +49,17 @@ class FeatureMaker:
 
     Args:
         extractor: what makes the features; the built-in one if None.
+        correction: what other programs teach of the draft.
     """
 
-    def __init__(self, extractor: Extractor | None = None) -> None:
+    def __init__(self, extractor: Extractor | None = None, correction: Correction | None = None) -> None:
         self._extractor = extractor or PerStore()
+        self._correction = correction
         self._made: dict[int, _SketchFeatures] = {}
 
     def __call__(self, sketches: Sequence[Sketch], target: Target) -> TaskFeatures:
         """The features of all sketches of a task; see `features_of`."""
-        return TaskFeatures([self._of(s, target) for s in sketches])
+        return TaskFeatures([self._of(s, target) for s in sketches], self._correction)
 
     def _of(self, sketch: Sketch, target: Target) -> _SketchFeatures:
         found = self._made.get(id(sketch))

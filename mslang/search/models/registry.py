@@ -10,7 +10,7 @@ from mslang.diagnostics import Diagnostic, MsError, Severity, problem
 from mslang.extensions import allowed, declared, load
 from mslang.search.draft import Draft
 from mslang.search.features.registry import extractor_named
-from mslang.search.features.task import FeatureMaker
+from mslang.search.features.task import Correction, FeatureMaker
 from mslang.search.models.boosting import XGBoost, is_installed
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.ranking import Models
@@ -46,12 +46,15 @@ class Default(NamedTuple):
     note: Diagnostic | None = None
 
 
-def default_models(model: str | None = None, extractor: str | None = None) -> Default:
+def default_models(
+    model: str | None = None, extractor: str | None = None, correction: Correction | None = None
+) -> Default:
     """Draft, features and cost model of a search.
 
     Args:
         model: the cost model's name; see `model_named`.
         extractor: the name of what makes the features; the built-in one if None.
+        correction: what other programs teach of the draft.
 
     Raises:
         MsError: as `model_named` and `extractor_named`.
@@ -60,7 +63,8 @@ def default_models(model: str | None = None, extractor: str | None = None) -> De
         >>> strategy_named("evolutionary", default_models().models)  # doctest: +SKIP
     """
     chosen, features = model_named(model), extractor_named(extractor)
-    return Default(Models(Draft, FeatureMaker(features), chosen.make), chosen.note)
+    maker = FeatureMaker(features, correction)
+    return Default(Models(Draft, maker, chosen.make, taught=correction is not None), chosen.note)
 
 
 def note_of(strategy: str, model: str | None) -> Diagnostic | None:

@@ -6,8 +6,11 @@ The features of a store are the same for all programs and hold the machine, so t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from mslang.search.lessons import Lesson
 from mslang.search.models.boosting import SETTINGS, Settings, options, predicted
 from mslang.search.models.labels import labels_of
 
@@ -15,21 +18,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mslang.search.features.task import Correction
     from mslang.search.models.model import Features, Mask, Numbers
 
-
-class Group(NamedTuple):
-    """The measured candidates of one sketch of a task.
-
-    `stores` is float32 of shape (candidates, stores, columns), as `TaskFeatures.stores` gives it; `draft` the draft's
-    `log2` of seconds; `cost` and `censored` are those of `CostModel.update`. Groups of one `task` are compared.
-    """
-
-    task: str
-    stores: Features
-    draft: Numbers
-    cost: Numbers
-    censored: Mask
+TREES = 50
+"""How many trees correct a draft. For each of 13 workloads (48 candidates each, the 12 others as lessons) the rank
+correlation with the times was 0.05 by the draft, 0.24, 0.30 and 0.32 with 20, 50 and 200 trees; the best of the first
+six was 1.18, 1.11, 1.02 and 1.01 times as slow as the best of all."""
 
 
 class PackSum:
@@ -41,7 +36,7 @@ class PackSum:
 
     Example:
         >>> model = PackSum()
-        >>> model.fit(groups)
+        >>> model.fit([lessons_of_one_program, lessons_of_another])
         >>> corrected = draft + model.predict(features.stores(0, batch))
 
     Source: the pack-sum objective of TVM's `XGBModel`
@@ -52,27 +47,19 @@ class PackSum:
         self.settings = settings
         self.booster: Any = None
 
-    def fit(self, groups: Sequence[Group]) -> None:
-        """Learn from the candidates of several tasks."""
+    def fit(self, tasks: Sequence[Sequence[Lesson]]) -> None:
+        """Learn from the lessons of several tasks, whose columns are the same; candidates of one task are compared."""
         import numpy as np
         import xgboost
 
-        above = np.empty(sum(len(g.cost) for g in groups))
-        bounded = np.empty(len(above), np.bool_)
-        task = np.concatenate([np.full(len(g.cost), number_of(g.task, groups)) for g in groups])
-        cost, censored, draft = (
-            np.concatenate(xs) for xs in zip(*((g.cost, g.censored, g.draft) for g in groups), strict=True)
-        )
-        for t in np.unique(task):
-            at = task == t
-            labels = labels_of(cost[at], censored[at])
-            found = labels.value - draft[at]
-            above[at], bounded[at] = found - found.mean(), labels.bounded
+        above, bounded = zip(*(_above(lessons) for lessons in tasks), strict=True)
+        groups = [x for lessons in tasks for x in lessons]
         rows = np.concatenate([g.stores.reshape(-1, g.stores.shape[2]) for g in groups])
         counts = np.concatenate([np.full(len(g.cost), g.stores.shape[1]) for g in groups])
         segment = np.repeat(np.arange(len(counts)), counts)
-        data = xgboost.DMatrix(rows, label=above[segment], nthread=1)
-        objective = summed(above, bounded, segment, counts)
+        values = np.concatenate(above)
+        data = xgboost.DMatrix(rows, label=values[segment], nthread=1)
+        objective = summed(values, np.concatenate(bounded), segment, counts)
         self.booster = xgboost.train(options(self.settings, self.seed), data, self.settings.trees, obj=objective)
 
     def predict(self, stores: Features) -> Numbers:
@@ -83,16 +70,43 @@ class PackSum:
         """
         import numpy as np
 
-        if self.booster is None:
+        if self.booster is None or not stores.size:
             return np.zeros(len(stores))
         each = predicted(self.booster, stores.reshape(-1, stores.shape[2]))
         total: Numbers = each.reshape(stores.shape[:2]).sum(axis=1)
         return total
 
 
-def number_of(task: str, groups: Sequence[Group]) -> int:
-    """The number of a task among those of the groups."""
-    return list(dict.fromkeys(g.task for g in groups)).index(task)
+def _above(lessons: Sequence[Lesson]) -> tuple[Numbers, Mask]:
+    """How far above the drafts the times of one task's candidates are, and which are only lower bounds."""
+    import numpy as np
+
+    cost, censored, draft = (
+        np.concatenate(xs) for xs in zip(*((x.cost, x.censored, x.draft) for x in lessons), strict=True)
+    )
+    labels = labels_of(cost, censored)
+    found = labels.value - draft
+    return found - found.mean(), labels.bounded
+
+
+def correction_of(tasks: Sequence[Sequence[Lesson]], seed: int = 0) -> Correction:
+    """What other programs teach of the draft, for `TaskFeatures.corrected`.
+
+    Args:
+        tasks: the lessons of each program, which have the same columns.
+        seed: of the rows and columns that each tree sees.
+    """
+    model = PackSum(seed, msgspec.structs.replace(SETTINGS, trees=TREES))
+    model.fit(tasks)
+    columns = len(tasks[0][0].names)
+
+    def correction(stores: Features) -> Numbers:
+        import numpy as np
+
+        # Of other features, those of a user's own extractor, nothing was learned.
+        return model.predict(stores) if stores.shape[2] == columns else np.zeros(len(stores))
+
+    return correction
 
 
 def summed(

@@ -9,13 +9,14 @@ import mslang as ms
 from mslang.diagnostics import MsError, Severity
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.search.evolutionary import Breeding, Evolutionary
+from mslang.search.lessons import Lesson
 from mslang.search.models import registry
 from mslang.search.models.boosting import LEAST, XGBoost, is_installed
 from mslang.search.models.labels import FAILED, labels_of
 from mslang.search.models.model import CostModel, DraftModel, RandomModel
 from mslang.search.models.registry import default_models, model_named
 from mslang.search.models.saved import load, save
-from mslang.search.models.transfer import Group, PackSum
+from mslang.search.models.transfer import PackSum
 from mslang.search.strategy import Observed, Problem
 from mslang.target.description import AVX512
 
@@ -132,11 +133,11 @@ def test_what_one_program_teaches_helps_another() -> None:
         draft = np.random.default_rng(seed + 100).random(200) - seed
         return x, draft, 2.0 ** (draft + 2 * (x[:, :, 0] > 0.5).sum(1))
 
-    groups = [Group(str(s), *program(s, 2 + s), np.zeros(200, bool)) for s in range(3)]
+    tasks = [[Lesson(tuple("abcd"), *program(s, 2 + s), np.zeros(200, bool))] for s in range(3)]
     model = PackSum()
     stores, draft, cost = program(7, 3)
     assert model.predict(stores).tolist() == [0.0] * 200
-    model.fit(groups)
+    model.fit(tasks)
     assert correlation(draft + model.predict(stores), cost) > correlation(draft, cost) + 0.2
 
 
