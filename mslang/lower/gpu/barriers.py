@@ -21,7 +21,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
-from mslang.ir import arith
 from mslang.ir.dtype import INDEX
 from mslang.ir.expr import ONE, ZERO, Binary, Call, Const, Expr, Load, MaskedLoad, Select, Unary, Var, dtype_of
 from mslang.ir.print import print_expr
@@ -31,8 +30,9 @@ from mslang.ir.visit import conjuncts, free_vars, fresh, loads_of, substitute, w
 from mslang.kernel import Allocate, Barrier, Body, Evaluate, For, Function, If, Invoke, Let, Module, Stmt, While, Within
 from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.gpu.accesses import CP_ASYNC_WAIT, Access, collective, direct
-from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, WARP, axis_ranges, extents_of, thread_extents
+from mslang.lower.gpu.axes import BLOCK_AXES, BLOCK_SHARED, THREAD_AXES, axis_ranges, extents_of
 from mslang.lower.gpu.ownership import Place, apart, facts_of
+from mslang.lower.gpu.warp_numbers import NUMBER, Warp, warp_of
 from mslang.target.description import Target
 
 
@@ -55,7 +55,7 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
     watched = frozenset(n for n in stored if scopes[n] in BLOCK_SHARED)
     if not watched:
         return f
-    warp = _warp_of(f)
+    warp = warp_of(f)
     pass_ = _Pass(tuple(extents), watched, scopes, warp)
     context = _Context(axis_ranges(extents_of(f.launch)), (), {}, frozenset(THREAD_AXES))
     body, _ = pass_.body(f.body, (), context)
@@ -64,47 +64,6 @@ def _synchronized(f: Function, scopes: Mapping[str, str]) -> Function:
         if _count(pass_.body(narrower, (), context)[0]) == _count(narrower):
             body = narrower
     return replace(f, body=body)
-
-
-class _Warp(NamedTuple):
-    """How a launch numbers its warps: by `axis // by` and the axes after it; the other axes are lanes."""
-
-    axis: str
-    by: int
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """What tells warps apart."""
-        first = THREAD_AXES.index(self.axis)
-        return (_NUMBER if self.by > 1 else self.axis, *THREAD_AXES[first + 1 :])
-
-    def place(self, p: Place) -> Place:
-        """An access by the numbers of warps and lanes."""
-        if self.by == 1 or self.axis not in p.ranges:
-            return p
-        ranges = dict(p.ranges)
-        threads = ranges.pop(self.axis).extent
-        warps = arith.simplify(arith.ceildiv(threads, Const(self.by)))
-        ranges |= {_NUMBER: Range(ZERO, warps), _LANE: Range(ZERO, Const(self.by))}
-        index = {self.axis: Binary("+", Binary("*", Var(_NUMBER), Const(self.by)), Var(_LANE))}
-        indices = tuple(arith.simplify(substitute(i, index), ranges) for i in p.indices)
-        facts = tuple((substitute(e, index), substitute(v, index)) for e, v in p.facts)
-        return p._replace(indices=indices, ranges=ranges, facts=facts)
-
-
-_NUMBER, _LANE = "threadIdx.warp", "threadIdx.lane"
-
-
-def _warp_of(f: Function) -> _Warp | None:
-    """The warps of a launch; None where rows of threads lie across them. Threads count by `threadIdx.x` first."""
-    sizes = thread_extents(f)
-    across, rows = sizes.get("threadIdx.x", 1), sizes.get("threadIdx.y", 1)
-    if across % WARP == 0 and across > WARP:
-        return _Warp("threadIdx.x", WARP)
-    if WARP % across:
-        return None
-    together = WARP // across
-    return _Warp("threadIdx.y", together if rows % together == 0 else 1)
 
 
 def _count(body: Body) -> int:
@@ -161,7 +120,7 @@ class _Pass:
     """Puts the barriers into one function."""
 
     def __init__(
-        self, axes: tuple[str, ...], watched: frozenset[str], scopes: Mapping[str, str], warp: _Warp | None
+        self, axes: tuple[str, ...], watched: frozenset[str], scopes: Mapping[str, str], warp: Warp | None
     ) -> None:
         self.axes, self.watched, self.scopes, self.warp = axes, watched, scopes, warp
 
@@ -335,7 +294,7 @@ class _Pass:
         if p.collective and a.collective and (a.access.write or not p.access.write):
             return apart(p.place, a.place, tuple(x for x in self.axes if x != "threadIdx.x"), fixed)
         if p.waited and self.warp is not None:
-            axes = tuple(x for x in self.warp.axes if x in self.axes or x == _NUMBER)
+            axes = tuple(x for x in self.warp.axes if x in self.axes or x == NUMBER)
             return apart(self.warp.place(p.place), self.warp.place(a.place), axes, fixed)
         return apart(p.place, a.place, self.axes, fixed)
 
