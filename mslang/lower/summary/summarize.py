@@ -291,6 +291,7 @@ def _nest(top: Stmt, at: int, found: _Found, threads: bool) -> Nest:
     own = [b for b in found.buffers if b.nest == at or (b.nest < 0 and b.name in used_here)]
     grid, block = _axes(inside, "blockIdx"), _axes(inside, "threadIdx")
     local = _total(b.bytes for b in own if b.scope == "local")
+    local = _plus(local, _of_lane(_total(b.bytes for b in own if b.scope == "warp"), block[0]))
     live = _most((_plus(s.accumulators, s.operands) for s in inside), ZERO)
     if threads:
         # A thread's own buffers are its registers; statements hold their operands, and addresses beside them.
@@ -315,6 +316,13 @@ def _axes(inside: Sequence[Statement], axis: str) -> tuple[Expr, Expr, Expr]:
         return _most((x.extent for s in inside for x in s.loops if x.kind == kind), ONE)
 
     return along(f"{axis}.x"), along(f"{axis}.y"), along(f"{axis}.z")
+
+
+def _of_lane(size: Expr, lanes: Expr) -> Expr:
+    """Bytes that one lane of a row has of what all of them hold together."""
+    if size == ZERO or lanes == ONE:
+        return size
+    return over(size, int(lanes.value)) if isinstance(lanes, Const) else Binary("//", size, lanes)
 
 
 def _widest(s: Statement) -> Expr:

@@ -160,7 +160,7 @@ class Nest(msgspec.Struct, frozen=True):
     shared: Expr
     """Bytes of shared memory of a block."""
     local: Expr
-    """Bytes of memory that a thread has to itself: buffers of scope `local`."""
+    """Bytes of memory that a thread has to itself: buffers of scope `local`, its share of those of scope `warp`."""
     registers: Expr
     """An estimate of the registers of a thread, of 32 bits, on a GPU; of vector registers on a CPU."""
     vector_bytes: Expr

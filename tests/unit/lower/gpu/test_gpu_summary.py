@@ -63,6 +63,24 @@ schedule s for rows {
     j2.vectorize()
 }
 """
+TURNED = """
+program turned(A: f32[24, 64], out B: f32[24, 64]) {
+    block b[i: 24, j: 64] { B[i, j] = A[i, j // 32 * 32 + 31 - j % 32] * 2.0 }
+}
+schedule s for turned {
+    let rows ~ perfect_tile(b.i, 2)
+    let i0, i1 = b.i.split(rows)
+    let j0, j1 = b.j.split([_, 32])
+    reorder(i0, i1, j0, j1)
+    i0.bind(blockIdx.x)
+    j1.bind(threadIdx.x)
+    let c = b.cache_read(A, scope = warp)
+    c.compute_at(i0)
+    let block_of_rows, ax0, ax1 = c.spatial_loops()
+    let part, lane = ax1.split([_, 32])
+    lane.bind(threadIdx.x)
+}
+"""
 
 
 def drawn(text: str, count: int) -> list[Candidate]:
@@ -101,7 +119,7 @@ def test_numbers_may_be_put_in_before_or_after(text: str):
                 assert symbolic == real, path
 
 
-@pytest.mark.parametrize("text", [GEMM, ROWS])
+@pytest.mark.parametrize("text", [GEMM, ROWS, TURNED])
 def test_a_launch_has_what_the_summary_says(text: str):
     compared = 0
     for c in drawn(text, 12):
