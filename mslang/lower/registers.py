@@ -1,13 +1,13 @@
 """Local buffers that may become registers: on the stack of their function, in rows of whole vectors.
 
 `place_on_stack` decides which; every other buffer belongs to the workspace. Once loops are written out, `pad_rows`
-makes rows as long as vectors, so that the tail of a row needs no mask. What is indexed by numbers alone LLVM then keeps
-in registers.
+makes rows as long as vectors, so that the tail of a row, or of what is accessed of it, needs no mask. What is indexed
+by numbers alone LLVM then keeps in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const, Expr, Load, MaskedLoad, Ramp, children
 from mslang.ir.program import Buffer
-from mslang.ir.visit import CACHED, map_expr
+from mslang.ir.visit import CACHED, map_expr, walk_expr
 from mslang.kernel.lanes import active_lanes
-from mslang.kernel.nodes import Allocate, Body, For, Module, Stmt, Store
-from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, with_bodies
+from mslang.kernel.nodes import Allocate, Atomic, Body, Evaluate, For, Invoke, Module, Stmt, Store
+from mslang.kernel.visit import bodies, expressions, map_expressions, map_functions, walk, with_bodies
 from mslang.target.description import Target
 
 REGISTER_BYTES = 64 * 1024
@@ -90,7 +90,7 @@ def _row(sizes: tuple[int, ...], dtype: str, target: Target) -> int:
 
 # ------------------------------------------------------------------ rows of whole vectors
 class _Row(NamedTuple):
-    """A row of a buffer: its elements, and those that may be overwritten."""
+    """A row of a buffer: how many of its elements are accessed, and those that may be overwritten."""
 
     elements: int
     room: int
@@ -112,7 +112,7 @@ def _padded_statement(s: Stmt, rows: Mapping[str, _Row], target: Target, in_para
         case Allocate(buffer=b) if b.scope == "local":
             sizes = _sizes(b) or ()
             room = _row(sizes, b.dtype, target)
-            rows = {**rows, b.name: _Row(sizes[-1] if sizes else 1, room)}
+            rows = {**rows, b.name: _Row(_accessed(s.body, b.name, sizes[-1] if sizes else 1), room)}
             if sizes and room != sizes[-1]:
                 s = replace(s, buffer=replace(b, shape=(*b.shape[:-1], Const(room))))
         case For(kind="parallel") if not in_parallel:
@@ -124,6 +124,40 @@ def _padded_statement(s: Stmt, rows: Mapping[str, _Row], target: Target, in_para
         if isinstance(s, Store) and s.mask is not None and _is_whole(s.buffer, s.indices, s.mask, rows, stores=True):
             s = replace(s, mask=None)
     return with_bodies(s, tuple([_padded(b, rows, target, in_parallel) for b in bodies(s)]))
+
+
+def _accessed(body: Body, buffer: str, size: int) -> int:
+    """How many of the `size` elements of a buffer's rows are accessed, from the first on: at the edge of a matrix less
+    than the whole tile. What lies behind them is as good as padding."""
+    ends = [end for s in walk(body) for end in _ends(s, buffer, size)]
+    return min(size, max(ends, default=size))
+
+
+def _ends(s: Stmt, buffer: str, size: int) -> Iterator[int]:
+    """For each access of a statement itself to a buffer, the element of its row behind the last that is accessed."""
+    if isinstance(s, Store) and s.buffer == buffer:
+        yield _end(s.indices, s.mask, size)
+    for e in expressions(s):
+        for x in walk_expr(e):
+            match x:
+                case Load(buffer=b) | MaskedLoad(buffer=b) if b == buffer and isinstance(s, Evaluate | Invoke | Atomic):
+                    yield size
+                case Load(buffer=b) if b == buffer:
+                    yield _end(x.indices, None, size)
+                case MaskedLoad(buffer=b) if b == buffer:
+                    yield _end(x.indices, x.mask, size)
+    if isinstance(s, Atomic) and s.buffer == buffer:
+        yield size
+
+
+def _end(indices: tuple[Expr, ...], mask: Expr | None, size: int) -> int:
+    match indices:
+        case (*_, Ramp(base=Const(value=first), stride=1, lanes=lanes)):
+            active = lanes if mask is None else active_lanes(mask)
+            return size if active is None else int(first) + active
+        case (*_, Const(value=at)):
+            return int(at) + 1
+    return size
 
 
 def _whole_load(e: Expr, rows: Mapping[str, _Row]) -> Expr | None:

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from mslang.backend.reference import interpret
 from mslang.diagnostics import MsError
+from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.ir.visit import all_buffers
 from mslang.kernel.nodes import Body, Store
 from mslang.kernel.print import print_module
 from mslang.kernel.verify import verify
-from mslang.kernel.visit import bodies, with_bodies
+from mslang.kernel.visit import bodies, walk, with_bodies
 from mslang.lower.passes import FLATTEN, PASSES, stages
 from mslang.lower.trim import iterations
 from mslang.schedule.schedule import Schedule
@@ -53,6 +54,12 @@ ROWS = """program rows(A: f32[3, 9], out B: f32[3]) {
         for j in 9 @ vectorized { block t[a: 3 = i, b: 9 = j] { T[a, b] = A[a, b] + 1.0 } }
         for k in 9 { block s[a: 3 = i | b: 9 = k] { init { B[a] = 0.0 } B[a] += T[a, b] } }
     }
+}"""
+EDGE = """program edge(A: f32[29], out B: f32[READ]) {
+    alloc T: f32[32] @ local
+    for i in 32 @ vectorized { block t[a: 32 = i] { T[a] = 5.0 } }
+    for h in 2 @ unrolled, i in 16 @ vectorized { block u[a: 32 = h * 16 + i] { where a < 29 T[a] = T[a] + A[a] } }
+    for h in 2 @ unrolled, i in 16 @ vectorized { block b[a: 32 = h * 16 + i] { where a < READ B[a] = T[a] } }
 }"""
 GOLDENS = {"masks": (MASKS, AVX512), "dynamic": (DYNAMIC, AVX2), "rows": (ROWS, AVX512)}
 SHOWN = (FLATTEN, "predicates", "vectorize", "unroll", "registers")
@@ -114,6 +121,16 @@ def test_masks_and_rows_mean_what_they_say(text: str, target: Target) -> None:
     program = parse_program(text)
     for seed in range(4):
         check(program, target, seed)
+
+
+@pytest.mark.parametrize(("read", "first", "masked"), [(29, 29, 0), (29, 30, 1), (30, 30, 1), (32, 32, 1)])
+def test_what_is_not_read_of_a_row_may_be_overwritten(read: int, first: int, masked: int) -> None:
+    text = EDGE.replace("READ", str(read)).replace("T[a] = 5.0", f"where a < {first} T[a] = 5.0")
+    program = parse_program(text)
+    check(program, AVX512, 0)
+    last = dict(stages(program, AVX512))[PASSES[-1].name]
+    stores = [s for s in walk(last.body) if isinstance(s, Store) and s.buffer == "T" and s.mask is not None]
+    assert sum(s.value != Const(5.0) for s in stores) == masked
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 16, 17, 40])
