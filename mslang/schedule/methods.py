@@ -74,7 +74,7 @@ class Methods:
             - a factor that is not provably positive
             - factors without a hole whose product may fall short of the extent
             - `disable_predication` where a predicate is not provably needless
-            - `peel`, if a loop below that runs at once would come to share a buffer with other iterations
+            - `peel`, if the iterations of a concurrent loop below would share a buffer
             - `shift`, if one tile may be larger than the loop
             - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
             - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
@@ -193,7 +193,7 @@ class Methods:
             - no size at all, or more than one hole
             - a size that is not provably positive, or that depends on a loop
             - sizes that do not provably leave at least one iteration for the rest
-            - a loop below that runs at once, if its iterations would come to share a buffer
+            - a concurrent loop below, if its iterations would share a buffer
 
         Source: TVM loop_partition
         """
@@ -302,7 +302,7 @@ class Methods:
 
         Rejects:
             - a condition on data, on the loop itself or those inside, or on sizes that the program has not
-            - a loop, around it or in it, that runs at once, if its iterations would come to share a buffer
+            - a concurrent loop, around it or in it, if its iterations would share a buffer
 
         Source: not in TVM
         """
@@ -310,7 +310,7 @@ class Methods:
         return result_0, result_1
 
     def parallel(self: Told, loop: Handle) -> None:
-        """Run the iterations of a loop at once, shared out over the machine's cores.
+        """Run the iterations of a loop concurrently, shared among the machine's cores.
 
         A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
         kind that the loop had is forgotten: what is said last counts.
@@ -333,7 +333,7 @@ class Methods:
         self.apply("parallel", loop)
 
     def vectorize(self: Told, loop: Handle, *, reduction: bool = False) -> None:
-        """Run the iterations of a loop at once, as the lanes of vector instructions.
+        """Run the iterations of a loop together, as the lanes of vector instructions.
 
         Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
         lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
@@ -491,7 +491,7 @@ class Methods:
 
         Rejects:
             - a key that is not there
-            - `"atomic"` of a block whose updates meet in loops that run at once
+            - `"atomic"` of a block whose updates meet in concurrent loops
 
         Source: TVM unannotate
         """
@@ -890,7 +890,7 @@ class Methods:
             - a position that is not before the first consumer
             - another block that writes what it reads after it, or reads what it writes before it
             - reads that its own producers have not provably written by then
-            - a loop at or above it whose iterations run at once, if several would write the same elements
+            - a loop at or above it whose iterations are concurrent, if several would write the same elements
             - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
         Source: TVM compute_at
@@ -936,7 +936,7 @@ class Methods:
             - another block that writes what it reads after it, or reads what it writes before it
             - reads that are not provably written by then (a halo that the next iteration computes)
             - instances that would not provably run, or a reduction that would do steps twice
-            - a loop at or above it whose iterations run at once, if several would write the same elements
+            - a loop at or above it whose iterations are concurrent, if several would write the same elements
             - a reduction that would not begin with its init, or lose an order that matters
 
         Source: TVM reverse_compute_at

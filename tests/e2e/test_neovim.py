@@ -136,7 +136,7 @@ def test_an_illegal_statement_is_marked_as_it_is_typed(neovim: Neovim) -> None:
     found = neovim.until(neovim.marks)
     line = GEMM[: GEMM.index("    j1.vectorize()")].count("\n")
     assert {d["lnum"] for d in found} == {line}
-    assert any("may not run at once" in d["message"] or "parallel" in d["message"] for d in found)
+    assert any("cannot be concurrent" in d["message"] or "parallel" in d["message"] for d in found)
     neovim.keys("u")
     neovim.until(lambda: not neovim.marks())
 

@@ -223,5 +223,5 @@ def require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
             why="the iterations of a vectorized loop are lanes, which hold neither lanes nor threads"
             if lanes
             else None,
-            help="`fuse` the loops that are to run at once into one",
+            help="`fuse` the loops that are to be concurrent into one",
         )

@@ -74,7 +74,7 @@ def unannotate(program: Program, target: LoopRef | BlockRef, key: str) -> Outcom
 
     Rejects:
         - a key that is not there
-        - `"atomic"` of a block whose updates meet in loops that run at once
+        - `"atomic"` of a block whose updates meet in concurrent loops
 
     Source: TVM unannotate
     """

@@ -1,4 +1,4 @@
-"""Primitives that let updates run at once: atomic."""
+"""Primitives for concurrent updates: atomic."""
 
 from __future__ import annotations
 

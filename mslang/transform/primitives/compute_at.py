@@ -104,7 +104,7 @@ def compute_at(program: Program, block: BlockRef, loop: Location, *, index: int 
         - a position that is not before the first consumer
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that its own producers have not provably written by then
-        - a loop at or above it whose iterations run at once, if several would write the same elements
+        - a loop at or above it whose iterations are concurrent, if several would write the same elements
         - a reduction that combines in an order of its own, if the loops were in another order than the axes
 
     Source: TVM compute_at
@@ -152,7 +152,7 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: Location, *, ind
         - another block that writes what it reads after it, or reads what it writes before it
         - reads that are not provably written by then (a halo that the next iteration computes)
         - instances that would not provably run, or a reduction that would do steps twice
-        - a loop at or above it whose iterations run at once, if several would write the same elements
+        - a loop at or above it whose iterations are concurrent, if several would write the same elements
         - a reduction that would not begin with its init, or lose an order that matters
 
     Source: TVM reverse_compute_at

@@ -31,7 +31,7 @@ from mslang.transform.rewriting.rewrite import put
 
 @primitive(family="loop kinds")
 def parallel(program: Program, loop: LoopRef) -> Outcome:
-    """Run the iterations of a loop at once, shared out over the machine's cores.
+    """Run the iterations of a loop concurrently, shared among the machine's cores.
 
     A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
     kind that the loop had is forgotten: what is said last counts.
@@ -70,7 +70,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
 
 @primitive(family="loop kinds")
 def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Outcome:
-    """Run the iterations of a loop at once, as the lanes of vector instructions.
+    """Run the iterations of a loop together, as the lanes of vector instructions.
 
     Any extent is allowed; how many lanes one instruction takes is the concern of lowering. Loops inside run in all
     lanes alike, which is of use where only an outer loop steps through memory; where they cannot, because their bounds
@@ -292,8 +292,8 @@ def _require_independent(program: Program, path: Path, primitive: str) -> None:
             if primitive == "vectorize":
                 help += "; or `vectorize(reduction = true)`: the lanes are joined"
         raise refuse(
-            "MS309", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason, help=help
+            "MS309", primitive, f"the iterations of loop `{loop.var}` cannot be concurrent", why=reason, help=help
         )
     reason = why_not_independent(program, path)
     if reason is not None:
-        raise refuse("MS310", primitive, f"the iterations of loop `{loop.var}` may not run at once", why=reason)
+        raise refuse("MS310", primitive, f"the iterations of loop `{loop.var}` cannot be concurrent", why=reason)

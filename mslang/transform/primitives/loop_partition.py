@@ -47,7 +47,7 @@ def loop_partition(program: Program, loop: LoopRef, sizes: Sequence[Expr | None]
         - no size at all, or more than one hole
         - a size that is not provably positive, or that depends on a loop
         - sizes that do not provably leave at least one iteration for the rest
-        - a loop below that runs at once, if its iterations would come to share a buffer
+        - a concurrent loop below, if its iterations would share a buffer
 
     Source: TVM loop_partition
     """

@@ -81,7 +81,7 @@ def split(
         - a factor that is not provably positive
         - factors without a hole whose product may fall short of the extent
         - `disable_predication` where a predicate is not provably needless
-        - `peel`, if a loop below that runs at once would come to share a buffer with other iterations
+        - `peel`, if the iterations of a concurrent loop below would share a buffer
         - `shift`, if one tile may be larger than the loop
         - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
         - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope

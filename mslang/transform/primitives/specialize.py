@@ -83,7 +83,7 @@ def specialize(program: Program, loop: LoopRef, condition: Condition) -> Outcome
 
     Rejects:
         - a condition on data, on the loop itself or those inside, or on sizes that the program has not
-        - a loop, around it or in it, that runs at once, if its iterations would come to share a buffer
+        - a concurrent loop, around it or in it, if its iterations would share a buffer
 
     Source: not in TVM
     """
