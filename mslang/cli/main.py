@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import re
 import sys
 import time
 from keyword import iskeyword
@@ -58,6 +59,10 @@ class Verb(Protocol):
         """Run the verb; returns the exit status."""
 
 
+_UNKNOWN_VERB = re.compile(r"argument VERB: invalid choice: '([^']*)'")
+"""What argparse says of a verb that there is not."""
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, with wrong use reported as a diagnostic."""
 
@@ -67,7 +72,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and the usage; exit status 2."""
-        print(f"error[MS701]: {message}\n  = help: {self.prog} --help", file=sys.stderr)
+        help = f"{self.prog} --help"
+        verb = _UNKNOWN_VERB.match(message)
+        if verb is not None:
+            from mslang.suggestions import did_you_mean
+
+            message = f"unknown verb `{verb[1]}`"
+            help = did_you_mean(verb[1], VERBS) or help
+        print(f"error[MS701]: {message}\n  = help: {help}", file=sys.stderr)
         raise SystemExit(USAGE)
 
 

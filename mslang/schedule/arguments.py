@@ -199,6 +199,8 @@ def _wrong(op: str, param: Param, value: object) -> ScheduleError:
     help = None
     if isinstance(value, str) and param.kind in _HANDLES:
         help = "from Python, `schedule.get(name)` gives a block or buffer, `schedule.axis(block, name)` a loop"
+    elif isinstance(value, int) and param.kind is Kind.FACTORS:
+        help = f"write a factor for each new loop, None for one that is inferred: `[None, {value}]`"
     elif callable(value) and param.kind in (Kind.INDEX_MAP, Kind.PADDING):
         help = "`schedule.index_map(f)` makes a map of a function"
     elif isinstance(value, Expr) and loops_in(value):

@@ -23,6 +23,7 @@ from mslang.sema.module import Found, Module
 from mslang.sema.native import TARGET_KINDS, Native
 from mslang.sema.program import instantiate
 from mslang.sema.targets import describe as describe_target
+from mslang.suggestions import did_you_mean
 from mslang.syntax import tree
 from mslang.target.description import GENERIC, Target
 from mslang.transform.registries import registry_of
@@ -52,7 +53,9 @@ def space_of(
     """
     found = module.find(name)
     if not isinstance(found, Found) or not isinstance(found.item, tree.Schedule | tree.Space | tree.Rule):
-        raise MsError(problem("MS201", f"there is no schedule, space or rule `{name}`"))
+        known = [n for n, p in module.items.items() if isinstance(p.item, tree.Schedule | tree.Space | tree.Rule)]
+        help = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else None)
+        raise MsError(problem("MS201", f"there is no schedule, space or rule `{name}`", help=help))
     return space_of_value(ItemValue(found, name), program, world, sizes)
 
 

@@ -245,7 +245,8 @@ def find_program(module: Module, name: str) -> Found:
         case Found(item=tree.Program()) as found:
             return found
         case None:
-            raise MsError(_unplaced(unknown("MS101", Span(0, 0), "program", name, module.programs)))
+            help = f"the programs are {', '.join(module.programs)}" if module.programs else None
+            raise MsError(_unplaced(unknown("MS101", Span(0, 0), "program", name, module.programs, help=help)))
     raise MsError(problem("MS128", f"`{name}` is no program"))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import mslang as ms
 from mslang.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,25 @@ def test_one_mistake_is_one_error(name: str) -> None:
 
 def test_nothing_far_is_suggested() -> None:
     assert "did you mean" not in said("far_name")
+
+
+def test_an_unknown_verb_suggests_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main(["tunee", "x.ms"])
+    assert capsys.readouterr().err == "error[MS701]: unknown verb `tunee`\n  = help: did you mean `tune`?\n"
+
+
+def test_unknown_items_are_answered_with_those_that_there_are() -> None:
+    source = ms.parse(
+        "program add[N = 8](A: f32[N], out B: f32[N]) { block b[i: N] { B[i] = A[i] } }\nschedule s for add {}"
+    )
+    with pytest.raises(ms.MsError, match="the programs are add"):
+        source.program("nothing")
+    with pytest.raises(ms.MsError, match="there are s"):
+        source.space("nothing")
+    schedule = ms.Schedule(source.program())
+    with pytest.raises(ms.MsError, match=r"\[None, 4\]"):
+        schedule.split(schedule.axis("b", "i"), 4)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
