@@ -9,6 +9,8 @@ from mslang.api import load
 from mslang.backend.llvm.compile import compile
 from mslang.lower.passes import lower
 from mslang.resources import stdlib_folder
+from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.cpu.tiles import TENS, register_tiles
 from mslang.target.description import AVX2, AVX512, Target
 
 SERVER = msgspec.structs.replace(AVX512, features=(*AVX512.features, "avx512vnni", "avx512bf16"), cpu="znver4")
@@ -55,3 +57,18 @@ def test_products_stay_in_registers(case: str, target: Target):
         assert not [x for x in body if SCALAR_PRODUCT.match(x)], "no scalar remainder"
     assert made.signature.workspace % 64 == made.signature.worker_workspace % 64 == 0
     assert all(x.endswith("align 64") for x in made.llvm.splitlines() if " alloca " in x), "tiles are aligned"
+
+
+@pytest.mark.parametrize("target", [SERVER, AVX2], ids=lambda t: t.name)
+def test_the_largest_register_tiles_that_are_drawn_stay_in_registers(target: Target):
+    program = load(stdlib_folder() / "workloads/gemm.ms").program("gemm", M=64, N=128, K=32)
+    space = automatic_space(program, target)
+    largest = {code % TENS: code for code in register_tiles(target.registers, 64, 8)}
+    assert len(largest) == 4
+    for code in largest.values():
+        decisions = {"tile:mm": "columns_panel", "tile:mm/registers": code, "tile:mm/unroll": 0}
+        made = compile(lower(space.replay(decisions, strict=False).program, target), target)
+        products = [x for x in inner_loops(made.assembly) if any(map(VECTOR_PRODUCT.match, x))]
+        rows, vectors = divmod(code, TENS)
+        assert rows * vectors in {sum(bool(VECTOR_PRODUCT.match(i)) for i in x) for x in products}, code
+        assert not [i for x in products for i in x if "(%rsp" in i], code

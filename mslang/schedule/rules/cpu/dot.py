@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class Dot(msgspec.Struct, frozen=True):
     """An instruction: `lanes` sums, of type `sums`, of `group` products of operands of types `left` and `right`.
 
-    `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for them.
+    `multiply` and `pack` are intrinsics of the library; a register tile leaves `spare` registers free for what they
+    compute on the way.
     `sum_right`: where the instruction takes u8, so that a left operand of i8 is copied as u8 (`change_signedness`), the
     intrinsic that adds up the right operand's columns.
     """
@@ -54,10 +55,10 @@ class Dot(msgspec.Struct, frozen=True):
 
 
 DOTS = (
-    Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2),
-    Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 2, "std.cpu.dot.sums_of_s8_vnni"),
-    Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
-    Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 4),
+    Dot("u8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 1),
+    Dot("i8", "avx512vnni", "std.cpu.dot.u8s8_vnni", "std.cpu.pack.pack_16x4", 16, 4, 1, "std.cpu.dot.sums_of_s8_vnni"),
+    Dot("u8", "avx512bw", "std.cpu.dot.u8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 3),
+    Dot("i8", "avx512bw", "std.cpu.dot.s8s8_avx512bw", "std.cpu.pack.pack_16x2", 16, 2, 3),
     Dot(
         "bf16",
         "avx512bf16",
@@ -65,12 +66,12 @@ DOTS = (
         "std.cpu.gemm_bf16.pack_bf16",
         16,
         2,
-        2,
+        1,
         right="bf16",
         sums="f32",
     ),
-    Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
-    Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 4),
+    Dot("u8", "avx2", "std.cpu.dot.u8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 3),
+    Dot("i8", "avx2", "std.cpu.dot.s8s8_avx2", "std.cpu.pack.pack_8x2", 8, 2, 3),
 )
 """The instructions, the best for a type of operands first."""
 

@@ -20,7 +20,8 @@ REST = 4
 
 
 def register_tiles(registers: int, rows: int, vectors: int, sharers: int = 0) -> tuple[int, ...]:
-    """The tiles of which accumulators and one row of an operand fit the registers, as numbers (see `TENS`).
+    """The tiles of which accumulators, one row of an operand and an element of the other fit the registers, as numbers
+    (see `TENS`). With no register for the element LLVM keeps some accumulators on the stack.
 
     Args:
         registers: how many vectors the machine holds.
@@ -32,7 +33,7 @@ def register_tiles(registers: int, rows: int, vectors: int, sharers: int = 0) ->
         r * TENS + v
         for r in range(1, registers)
         for v in limited(VECTORS, vectors)
-        if r <= rows and r * v + v <= registers and sharers % r == 0
+        if r <= rows and r * v + v < registers and sharers % r == 0
     )
     return tuple(fitting)
 
@@ -66,7 +67,7 @@ def shared_tiles(registers: int, rows: int, widths: Sequence[int]) -> dict[int, 
     equal = [r for r in heights if rows % r == 0]
     for r in equal if max(equal) >= LEAST else heights:
         for tile in product(*(limited(VECTORS, w) for w in widths)):
-            if all(r * v + v <= registers for v in tile):
+            if all(r * v + v < registers for v in tile):
                 code = sum(v * TENS**k for k, v in enumerate(reversed(tile))) + r * TENS ** len(tile)
                 tails = sum(w % v != 0 for v, w in zip(tile, widths, strict=True))
                 found[code] = round(prod(_intensity(r, v) for v in tile) / REST**tails, 2)
