@@ -526,11 +526,16 @@ def _only_program(source: Source, verb: str) -> Program:
 
 
 def _require_numbers(verb: str, **given: object) -> None:
-    """Raise MsError MS706 unless each argument is a whole number from 1 on, or None."""
+    """Raise MsError MS706 unless each argument is a whole number from 1 on, or None; workers are not too many."""
+    from mslang.workers.pool import most_workers
+
     for name, number in given.items():
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             why = "it is a whole number from 1 on"
             raise MsError(problem("MS706", f"`{name}` of `ms.{verb}` is {brief(repr(number))}", why=why))
+        if name == "workers" and number is not None and number > most_workers():
+            why = f"at most {most_workers()} are of use on this machine"
+            raise MsError(problem("MS706", f"`workers` of `ms.{verb}` is {number}", why=why))
 
 
 def _likely(given: object) -> Instance:

@@ -219,6 +219,15 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def processes(text: str) -> int:
+    """An option's value that is a number of worker processes."""
+    from mslang.workers.pool import most_workers
+
+    if positive(text) > most_workers():
+        raise argparse.ArgumentTypeError(f"'{text}' are too many: at most {most_workers()} on this machine")
+    return positive(text)
+
+
 def counted(number: int, what: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {what}{'' if number == 1 else 's'}"

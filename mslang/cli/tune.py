@@ -21,6 +21,7 @@ from mslang.cli.common import (
     natural,
     note,
     positive,
+    processes,
     split_item,
 )
 from mslang.cli.items import load_clean, unknown_item
@@ -108,7 +109,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--builder", default="", metavar="NAME", help="what compiles candidates, of an allowed package")
     parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")
-    parser.add_argument("--workers", type=positive, metavar="N", help="processes that compile")
+    parser.add_argument("--workers", type=processes, metavar="N", help="processes that compile")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
     )

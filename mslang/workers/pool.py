@@ -39,6 +39,11 @@ def usual_memory() -> int | None:
     return None
 
 
+def most_workers() -> int:
+    """The most processes that a pool is sensibly given: all start at once, before there is work."""
+    return max(64, 4 * (os.cpu_count() or 1))
+
+
 class Pool:
     """Worker processes that call functions of modules.
 

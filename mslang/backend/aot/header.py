@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mslang import __version__
 from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
+from mslang.diagnostics import MsError, problem
 from mslang.ir.expr import DynamicRange, Symbol
 from mslang.ir.text import print_expr
 from mslang.runtime.signature import Parameter, Signature
@@ -30,7 +31,7 @@ _WORDS = frozenset(
         "not", "xor",
     }
 )  # fmt: skip
-"""Words of C and C++ that no parameter may be called."""
+"""Words of C and C++ that no parameter or function may be called."""
 
 _STATUS = f"""#ifndef MSLANG_STATUS
 #define MSLANG_STATUS
@@ -55,7 +56,13 @@ def header(
         targets: the targets that there is code for, the best first, with the features that each needs.
         about: what it was made from.
         parallel: whether it has parallel loops.
+
+    Raises:
+        MsError: MS701, the function is called by a word of C or C++.
     """
+    if name in _WORDS:
+        here = f"`{name}` is a word of C, and no name of a function"
+        raise MsError(problem("MS701", here, help="give another one: `--name`"))
     names = c_names(signature)
     arrays = [_declared(p, n) for p, n in zip(signature.parameters, names, strict=False)]
     sizes = [f"int64_t {n}" for n in names[len(arrays) :]]

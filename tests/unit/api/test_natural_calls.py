@@ -57,6 +57,7 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.tune(ms.parse(TEXT).space("s"), trials=0), ["MS706", "`trials`", "is 0"]),
         (lambda: ms.tune_all(ms.parse(TEXT)), ["MS706", "programs and spaces by name"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, trials=1.5), ["MS706", "`trials` of `ms.tune_all` is 1.5"]),
+        (lambda: ms.tune_all({"a": ms.parse(TEXT)}, workers=10**8), ["MS706", "`workers`", "at most"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, patience=0), ["MS706", "`patience` of `ms.tune_all` is 0"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=[{"M": 3}]), ["MS706", "`likely`", "{'M': 3}", "how often"]),
         (lambda: ms.tune_all({"a": ms.parse(TEXT)}, likely=[({"M": "3"}, 1)]), ["MS706", "`likely`", "{'M': '3'}"]),
