@@ -27,6 +27,7 @@ from mslang.diagnostics import MsError, problem
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
+    from mslang.runtime.timing import Timing
     from mslang.target.description import Target
     from mslang.tune.comparison import Compared, Gap
     from mslang.tune.job import Built
@@ -208,7 +209,7 @@ def _tell(found: dict[str, Compared], scale: Scale, as_json: bool) -> int:
     base = next((name for name, c in found.items() if c.samples), None)
     rows = []
     for name, c in found.items():
-        timing = c.result.timing if c.samples else None
+        timing = _beside(found[base], c) if base is not None and c.samples else None
         between = None if base is None or timing is None else gap(found[base].samples, c.samples)
         if as_json:
             emit(
@@ -234,6 +235,19 @@ def _tell(found: dict[str, Compared], scale: Scale, as_json: bool) -> int:
     if rows:
         print(table(("", "time", "rate", f"against {base}"), rows))
     return DONE if all(c.result.outcome is Outcome.MEASURED for c in found.values()) else FINDINGS
+
+
+def _beside(base: Compared, other: Compared) -> Timing | None:
+    """The time of a candidate in the rounds of the base: the base's over their ratio.
+
+    Its own samples may come from other rounds, where the base's were disturbed.
+    """
+    from mslang.tune.comparison import gap
+
+    first, timing = base.result.timing, other.result.timing
+    if first is None or timing is None:
+        return None
+    return timing.scaled(first.median / gap(base.samples, other.samples).ratio / timing.median)
 
 
 def verdict(between: Gap) -> str:

@@ -64,7 +64,11 @@ class Timing(msgspec.Struct, frozen=True):
 
     def of_one(self, calls: int) -> Timing:
         """The time of one of so many calls that were timed as one run."""
-        return self if calls == 1 else replace(self, samples=tuple(s / calls for s in self.samples))
+        return self if calls == 1 else self.scaled(1 / calls)
+
+    def scaled(self, factor: float) -> Timing:
+        """The same of something that takes so many times as long."""
+        return replace(self, samples=tuple(s * factor for s in self.samples))
 
     @property
     def slow_core(self) -> bool:
