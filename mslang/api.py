@@ -269,7 +269,7 @@ def _program_in(what: object, seed: int, pins: Mapping[str, Value]) -> Program:
         case Schedule() | Candidate() | Tuned() | Applied():
             return what.program
         case Space():
-            return what.sample(seed, pins).program
+            return what.sample(seed, pins, strict=True).program
         case Source():
             return _only_program(what, "build")
     raise _misused("build", what, "a program, a schedule, a space or a candidate")

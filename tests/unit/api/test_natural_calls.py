@@ -65,6 +65,8 @@ def test_a_program_is_tuned_in_the_automatic_space(tmp_path) -> None:
         (lambda: ms.tune(ms.parse(TEXT).space("s"), target="axv2"), ["MS703", "did you mean `avx2`?"]),
         (lambda: ms.parse(TEXT).space("s", target="axv2"), ["MS703", "did you mean `avx2`?"]),
         (lambda: ms.parse(TEXT).space("s").sample(0, {"t": 5}, strict=True), ["MS254", "t = 5"]),
+        (lambda: ms.build(ms.parse(TEXT).space("s"), pins={"t": 5}), ["MS254", "t = 5"]),
+        (lambda: ms.build(ms.parse(TEXT).space("s"), pins={"none": 5}), ["MS251", "`none`"]),
         (lambda: ms.parse("program p( {"), ["MS0", "text.ms:1:"]),
         (lambda: ms.parse(TEXT.replace("a.i", "a.j")), ["error[MS204]", "text.ms:3:", "let i0, i1 = a.j", "^\n"]),
     ],
