@@ -206,10 +206,11 @@ def measured(program: Program, scheduled: Program, theirs: Any, arrays: list[Any
     """Both sides in turn, and the program without a schedule."""
     ours, plain = ms.build(scheduled), ms.build(program)
     check(ours, theirs, arrays)
-    limits = Limits(repeats=3, max_repeats=3, min_repeat=0.01)
+    # Samples shorter than the time slices of a busy machine, of both sides alike.
+    limits = Limits(repeats=5, max_repeats=5, min_repeat=0.001)
     a, b = [], []
     for _ in range(rounds):
-        a += times(theirs, arrays, 1, 10)
+        a += times(theirs, arrays, 5, 1)
         b += ours.time(*arrays, limits=limits).samples
     return Measured(min(a), min(b), min(plain.time(*arrays, limits=limits).samples))
 

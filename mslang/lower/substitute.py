@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import gcd
 
 from mslang.ir.arith.linear import Form, Interval, Linear, add, compare, divide, interval, scale
 from mslang.ir.dtype import INDEX, is_float
@@ -147,6 +148,8 @@ class Known:
                 if a is not None and b is not None:
                     lanes = max(a[1], b[1])
                     made = self._combined(op, a[0], b[0], lanes)
+                    if made is None and lanes > 1 and op in ("//", "%") and not b[0].terms:
+                        made = self._within_row(op, a[0], b[0].constant, lanes)
                     if made is not None:
                         return made, lanes
         return None if lanes_of(e) > 1 else (self._atom(e), 1)
@@ -168,6 +171,25 @@ class Known:
                 first = compare("<=", a, b, self._bounds(lanes))
                 return None if first is None else a if first == (op == "min") else b
         return None
+
+    def _within_row(self, op: str, a: Linear, by: int, lanes: int) -> Linear | None:
+        """The quotient or remainder of a vector all of whose lanes have one quotient.
+
+        In up to 32 lanes `(i * 32 + lane) // 256` is `i // 8`, and its remainder `i % 8 * 32 + lane`.
+        """
+        outer = {n: k for n, k in a.terms.items() if n != LANE}
+        step = gcd(by, *outer.values())
+        start = a.constant % step
+        inner = Form(start, {n: k for n, k in a.terms.items() if n == LANE})
+        bounds = interval(inner, self._bounds(lanes))
+        if by <= 0 or bounds is None or not 0 <= bounds[0] <= bounds[1] < step:
+            return None
+        base = Form((a.constant - start) // step, {n: k // step for n, k in outer.items()})
+        by //= step
+        whole = self._combined(op, base, Form(by, {}), 1)
+        if whole is None:
+            whole = self._atom(Binary(op, self._scalar(base), Const(by)))
+        return whole if op == "//" else add(scale(whole, step), inner)
 
     def _bounds(self, lanes: int) -> Mapping[str, Interval]:
         if lanes > 1:

@@ -16,6 +16,9 @@ from mslang.backend.llvm.function import FunctionWriter
 from mslang.backend.llvm.types import Value, constant, type_of
 from mslang.ir.dtype import bits, is_float, is_unsigned
 
+FUSED = frozenset({"f32", "f64"})
+"""The types in which a product and a sum are one operation."""
+
 FAST = "contract "
 """Flags of floating operations: a product and a sum may become one fused operation, nothing else may change."""
 
@@ -89,6 +92,12 @@ def binary(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:
         case "<<" | ">>":
             return _shift(fn, op, left, right)
     return instruction(fn, f"{_INT_OPS[op]} {left.typed}, {right.ref}", left)
+
+
+def multiply_add(fn: FunctionWriter, a: Value, b: Value, c: Value) -> Value:
+    """`a * b + c`, in one instruction where the target has it: one value for LLVM, whatever it moves across it."""
+    args = level(fn, a, b, c)
+    return fn.intrinsic("fmuladd", c.dtype, args[0].lanes, args, FAST)
 
 
 def _extreme(fn: FunctionWriter, op: str, left: Value, right: Value) -> Value:

@@ -79,8 +79,8 @@ def signature_of(kernel: Module, writer: ModuleWriter) -> Signature:
 
 
 @lru_cache(maxsize=8)
-def machine(target: Target) -> TargetMachine:
-    """LLVM's code generator for a target."""
+def machine(target: Target, tuning: tuple[str, ...] = ()) -> TargetMachine:
+    """LLVM's code generator for a target; `tuning` says what is slow there, in names of features of LLVM's."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -89,7 +89,7 @@ def machine(target: Target) -> TargetMachine:
     triple = target.triple or llvm.get_default_triple()
     try:
         found = llvm.Target.from_triple(triple)
-        features = ",".join(f"+{f}" for f in target.features)
+        features = ",".join(f"+{f}" for f in (*target.features, *tuning))
         # Of a model whose features are listed, only those may be used: a virtual machine may hide some of the others.
         cpu = "x86-64" if target.features and triple.startswith("x86_64") else target.cpu
         return found.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
@@ -130,13 +130,18 @@ def optimised(text: str, target: Target, auto_vectorize: bool = False) -> Module
 
 
 def _all_passes(module: ModuleRef, target: Target) -> None:
-    """LLVM's own optimisation of a module, its loop transformations among it."""
+    """LLVM's own optimisation of a module, its loop transformations among it.
+
+    On AMD's Zen a gather or scatter takes longer than its scalar accesses, but LLVM's costs are those of Intel's cores:
+    it vectorized across the rows of a matrix where a row was unrolled, and the loop ran 200 times as long.
+    """
     import llvmlite.binding as llvm
 
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = True
     options.loop_interleaving = True
-    builder = llvm.create_pass_builder(machine(target), options)
+    tuning = ("prefer-no-gather", "prefer-no-scatter") if target.cpu.startswith("znver") else ()
+    builder = llvm.create_pass_builder(machine(target, tuning), options)
     builder.getModulePassManager().run(module, builder)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TypeGuard
 
 from mslang.backend.llvm import arithmetic, math, memory
 from mslang.backend.llvm.function import FunctionWriter
@@ -170,6 +171,11 @@ class ExpressionWriter:
                     return self._comparison(op, left, right, scope)
                 if op in ("and", "or"):
                     return self._logical(op, left, right, scope)
+                if op == "+" and fn.fused and dtype_of(e) in arithmetic.FUSED:
+                    factors, term = (left, right) if _is_product(left) else (right, left)
+                    if _is_product(factors):
+                        x, y = self.value(factors.left, scope), self.value(factors.right, scope)
+                        return arithmetic.multiply_add(fn, x, y, self.value(term, scope))
                 a, b = self.value(left, scope), self.value(right, scope)
                 if op in ("//", "%") and a.dtype == INDEX:
                     plain = self._plain_division(op, e, a, b, scope)
@@ -298,6 +304,10 @@ class ExpressionWriter:
         (a, a_from), (b, b_from) = arms
         ref = fn.op(f"phi {type_of(a.dtype, lanes)} [ {a.ref}, %{a_from} ], [ {b.ref}, %{b_from} ]")
         return Value(ref, a.dtype, lanes)
+
+
+def _is_product(e: Expr) -> TypeGuard[Binary]:
+    return isinstance(e, Binary) and e.op == "*"
 
 
 def _flattened(place: Memory, indices: tuple[Expr, ...]) -> Linear | None:

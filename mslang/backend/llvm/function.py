@@ -24,7 +24,8 @@ class FunctionWriter:
 
     `pure` operations are remembered by their text, so that unrolled copies share addresses; what is remembered
     inside a loop or branch is forgotten when `nested` ends. `nan_free` is the target's promise about `min` and `max`;
-    `scales` says that it multiplies vectors of 512 bits by powers of 2 in one instruction (AVX-512F).
+    `fused` writes a product and a sum as one operation, which LLVM's vectorization does not take apart or count twice;
+    `scales` says that the target multiplies vectors of 512 bits by powers of 2 in one instruction (AVX-512F).
     `debug` is the function's metadata, where instructions are to know their statement; `place` that of the next ones.
     """
 
@@ -37,6 +38,7 @@ class FunctionWriter:
         *,
         nan_free: bool = False,
         scales: bool = False,
+        fused: bool = False,
         debug: str | None = None,
     ) -> None:
         self.name = name
@@ -44,6 +46,7 @@ class FunctionWriter:
         self.result = result
         self.nan_free = nan_free
         self.scales = scales
+        self.fused = fused
         self.declarations = declarations
         self.debug = debug
         self.place: str | None = None

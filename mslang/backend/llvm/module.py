@@ -78,6 +78,7 @@ class ModuleWriter:
             self.declarations,
             nan_free=self.target.nan_free,
             scales=self.target.has("avx512f"),
+            fused=self.kernel.auto_vectorize,
             debug=debug,
         )
 

@@ -6,10 +6,13 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from mslang.ir.arith import evaluate
+from mslang.ir.expr import Binary, Const, Expr, Ramp, Var
 from mslang.kernel.nodes import For
 from mslang.kernel.visit import walk
 from mslang.lower.lanes import chunks, vectorizable
 from mslang.lower.passes import LOOPS, lower
+from mslang.lower.substitute import Known
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 
@@ -62,3 +65,35 @@ def test_chunks_run_each_iteration_once(trips: int, native: int, wide: bool, mas
     for p in pieces:
         assert p.lanes & (p.lanes - 1) == 0
         assert p.active == p.lanes or masks
+
+
+def divided(op: str, scale: int, first: int, by: int, lanes: int) -> Expr:
+    """`(i * scale + first + lane) op by` in normal form, `i` below 100."""
+    start = Binary("+", Binary("*", Var("i"), Const(scale)), Const(first))
+    return Known({"i": (0, 99)}).index(Binary(op, Ramp(start, 1, lanes), Const(by)), {})
+
+
+@given(
+    scale=st.sampled_from([1, 6, 8, 32, 48, 256]),
+    first=st.integers(-40, 40),
+    by=st.sampled_from([1, 2, 8, 12, 32, 256]),
+    lanes=st.sampled_from([2, 4, 8, 16, 32]),
+)
+def test_a_vector_within_a_row_has_one_quotient(scale: int, first: int, by: int, lanes: int) -> None:
+    rows, places = divided("//", scale, first, by, lanes), divided("%", scale, first, by, lanes)
+    for i in range(100):
+        at = [i * scale + first + k for k in range(lanes)]
+        for e, expected in ((rows, [x // by for x in at]), (places, [x % by for x in at])):
+            match e:
+                case Ramp(base=base, stride=stride):
+                    start = evaluate(base, {"i": i})
+                    assert [start + stride * k for k in range(lanes)] == expected
+                case Binary(left=Ramp()):
+                    pass  # Not known to be in one row.
+                case _:
+                    assert [evaluate(e, {"i": i})] * lanes == expected
+
+
+@pytest.mark.parametrize(("lanes", "contiguous"), [(16, True), (32, True), (64, False)])
+def test_lanes_that_a_row_holds_are_contiguous_in_it(lanes: int, contiguous: bool) -> None:
+    assert isinstance(divided("%", 32, 0, 256, lanes), Ramp) is contiguous
