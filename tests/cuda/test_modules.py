@@ -63,12 +63,14 @@ schedule s for p {
 }
 """
 
+SMALLEST = ATOMIC.replace("{ S[i] += A[i, k] }", "{ init { S[i] = inf } S[i] = min(S[i], A[i, k]) }")
+
 
 def scheduled(text: str) -> Made:
     return made(space_of(load("gpu.ms", text), "s").sample(0).program)
 
 
-@pytest.mark.parametrize("text", [GEMM, SUM, ATOMIC])
+@pytest.mark.parametrize("text", [GEMM, SUM, ATOMIC, SMALLEST])
 def test_results_are_those_of_the_interpreter(text: str):
     m = scheduled(text)
     arrays = sparse_inputs(m.program, 3)
