@@ -265,13 +265,13 @@ class Session:
 
     def _run(self, op: str, args: dict[str, object], bound: Bound) -> Outcome:
         where = next((v for v in bound.values() if isinstance(v, Location)), None)
-        if where is not None and where.loop is None:
-            if where.label == "root":
-                return Outcome(self.program)
-            op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
-            return memo.outcome(self.registry.implementation(op), self.program, {"block": args["block"]})
         if where is not None and where.loop is not None:
             args = {**args, "loop": self.handles.resolve(where.loop)}
+        elif where is not None and where.label == "root":
+            return Outcome(self.program)
+        elif where is not None:
+            op = "compute_inline" if op == "compute_at" else "reverse_compute_inline"
+            args = {"block": args["block"]}
         apply = self.registry.implementation(op)
         try:
             outcome = memo.outcome(apply, self.program, args)

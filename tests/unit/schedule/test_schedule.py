@@ -2,6 +2,7 @@
 
 import pytest
 
+import mslang as ms
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir.visit import loops_of, path_to_block
 from mslang.schedule.schedule import Schedule, Size
@@ -138,3 +139,21 @@ def test_structural_sampling_from_python():
 def test_a_trace_without_a_source_has_no_pinned_call():
     with pytest.raises(MsError, match="no source"):
         fresh().trace.as_ms("x", pinned=True)
+
+
+def test_a_drawn_place_is_refused_as_the_primitive_that_it_stands_for():
+    text = """program p(X: i32[14], inout U: i32[4, 4]) {
+        for l0 in 4, l1 in 3 {
+            block x[i: 4 = 3 - l0, j: 4 = l1 + 1] { U[i, j] = X[(i + 2) % 4] + X[(i + 2) % 4 + 1] }
+        }
+    }
+    schedule s for p {
+        let index_0, index_1 = x.cache_index()
+        x.cache_write(U, local)
+        index_0.i.specialize(false)
+        let at ~ compute_location(x) = inline
+        x.reverse_compute_at(at)
+    }"""
+    with pytest.raises(ScheduleError) as refused:
+        ms.parse(text).space("s").sample(0)
+    assert refused.value.diagnostic.message.startswith("reverse_compute_inline: ")
