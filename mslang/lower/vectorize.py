@@ -355,7 +355,8 @@ class _Values:
 
     def _load(self, buffer: str, indices: tuple[Expr, ...], dtype: str, lanes: _Lanes) -> Expr:
         varies = any(lanes_of(x) > 1 for x in indices)
-        if lanes.mask is None or not (varies or lanes.guarded):
+        # The element of a buffer without dimensions is always there.
+        if lanes.mask is None or not indices or not (varies or lanes.guarded):
             return Load(buffer, indices, dtype)
         if not varies:
             indices = tuple([Broadcast(x, lanes.lanes) for x in indices])

@@ -80,3 +80,32 @@ def test_a_mask_that_is_the_same_in_all_lanes_of_a_scatter():
     wanted = np.where(x[np.minimum(np.arange(7), 3)] <= 1, 1, u)
     ms.build(ms.parse(UNIFORM).space("of_two").sample(0).program)(x, u)
     assert (u == wanted).all()
+
+
+ONE_FLAG = """
+program t(X: i16[8, 4], inout U: i16[8, 4], F: i32[2]) {
+    for i in 8, j in 4, r in 8 {
+        block b[i: 8 = i, j: 4 = j | r: 8 = r] {
+            where X[7 - r, j] > 0 or X[i, j] > 1
+            init { if F[1] > 0 { U[i, j] = 0 } }
+            U[i, j] += 1
+        }
+    }
+}
+
+schedule lanes for t {
+    b.reindex(F, access = read)
+    b.i.vectorize()
+}
+"""
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_buffer_without_dimensions_is_read_whatever_the_mask(flag: int):
+    rng = np.random.default_rng(0)
+    x, f = rng.integers(-1, 3, (8, 4), np.int16), np.array([0, flag], np.int32)
+    module = ms.parse(ONE_FLAG)
+    plain, lanes = np.ones((8, 4), np.int16), np.ones((8, 4), np.int16)
+    ms.build(module.program())(x, plain, f)
+    ms.build(module.space("lanes"))(x, lanes, f)
+    assert (plain == lanes).all() and (plain != 1).any()
