@@ -229,6 +229,23 @@ def _products(rng: random.Random) -> Program:
 }}""")
 
 
+def _bytes(rng: random.Random) -> Program:
+    """A product of small integers in wide ones, of an operand or of a copy of it, and what is done with it."""
+    m, n, k = (rng.choice([3, 4, 5, 6]) for _ in range(3))
+    a, b = rng.choice(["i8", "i8", "u8", "i16"]), rng.choice(["i8", "i8", "u8", "u16"])
+    left, right = rng.choice([("X[i, k]", "B[k, j]"), ("X[i, k]", "B[j, k]"), ("A[i, k]", "B[k, j]")])
+    product = rng.choice([f"i32({left}) * i32({right})", f"i32({right}) * i32({left})"])
+    where = rng.choice(["", "", f"where i < {m}"])
+    shape = f"{n}, {k}" if right == "B[j, k]" else f"{k}, {n}"
+    return parse_program(f"""program bytes(A: {a}[{m}, {k}], B: {b}[{shape}], out D: i32[{m}, {n}]) {{
+    alloc X: {a}[{m}, {k}]
+    alloc C: i32[{m}, {n}]
+    block make[i: {m}, k: {k}] {{ X[i, k] = max(A[i, k], A[i, 0]) }}
+    block mm[i: {m}, j: {n} | k: {k}] {{ {where} C[i, j] += {product} }}
+    block after[i: {m}, j: {n}] {{ D[i, j] = C[i, j] + i32(X[i, 1]) }}
+}}""")
+
+
 def _paddings(rng: random.Random) -> Program:
     """A padded copy, and a window over it."""
     n, m = rng.choice([4, 5, 6]), rng.choice([3, 4])
@@ -280,10 +297,10 @@ FAMILY = Family(
             "rfactor": 4,
             "fuse_reduction_epilogue": 12,
             "pad_einsum": 3,
-            "change_signedness": 3,
-            "atomic": 3,
+            "change_signedness": 24,
+            "atomic": 4,
             "decompose_padding": 10,
         }
     ),
-    (_positions, _folds, _two_sums, _updates, _products, _paddings, *(_mixed,) * 5),
+    (_positions, _folds, _two_sums, _updates, _products, *(_bytes,) * 3, _paddings, *(_mixed,) * 5),
 )
