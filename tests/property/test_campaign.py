@@ -24,7 +24,7 @@ SHORT, LONG = 300, 50_000
 """Pairs of each generator."""
 SHORT_CHUNK, LONG_CHUNK = 25, 500
 SHORT_SEED, LONG_SEED = 1, 0
-PAGE_PAIRS, PAGE_APPLIED = 20_000, 500
+PAGE_PAIRS, PAGE_APPLIED = 100_000, 2_000
 """What the summary in the documentation must hold at least: pairs, and applications of each primitive."""
 YOUNGER = frozenset({"change_signedness", "atomic"})
 """Primitives that were written after the campaign of that summary ran."""
