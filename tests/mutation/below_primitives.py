@@ -136,14 +136,14 @@ BELOW_PRIMITIVES = (
         "a dropped predicate: lowering takes a guard for granted two iterations too early",
         "mslang.ir.arith.linear:decide",
         two_iterations_too_early,
-        pair=2,
+        pair=14,
         only=("split", "fuse"),
     ),
     Planted(
         "a wrong shift: accesses of a compacted buffer",
         "mslang.lower.place:_shifted",
         shifted_back,
-        pair=14,
+        pair=0,
     ),
     Planted(
         "a wrong stride: of row-major buffers",
@@ -155,21 +155,21 @@ BELOW_PRIMITIVES = (
         "a missed tail: a vector loop runs its whole vectors only",
         "mslang.lower.vectorize:chunks",
         last_vector_missing,
-        pair=17,
+        pair=7,
     ),
     Planted(
         "a wrong vector mask: one lane too many",
         "mslang.lower.vectorize:tail_mask",
         one_lane_too_many,
         needs="avx512f",
-        pair=43,
+        pair=11,
         only=("split", "vectorize"),
     ),
     Planted(
         "a dropped mask: a branch in lanes",
         "mslang.lower.vectorize:_Lanes.where",
         unguarded,
-        pair=461,
+        pair=496,
     ),
     Planted(
         "a wrong address: the last bit of a constant offset is lost",
@@ -181,7 +181,7 @@ BELOW_PRIMITIVES = (
         "a version too few: of the buffers of a pipelined loop",
         "mslang.lower.pipeline:in_version",
         one_version_less,
-        pair=4,
+        pair=6,
         only=("pipeline", "compute_at"),
     ),
     Planted(
@@ -208,7 +208,7 @@ BELOW_PRIMITIVES = (
         "a wrong stride: of rows kept apart",
         "mslang.lower.align:_with_strides",
         strides_of_rotated,
-        pair=2,
+        pair=15,
         only=("storage_align",),
     ),
     Planted(
@@ -221,7 +221,7 @@ BELOW_PRIMITIVES = (
         "a wrong digit: the inverse of an index map",
         "mslang.ir.arith.inverse:_Solution.take",
         least_digit_first,
-        pair=1,
+        pair=7,
         only=("transform_layout", "transform_block_layout"),
     ),
     Planted(
