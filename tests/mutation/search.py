@@ -54,7 +54,8 @@ def main() -> int:
     if fault.caught_by is not None:
         tests = str(ROOT / fault.caught_by)
         failed = (
-            pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", tests]) == pytest.ExitCode.TESTS_FAILED
+            pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", tests])
+            == pytest.ExitCode.TESTS_FAILED
         )
         return CAUGHT if failed else 0
     pairs = range(PAIRS) if options.first is None else range(options.first, options.first + PAIRS)
