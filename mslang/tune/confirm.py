@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -73,9 +74,15 @@ def confirm(
         return Confirmed(tuple(failed), tuple(alone))
     beside = [(_merged(r, c.result), c.samples) for r, c in zip(near, compared, strict=True)]
     failed += [r for r, _ in beside if r.result.outcome is not Outcome.MEASURED]
-    right = sorted((b for b in beside if b[0].result.outcome is Outcome.MEASURED), key=lambda b: _cost(b[0]))
-    gaps = [gap(samples, right[0][1]) for _, samples in right[1:]]
-    return Confirmed(tuple(failed), (*(r for r, _ in right), *alone[len(near) :]), tuple(gaps))
+    right = {r.candidate: (r, samples) for r, samples in beside if r.result.outcome is Outcome.MEASURED}
+    # By the last time of each, as the record store orders them: something may have disturbed all of those rounds.
+    ordered = sorted((*(r for r, _ in right.values()), *alone[len(near) :]), key=_cost)
+    gaps: list[Gap] = []
+    if ordered and ordered[0].candidate in right:
+        together = takewhile(lambda r: r.candidate in right, ordered[1:])
+        first = right[ordered[0].candidate][1]
+        gaps = [gap(right[r.candidate][1], first) for r in together]
+    return Confirmed(tuple(failed), tuple(ordered), tuple(gaps))
 
 
 def _with(record: Record, result: Result) -> Record:

@@ -128,3 +128,11 @@ def test_at_least_some_are_measured_again() -> None:
     confirm(finalists(1.0, 2.0, 3.0, 4.0), machine.measure, machine.compare)
     assert sorted(set(machine.order)) == list(range(REMEASURED))
     assert msgspec.structs.replace(make(0, 1.0)).cost == 1.0
+
+
+def test_rounds_that_something_disturbed_as_a_whole_do_not_make_a_slower_one_the_best() -> None:
+    """The record store orders by the last time of each: the first of both is the same."""
+    machine = Machine([1.0, 1.1, 1.25], beside={0: [1.5] * ROUNDS, 1: [1.4] * ROUNDS})
+    found = confirm(finalists(1.0, 1.1, 1.25), machine.measure, machine.compare)
+    assert machine.together == [0, 1]
+    assert [r.trial for r in found.ordered] == [2, 1, 0] and found.gaps == () and found.ties == 0
