@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mslang.search.features.task import Correction
 from mslang.search.lessons import Lesson
 from mslang.search.models.boosting import LEAST, is_installed
-from mslang.search.models.transfer import correction_of
+from mslang.search.models.transfer import TREES, correction_of
 from mslang.tune.record import RunLesson
 
 MOST = 1024
@@ -65,7 +65,9 @@ class Taught(NamedTuple):
         return f"the draft is corrected by what {self.candidates} candidates of {programs} taught"
 
 
-def taught(kept: Sequence[RunLesson], workload: str, machine: str, before: str = "") -> Taught | None:
+def taught(
+    kept: Sequence[RunLesson], workload: str, machine: str, before: str = "", trees: int = TREES
+) -> Taught | None:
     """What other programs teach of the draft; None where there are no others, or XGBoost is not installed.
 
     Args:
@@ -74,6 +76,7 @@ def taught(kept: Sequence[RunLesson], workload: str, machine: str, before: str =
         machine: the key of the machine: times of different machines are not comparable.
         before: only runs that ended before this time, so that a search that is resumed learns what it began with
             (empty: all).
+        trees: how many correct the draft.
     """
     if not is_installed():
         return None
@@ -91,4 +94,4 @@ def taught(kept: Sequence[RunLesson], workload: str, machine: str, before: str =
             break
     if not tasks:
         return None
-    return Taught(correction_of(tasks), sum(len(y) for task in tasks for y in task), len(tasks))
+    return Taught(correction_of(tasks, trees=trees), sum(len(y) for task in tasks for y in task), len(tasks))

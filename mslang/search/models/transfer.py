@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from mslang.search.models.model import Features, Mask, Numbers
 
 TREES = 50
-"""How many trees correct a draft. For each of 13 workloads (48 candidates each, the 12 others as lessons) the rank
-correlation with the times was 0.05 by the draft, 0.24, 0.30 and 0.32 with 20, 50 and 200 trees; the best of the first
-six was 1.18, 1.11, 1.02 and 1.01 times as slow as the best of all."""
+"""How many trees correct a draft; `benchmarks/transfer.py` prints what other numbers of them give."""
 
 
 class PackSum:
@@ -89,14 +87,15 @@ def _above(lessons: Sequence[Lesson]) -> tuple[Numbers, Mask]:
     return found - found.mean(), labels.bounded
 
 
-def correction_of(tasks: Sequence[Sequence[Lesson]], seed: int = 0) -> Correction:
+def correction_of(tasks: Sequence[Sequence[Lesson]], seed: int = 0, trees: int = TREES) -> Correction:
     """What other programs teach of the draft, for `TaskFeatures.corrected`.
 
     Args:
         tasks: the lessons of each program, which have the same columns.
         seed: of the rows and columns that each tree sees.
+        trees: how many are grown.
     """
-    model = PackSum(seed, msgspec.structs.replace(SETTINGS, trees=TREES))
+    model = PackSum(seed, msgspec.structs.replace(SETTINGS, trees=trees))
     model.fit(tasks)
     columns = len(tasks[0][0].names)
 
