@@ -6,7 +6,8 @@
 program in turn counts as new: the correction of the draft is trained on the others by the code that `mslang tune`
 begins a search with, and its candidates are ranked by the draft alone and by the draft so corrected. Printed are
 Spearman's rank correlation with the measured costs, and how much slower the best of the six that come first is than
-the best of all; then the means over the programs. Candidates that were cut off are learned from, but are not ranked.
+the best of all; then the means over the programs. Candidates that were cut off are learned from, but are not ranked;
+a program that has fewer than two others teaches, and has no row.
 
 Searches chose the candidates, and later ones were themselves guided by earlier ones: the worst are not among them.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -62,11 +64,19 @@ def main() -> None:
     kept = [fewer(x, args.candidates) for x in kept]
     if len(kept) < 2:
         raise SystemExit(f"{args.records} has lessons of {len(kept)} programs on one machine; two are needed")
-    rows = {names.get(x.workload, x.workload): ranked(kept, k, args.trees, args.others) for k, x in enumerate(kept)}
+    rows = {
+        names.get(x.workload, x.workload): ranked(kept, k, args.trees, args.others)
+        for k, x in enumerate(kept)
+        if sum(np.count_nonzero(~y.censored) for y in unpacked(x)) > 1
+    }
+    if left := len(kept) - len(rows):
+        print(f"left out, as fewer than two candidates were not cut off: {left} programs", file=sys.stderr)
     if args.json:
         for name, found in rows.items():
             print(json.dumps({"program": name, **{what: q._asdict() for what, q in found.items()}}))
         return
+    if not rows:
+        raise SystemExit(f"{args.records}: all candidates but one of each program were cut off")
     columns = list(next(iter(rows.values())))
     mean = {c: Quality(*np.mean([found[c] for found in rows.values()], axis=0)) for c in columns}
     head = ("program", *(f"{c}: {what}" for c in columns for what in ("Spearman", f"first {FIRST} / best")))
@@ -124,9 +134,7 @@ def ranked(kept: Sequence[RunLesson], k: int, trees: Sequence[int], others: int 
 
 
 def quality(score: Floats, cost: Floats) -> Quality:
-    """How good scores are, lower for faster candidates; not a number of fewer than two."""
-    if len(cost) < 2:
-        return Quality(float("nan"), float("nan"))
+    """How good scores are, lower for faster candidates."""
     first = cost[np.argsort(score, kind="stable")[:FIRST]].min() / cost.min()
     return Quality(correlation(ranks(score), ranks(cost)), float(first))
 

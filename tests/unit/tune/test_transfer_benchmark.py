@@ -66,6 +66,20 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     assert missing.returncode == 1 and "there is no file" in missing.stderr and not (tmp_path / "none.db").exists()
 
 
+@needs_xgboost
+def test_a_program_of_which_all_were_cut_off_teaches_but_has_no_row(tmp_path: Path) -> None:
+    path = store(tmp_path / "r.db", 3)
+    cut = replace(lesson(7), censored=np.ones(40, np.bool_))
+    made = packed([cut], "cut", "slow", "zen")
+    assert made is not None
+    with Database(path) as db:
+        db.add_lesson(replace(made, created="2026-09"))
+    done = run(path, "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(r["program"] for r in rows) == ["program0", "program1", "program2"]
+    assert "left out" in done.stderr and "1 programs" in done.stderr and "NaN" not in done.stdout
+
+
 def test_ranks_of_equal_values_are_shared() -> None:
     code = "import numpy as np, transfer as t; print(t.ranks(np.array([3.0, 1.0, 3.0, 2.0])).tolist())"
     done = subprocess.run([sys.executable, "-c", code], cwd=FILE.parent, capture_output=True, text=True, timeout=60)
