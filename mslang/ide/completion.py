@@ -55,7 +55,7 @@ _NAMING = frozenset(
 """After these keywords a new name follows, which is not completed."""
 
 _IN_EXPRESSIONS = frozenset(
-    {"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "block", "intrin"}
+    {"true", "false", "not", "and", "or", "fn", "if", "for", "in", "out", "inout", "const", "block", "intrin"}
 )
 _TESTING = frozenset({"check", "snapshot"})
 _SCHEDULING = frozenset({"fork", "case", "require", "return"}) | _TESTING

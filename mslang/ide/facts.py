@@ -112,8 +112,10 @@ def buffer_facts(program: Program, name: str) -> BufferFacts | None:
     buffer = all_buffers(program).get(name)
     if buffer is None:
         return None
-    held = next((q.within for q in program.params if q.buffer.name == name), None)
-    text = declared(buffer) + ("" if held is None else within_text(held, buffer.dtype))
+    param = next((q for q in program.params if q.buffer.name == name), None)
+    held = None if param is None else param.within
+    word = "const " if param is not None and param.constant else ""
+    text = word + declared(buffer) + ("" if held is None else within_text(held, buffer.dtype))
     return BufferFacts(name, text, buffer_bytes(buffer))
 
 

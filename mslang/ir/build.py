@@ -95,9 +95,9 @@ class ProgramBuilder:
         self._views: list[list[View]] = [[]]
 
     # -------------------------------------------------------------- buffers and sizes
-    def input(self, name: str, shape: Sequence[Size], dtype: str = "f32") -> Tensor:
-        """A parameter that is read."""
-        return self._param(name, shape, dtype, "in")
+    def input(self, name: str, shape: Sequence[Size], dtype: str = "f32", constant: bool = False) -> Tensor:
+        """A parameter that is read; `constant`: it holds the same at each call, so that it is packed once."""
+        return self._param(name, shape, dtype, "in", constant)
 
     def output(self, name: str, shape: Sequence[Size], dtype: str = "f32") -> Tensor:
         """A parameter that is written; it holds nothing before."""
@@ -134,9 +134,9 @@ class ProgramBuilder:
         self._names.add(name)
         return buffer
 
-    def _param(self, name: str, shape: Sequence[Size], dtype: str, direction: str) -> Tensor:
+    def _param(self, name: str, shape: Sequence[Size], dtype: str, direction: str, constant: bool = False) -> Tensor:
         buffer = self._buffer(name, shape, dtype, "global")
-        self._params.append(Param(buffer, direction))
+        self._params.append(Param(buffer, direction, constant=constant))
         if direction != "out":
             self._started.add(name)
         return Tensor(buffer, self)

@@ -182,7 +182,7 @@ class _Writer:
                 self.sizes.append(size.name)
         names = dict(self.known)
         for q in p.params:
-            yield q.direction
+            yield "const" if q.constant else q.direction
             yield from _buffer(q.buffer, names)
             if q.packing is not None:
                 yield self.packing(q.packing)

@@ -193,12 +193,16 @@ class Within(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Param(msgspec.Struct, frozen=True, cache_hash=True):
-    """A parameter; `direction` is "in", "out" or "inout". `within` is declared of what the caller gives."""
+    """A parameter; `direction` is "in", "out" or "inout". `within` is declared of what the caller gives.
+
+    `constant`: an input whose elements are the same at each call (weights), so that it is packed once, ahead of time.
+    """
 
     buffer: Buffer
     direction: str = "in"
     packing: Packing | None = None
     within: Within | None = None
+    constant: bool = False
 
     @property
     def given(self) -> Buffer:

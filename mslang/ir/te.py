@@ -51,13 +51,14 @@ class Reduction(msgspec.Struct, frozen=True):
 
 
 class Tensor(msgspec.Struct, frozen=True, eq=False):
-    """A tensor that is given (`axes` None) or computed."""
+    """A tensor that is given (`axes` None; `constant`: the same at each call) or computed."""
 
     name: str
     shape: tuple[Size, ...]
     dtype: str
     axes: tuple[str, ...] | None = None
     body: Value | Reduction | None = None
+    constant: bool = False
 
     def __getitem__(self, indices: Index | tuple[Index, ...]) -> Value:
         at = indices if isinstance(indices, tuple) else (indices,)
@@ -81,9 +82,9 @@ def size(name: str, lo: int, hi: int, multiple: int = 1) -> Value:
     return Value(Symbol(name, DynamicRange(lo, hi, multiple)))
 
 
-def placeholder(shape: Sequence[Size], dtype: str = "f32", name: str = "A") -> Tensor:
-    """A tensor that the program is given."""
-    return Tensor(name, tuple(shape), dtype)
+def placeholder(shape: Sequence[Size], dtype: str = "f32", name: str = "A", constant: bool = False) -> Tensor:
+    """A tensor that the program is given; `constant`: it holds the same at each call (weights)."""
+    return Tensor(name, tuple(shape), dtype, constant=constant)
 
 
 def reduce_axis(extent: Size, name: str = "k") -> ReduceAxis:
@@ -143,7 +144,7 @@ def program(name: str, *results: Tensor, inputs: Sequence[Tensor] = ()) -> Progr
     for s in dict.fromkeys(x for e in shapes for x in walk_expr(e) if isinstance(x, Symbol)):
         if isinstance(s.domain, DynamicRange):
             b.dynamic(s.name, s.domain.lo, s.domain.hi, s.domain.multiple)
-    given = [(t, b.input(t.name, t.shape, t.dtype)) for t in order if t.axes is None]
+    given = [(t, b.input(t.name, t.shape, t.dtype, t.constant)) for t in order if t.axes is None]
     made = [(t, b.output(t.name, t.shape, t.dtype)) for t in results if t.axes is not None]
     made += [
         (t, b.alloc(t.name, t.shape, t.dtype)) for t in order if t.axes is not None and not any(t is r for r in results)

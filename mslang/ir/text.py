@@ -281,9 +281,10 @@ def declared(b: Buffer, default_scope: str = "global") -> str:
 
 
 def param_text(q: Param) -> str:
-    """A parameter as it is declared: `out C: f32[4]`, `at: i32[8] in 0..64 sorted`,
+    """A parameter as it is declared: `out C: f32[4]`, `at: i32[8] in 0..64 sorted`, `const W: f32[4]`,
     `W: f32[4, 2] = packed([8], fn (i) -> [i // 2, i % 2])`."""
-    text = declared(q.buffer) if q.direction == "in" else f"{q.direction} {declared(q.buffer)}"
+    word = "const" if q.constant else "" if q.direction == "in" else q.direction
+    text = f"{word} {declared(q.buffer)}".lstrip()
     text += "" if q.within is None else within_text(q.within, q.buffer.dtype)
     if q.packing is None:
         return text

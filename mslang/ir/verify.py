@@ -77,6 +77,8 @@ def _program(p: Program) -> Found:
     for q in p.params:
         if q.direction not in ("in", "out", "inout"):
             yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
+        if q.constant and q.direction != "in":
+            yield here.fault("MS155", f"`{q.buffer.name}` is constant, and written")
         yield from _packing(q, here)
         yield from _within(q, here)
         yield from _layout(q.buffer, q.direction != "in", here)

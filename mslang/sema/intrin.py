@@ -138,6 +138,8 @@ def intrin_faults(item: tree.Intrin) -> tuple[Diagnostic, ...]:
     for p in item.params:
         if p.default is not None:
             found.append(fault("MS110", p.default, "an operand of an intrinsic is taken as it lies"))
+        if p.constant:
+            found.append(fault("MS110", p, "`const` is a word for parameters of programs, not of intrinsics"))
     params = {p.name.text: p for p in item.params}
     for impl in item.impls:
         if impl.text is None:

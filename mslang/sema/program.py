@@ -97,7 +97,7 @@ def _build(
         except MsError as e:
             made.declared.report(e)
             continue
-        params.append(Param(buffer, p.direction, packed, held))
+        params.append(Param(buffer, p.direction, packed, held, p.constant))
     part = Part()
     body = made.statements(item.body.statements, scope, part)
     program = Program(item.name.text, tuple(params), body, tuple(part.allocs), dynamic, part.annotations)

@@ -92,13 +92,14 @@ def _type(span: Span, name: Any, shape: tuple[tree.Expr, ...] | None, place: tre
 
 def _param(
     span: Span,
-    direction: Token | None,
+    word: Token | None,
     name: tree.Name,
     type: tree.Type,
     within: tree.Within | None,
     default: tree.Expr | None,
 ) -> tree.Param:
-    return tree.Param(span, name, type, direction.text if direction else "in", default, within)
+    direction = word.text if word is not None and word.kind != "CONST" else "in"
+    return tree.Param(span, name, type, direction, default, within, word is not None and word.kind == "CONST")
 
 
 def _within(span: Span, range: tree.Expr, *words: tree.Name) -> tree.Within:

@@ -202,13 +202,14 @@ class Within(Node, frozen=True):
 
 
 class Param(Node, frozen=True):
-    """A parameter; `direction` is "in", "out" or "inout"."""
+    """A parameter; `direction` is "in", "out" or "inout". `constant` is the word `const` before an input."""
 
     name: Name
     type: Type
     direction: str = "in"
     default: Expr | None = None
     within: Within | None = None
+    constant: bool = False
 
 
 class AxisLoop(Node, frozen=True):

@@ -9,6 +9,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import ScheduleError
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
@@ -69,6 +71,9 @@ ATTEMPTS = {
 }
 """How often arguments are drawn for those that need particular ones, until they are accepted; else once."""
 
+CONSTANT = 0.3
+"""How often an input is constant."""
+
 POSTPROC = 0.03
 """How often, after a primitive, a schedule enters its postprocessing."""
 
@@ -76,10 +81,20 @@ POSTPROC = 0.03
 def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
     """The program of a pair, and what its schedule is to be drawn from."""
     rng = random.Random(f"{seed}/{number}")
+    return _with_constants(_program(rng), random.Random(f"constants/{seed}/{number}")), rng
+
+
+def _program(rng: random.Random) -> Program:
     if families.PROGRAMS and rng.random() < SPECIAL:
-        return rng.choice(families.PROGRAMS)(rng), rng
+        return rng.choice(families.PROGRAMS)(rng)
     chains = rng.random() < 0.35
-    return random_program(rng, 2) if chains else drawn_program(rng, rng.randint(2, 3), rng.choice([4, 6, 8])), rng
+    return random_program(rng, 2) if chains else drawn_program(rng, rng.randint(2, 3), rng.choice([4, 6, 8]))
+
+
+def _with_constants(program: Program, rng: random.Random) -> Program:
+    """Some inputs are constant."""
+    params = (replace(q, constant=q.direction == "in" and rng.random() < CONSTANT) for q in program.params)
+    return replace(program, params=tuple(params))
 
 
 def schedule_pair(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from mslang.interop import closed
+from mslang.interop.annotations import CONSTANTS, with_constants
 from mslang.interop.block_names import other_name, with_names
 from mslang.interop.closed import Outer
 from mslang.interop.sizes import ANY_SIZE, is_empty, iterations
@@ -127,6 +128,7 @@ class Reader:
             body = self.body(g.field(block, "body"))
         else:
             body = self.body(g.field(function, "body"))
+        places = [k for k, ref in enumerate(given) if self._is_buffer(ref)]
         said = self._directions(function)
         told = said if len(said) == len(params) else [direction(b.name, body) for b in params]
         program = Program(
@@ -137,16 +139,23 @@ class Reader:
             tuple(self.sizes),
             notes,
         )
+        constants = self._said(function, CONSTANTS)
+        if constants is not None:
+            program = with_constants(program, self.attribute(constants), places)
         return with_names(program, self.here)
 
     def _directions(self, function: Node) -> list[str]:
         """The parameters' directions, where our own writer has recorded them."""
+        found = self._said(function, DIRECTIONS)
+        return [] if found is None else [self.graph.text(x) for x in self.graph.items(found)]
+
+    def _said(self, function: Node, attribute: str) -> object | None:
+        """The value of an attribute of the function; None if it has none."""
         g = self.graph
         attrs = g.at(function, "attrs") if g.has(function, "attrs") else None
         if attrs is None or "__dict__" not in attrs.fields:
-            return []
-        found = next((v for k, v in g.pairs(attrs.fields["__dict__"]) if g.text(k) == DIRECTIONS), None)
-        return [] if found is None else [g.text(x) for x in g.items(found)]
+            return None
+        return next((v for k, v in g.pairs(attrs.fields["__dict__"]) if g.text(k) == attribute), None)
 
     def _sizes(self, param: object) -> None:
         """The sizes known only at the call: integer parameters, and variables in the shapes of buffers."""

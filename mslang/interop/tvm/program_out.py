@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mslang.interop.annotations import BUFFERS, buffers_of
+from mslang.interop.annotations import BUFFERS, CONSTANTS, buffers_of
 from mslang.interop.block_names import ATTRIBUTE, tvm_names
 from mslang.interop.tvm import words
 from mslang.interop.tvm.directions import DIRECTIONS, direction
@@ -70,6 +70,9 @@ class _Writer:
         attrs = [("global_symbol", g.string(function)), ("s_tir", self._true()), ("tirx.noalias", self._true())]
         if directions != [direction(q.buffer.name, p.body) for q in p.params]:
             attrs.append((DIRECTIONS, g.array([g.string(d) for d in directions])))
+        constants = [g.share("int", k) for k, q in enumerate(p.params) if q.constant]
+        if constants:
+            attrs.append((CONSTANTS, g.array(constants)))
         ty = g.add("ir.Type", {"span": 0})
         main = g.add(
             "tirx.PrimFunc",

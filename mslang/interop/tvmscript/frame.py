@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mslang.interop.annotations import CONSTANTS
 from mslang.interop.tvmscript.call_arguments import dotted
 from mslang.interop.tvmscript.expressions import Expressions
 from mslang.interop.tvmscript.names import DIRECTIONS, FUNCTION_ATTRIBUTE, SIZES
@@ -36,6 +37,7 @@ class Frame:
         """The meaning of the instruction, if the block is one."""
         self.sizes: dict[str, tuple[AttrValue, ...]] = {}
         self.directions: tuple[AttrValue, ...] | None = None
+        self.constants: AttrValue = ()
 
     def function_attributes(self, notes: Annotations) -> None:
         """Read `T.func_attr`; attributes that only `print` writes are not kept as annotations."""
@@ -45,6 +47,8 @@ class Frame:
                     self.sizes = {str(v[0]): v[1:] for v in value if isinstance(v, tuple) and len(v) == 4}
                 case (str(), tuple()) if key == DIRECTIONS:
                     self.directions = value
+                case _ if key == CONSTANTS:
+                    self.constants = value
                 case _ if key not in _IMPLIED:
                     self.notes = (*self.notes, (FUNCTION_ATTRIBUTE + key, value))
 

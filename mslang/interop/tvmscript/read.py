@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, MsError, Span
+from mslang.interop.annotations import with_constants
 from mslang.interop.block_names import with_names
 from mslang.interop.tvmscript.buffers import ALLOCATIONS, annotated
 from mslang.interop.tvmscript.call_arguments import dotted
@@ -242,15 +243,18 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
         made.top = straightened(f.body)
     body = made.body(made.top, scope, frame)
     params: list[Param] = []
+    places: list[int] = []
     unused: list[tuple[AttrValue, ...]] = []
     for k, (a, buffer) in enumerate(zip(f.args.args, given, strict=True)):
         buffer = made.declared.matched.get(a.arg) if buffer is None else buffer
         if buffer is not None:
             params.append(Param(buffer))
+            places.append(k)
         elif isinstance(scope.names.get(a.arg), Handle):
             unused.append((k, a.arg))
     if made.result is not None:
         params.append(Param(made.result))
+        places.append(len(f.args.args))
     notes = (*frame.notes, (UNUSED_POINTERS, tuple(unused))) if unused else frame.notes
     carried = tuple((k, v) for k, v in made.record.annotations if k not in dict(notes))
     program = Program(plain(f.name), tuple(params), body, tuple(frame.allocs), (), (*notes, *carried))
@@ -258,7 +262,7 @@ def _program(f: ast.FunctionDef, names: Mapping[str, Value], read: Expressions, 
     dynamic = tuple(s for s in made.declared.symbols.values() if s.name in used)
     program = replace(program, dynamic=dynamic)
     _check_sizes(f, program, dynamic)
-    return directed(program, frame.directions)
+    return with_constants(directed(program, frame.directions), frame.constants, tuple(places))
 
 
 def _sizes_first(f: ast.FunctionDef, scope: Scope, made: Statements, frame: Frame) -> None:

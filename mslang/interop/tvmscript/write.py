@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from mslang.interop.annotations import CONSTANTS
 from mslang.interop.block_names import ATTRIBUTE as RENAMED
 from mslang.interop.block_names import tvm_names
 from mslang.interop.sizes import ANY_SIZE
@@ -208,6 +209,12 @@ class _Writer:
                             found.append((k, name))
         return sorted(found)
 
+    def places(self) -> list[int]:
+        """The position of each parameter among those of the function."""
+        others = {k for k, _ in self.unused_pointers()}
+        given = len(self.program.params) + len(others)
+        return [k for k in range(given) if k not in others]
+
     def attributes(self) -> Annotations:
         """The attributes of the function: its annotations, and facts that its text does not imply."""
         p = self.program
@@ -224,6 +231,9 @@ class _Writer:
         directions = tuple(q.direction for q in p.params)
         if derived(p) != directions:
             notes.append((DIRECTIONS, directions))
+        constants = tuple(k for k, q in zip(self.places(), p.params, strict=True) if q.constant)
+        if constants:
+            notes.append((CONSTANTS, constants))
         return tuple(notes)
 
     # -------------------------------------------------------------- buffers

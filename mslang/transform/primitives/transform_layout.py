@@ -231,8 +231,8 @@ def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Par
         pad = before.pad if pad is None else pad
     if results == own and _same_shape(given, new.shape):
         # The shape as the caller knows it, of which dynamic sizes are inferred.
-        return Param(replace(new, shape=given), q.direction)
-    return Param(new, q.direction, Packing(given, params, results, pad))
+        return replace(q, buffer=replace(new, shape=given), packing=None)
+    return replace(q, buffer=new, packing=Packing(given, params, results, pad))
 
 
 def _onto(packing: Packing, buffer: Buffer) -> bool:

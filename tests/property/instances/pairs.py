@@ -6,7 +6,10 @@ import random
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from mslang.diagnostics import MsError, ScheduleError
+from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.schedule.schedule import Schedule
 from mslang.schedule.trace import ENTER_POSTPROC
@@ -64,10 +67,22 @@ def drawn_pair(seed: int, number: int) -> tuple[Judged, random.Random]:
         rng = random.Random(f"instances/{seed}/{number}/{attempt}")
         drawn = draw(rng, focus_of(number) if rng.random() < 0.8 else "")
         try:
-            return judged(drawn.program, cases(drawn, seed * 1_000_003 + number), check=True), rng
+            # From a source of its own: pairs stay what they were before there were constants.
+            marked = _some_constant(drawn.program, random.Random(f"instances/constant/{seed}/{number}"))
+            return judged(marked, cases(drawn, seed * 1_000_003 + number), check=True), rng
         except MsError:
             continue
     raise AssertionError(f"no valid program for pair {number} of seed {seed}")
+
+
+def _some_constant(program: Program, rng: random.Random) -> Program:
+    """The program with one of its inputs as a constant, half of the time."""
+    inputs = [k for k, q in enumerate(program.params) if q.direction == "in"]
+    if not inputs or rng.random() < 0.5:
+        return program
+    chosen = rng.choice(inputs)
+    params = [replace(q, constant=True) if k == chosen else q for k, q in enumerate(program.params)]
+    return replace(program, params=tuple(params))
 
 
 def schedule_pair(

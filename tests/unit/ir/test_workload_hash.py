@@ -34,6 +34,7 @@ CHANGES = {
     "extent": [("8", "16")],
     "order of parameters": [("A: f32[M, 8], W: f32[8]", "W: f32[8], A: f32[M, 8]")],
     "direction": [("A: f32[M, 8]", "inout A: f32[M, 8]")],
+    "constant parameter": [("W: f32[8]", "const W: f32[8]")],
     "operator": [("v * W[y]", "v / W[y]")],
     "constant": [("2.0", "2.5")],
     "annotation": [('"note" = 1', '"note" = 2')],

@@ -168,24 +168,28 @@ def test_statements(text: str, shown: str | None) -> None:
         ("const n = 4", "Const([], , n, 4)"),
         ("target t = a.b { x = 1 }", "Target([], , t, [a b], [Field(x, 1)])"),
         (
-            "program p[M: dyn(8) = 4, N](a: f32[M], inout b: f32 @ g = 1) {}",
+            "program p[M: dyn(8) = 4, N](const a: f32[M], inout b: f32 @ g = 1) {}",
             "Program([], , p, [SizeParam(M, Call(dyn, [Arg(8, None, False)]), 4) SizeParam(N, None, None)], "
-            "[Param(a, Type(f32, [M], None), in, None, None) "
-            "Param(b, Type(f32, None, Place([g], [])), inout, 1, None)], "
+            "[Param(a, Type(f32, [M], None), in, None, None, True) "
+            "Param(b, Type(f32, None, Place([g], [])), inout, 1, None, False)], "
             "Body([], True))",
         ),
         (
             "schedule s(n: int = 1) for a.p on t(x) { }",
-            "Schedule([], , s, [Param(n, Type(int, None, None), in, 1, None)], [a p], Call(t, [Arg(x, None, False)]), "
+            "Schedule([], , s, [Param(n, Type(int, None, None), in, 1, None, False)], [a p], "
+            "Call(t, [Arg(x, None, False)]), "
             "Body([], True), None, None)",
         ),
         ("schedule s = r with { }", "Schedule([], , s, [], None, None, None, r, [])"),
         (
             "@o(a) @p rule r(b: block) when c { }",
             "Rule([Attribute(o, [Arg(a, None, False)]) Attribute(p, [])], , r, "
-            "[Param(b, Type(block, None, None), in, None, None)], c, Body([], True))",
+            "[Param(b, Type(block, None, None), in, None, None, False)], c, Body([], True))",
         ),
-        ("fn f(l: intrin) { }", "Fn([], , f, [Param(l, Type(intrin, None, None), in, None, None)], Body([], True))"),
+        (
+            "fn f(l: intrin) { }",
+            "Fn([], , f, [Param(l, Type(intrin, None, None), in, None, None, False)], Body([], True))",
+        ),
         (
             "space s for p on t = a | b >> c | (d with { x = 1 })",
             "Space([], , s, [p], t, Union([a Sequence([b c]) Pinned(d, [Pin(x, 1)])]))",
@@ -193,7 +197,7 @@ def test_statements(text: str, shown: str | None) -> None:
         ("space s = a", "Space([], , s, None, None, a)"),
         (
             'intrin i(a: f32) on c { desc { } impl cuda "x" impl { } }',
-            "Intrin([], , i, [Param(a, Type(f32, None, None), in, None, None)], c, Body([], True), "
+            "Intrin([], , i, [Param(a, Type(f32, None, None), in, None, None, False)], c, Body([], True), "
             '[Impl(None, cuda, String(x, "x")) Impl(Body([], True), None, None)])',
         ),
         ('test "t" { }', 'Test([], , String(t, "t"), Body([], True))'),
