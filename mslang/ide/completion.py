@@ -19,7 +19,7 @@ from mslang.ir.program import AXIS_KINDS, LOOP_KINDS, SCOPES
 from mslang.ops.signature import Group, Kind, Signature
 from mslang.ops.table import SAMPLERS
 from mslang.ops.words import ACCESSES, ELEMENT_TYPES, TAILS
-from mslang.schedule.check.calls import methods_of
+from mslang.schedule.check.arguments import methods_of
 from mslang.schedule.check.kinds import Binding, Static, accepts, describe
 from mslang.schedule.check.scope import PARAM_KINDS
 from mslang.sema.check import ATTRIBUTES

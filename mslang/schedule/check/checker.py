@@ -13,7 +13,8 @@ import msgspec
 from mslang.diagnostics import Diagnostic, Fix, Note, Span
 from mslang.ops.signature import Kind
 from mslang.schedule.check.addresses import addresses_of, unnamed_samplers
-from mslang.schedule.check.expressions import Expressions, outcomes_of
+from mslang.schedule.check.expressions import Expressions
+from mslang.schedule.check.forks import outcomes_of
 from mslang.schedule.check.kinds import (
     ANY,
     EMPTY,
@@ -132,14 +133,14 @@ class _Checker:
     ) -> dict[str, Binding]:
         """The names in scope at the start of an item's body."""
         names = builtin_names()
-        names["machine"] = Binding(self.expressions.target(target))
+        names["machine"] = Binding(self.expressions.names.target(target))
         if program is not None:
             found = self._program(program)
             if found is not None:
                 names |= program_names(found)
             else:
                 # The names of its blocks are not known, so an unknown name is no error.
-                self.expressions.any_name = True
+                self.expressions.names.any_name = True
         for p in params:
             if p.default is not None:
                 self.expressions.value(p.default, names)
@@ -161,7 +162,7 @@ class _Checker:
     def schedule(self, item: tree.Schedule) -> None:
         """A schedule with a body, or one that pins another's decisions."""
         names = self.start(item.params, item, item.program, item.target)
-        self.expressions.no_program = item.program is None and not item.params
+        self.expressions.names.no_program = item.program is None and not item.params
         if item.source is not None:
             self.expressions.value(item.source, names)
             self._pins(item.pins or (), names, item.source)
@@ -281,10 +282,10 @@ class _Checker:
     def _evaluate(self, e: tree.Expr, names: Environment) -> tuple[Static | tuple[Static, ...], Environment]:
         """The value of an expression, and the environment with the handles that it consumed marked dead."""
         value = self.expressions.results(e, names)
-        return value, self._bury(names, self.expressions.take_consumed(), ())
+        return value, self._bury(names, self.expressions.calls.take_consumed(), ())
 
     def _bury(self, names: Environment, consumed: Mapping[str, Death], into: tuple[str, ...]) -> Environment:
-        if self.expressions.take_new_axes():
+        if self.expressions.calls.take_new_axes():
             names = with_more_axes(names)
         if not consumed:
             return names
@@ -298,7 +299,7 @@ class _Checker:
     def _let(self, s: tree.Let, names: Environment) -> Environment:
         results = self.expressions.results(s.value, names)
         bound = tuple(b.name.text for b in s.binders if b.name is not None)
-        names = self._bury(names, self.expressions.take_consumed(), bound)
+        names = self._bury(names, self.expressions.calls.take_consumed(), bound)
         return self._bind(s.binders, unpacked(s, results, self.diagnostics.append), names)
 
     def _bind(self, binders: Sequence[tree.Binder], values: Sequence[Static], names: Environment) -> Environment:
@@ -310,7 +311,7 @@ class _Checker:
         return {**names, **made}
 
     def _sample(self, s: tree.Sample, names: Environment) -> Environment:
-        value = self.expressions.distribution(s.distribution, names)
+        value = self.expressions.calls.distribution(s.distribution, names)
         if s.value is not None and not isinstance(s.value, tree.Ref):
             # A pinned location is written `at(loop)`, which is a value, not a call.
             located = value.kind in (Kind.LOCATION, Kind.ANY)
