@@ -187,7 +187,7 @@ def test_pinned_decisions_as_arrays():
 
 
 # ------------------------------------------------------------------ random schedules
-PAIRS = 60
+PAIRS = 100
 """Random programs with random schedules."""
 
 
@@ -224,5 +224,5 @@ def _ask(schedule: Schedule, rng: random.Random, a: Size, b: Size, c: Size) -> N
 def test_random_schedules_as_arrays():
     sketches = [s for k in range(PAIRS) if (s := drawn_sketch(k)) is not None]
     found = [check(s, sizes=20) for s in sketches]
-    assert len(sketches) >= PAIRS // 4 and sum(valid for valid, _ in found) > 5000
+    assert len(sketches) > PAIRS // 4 and sum(valid for valid, _ in found) > 5000
     assert sum(bool(s.guards) for s in sketches) >= 3 and sum(bool(s.constraints) for s in sketches) >= 5
