@@ -1,7 +1,8 @@
 """Products of bytes and of bf16 on dot-product instructions: VNNI, AVX512-BF16, or widening multiplications.
 
-The operand read along vectors is packed so that its bytes lie as the instruction reads them; sums stay in registers
-over the whole reduction. Where a product's sizes do not divide, operands are filled up with zeros.
+The operand read along vectors is packed so that its bytes lie as the instruction reads them, ahead of time if it is a
+constant parameter; sums stay in registers over the whole reduction. Where a product's sizes do not divide, operands are
+filled up with zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mslang.schedule.decisions import Drawing
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, contraction, extents, limited, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand
+from mslang.schedule.rules.cpu.packing import copy_operand, is_constant
 from mslang.schedule.rules.cpu.register_tile import OUTER_TILES, epilogue, write_back
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import block_handle, block_of, do, draw, leaf_blocks
@@ -170,7 +171,17 @@ def tensorized(session: Session, name: str, dot: Dot, machine: Target, prefix: s
         shifted, sums = do(session, "change_signedness", block_handle(session, name), at)
         spread_copy(session, shifted, machine.vector_bits // 8)
         block = block_of(session, block_handle(session, name))
-    pack_for(session, copy_operand(session, block, operands[1].buffer), dot)
+    right = operands[1].buffer
+    if is_constant(session.program, right):
+        do(
+            session,
+            "transform_layout",
+            block_handle(session, name),
+            _buffer(session, right),
+            _order(session, right, dot),
+        )
+    else:
+        pack_for(session, copy_operand(session, block, right), dot)
     if sums is not None:
         _summed(session, sums, found.vector, along.name, dot)
     place = _tiled(session, block, found, along.name, dot, machine, prefix)
@@ -209,11 +220,7 @@ def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
     """Lay an operand out as the instruction reads it."""
     source = block_of(session, copy)
     buffer = source.writes[0].buffer
-    params = tuple(f"d{k}" for k in range(len(source.axes)))
-    *rest, k, j = (Var(p) for p in params)
-    lanes, group = Const(dot.lanes), Const(dot.group)
-    order = (Binary("//", j, lanes), *rest, Binary("//", k, group), Binary("%", j, lanes), Binary("%", k, group))
-    do(session, "transform_layout", copy, session.handles.handle(BufferRef(buffer)), IndexMap(params, order))
+    do(session, "transform_layout", copy, _buffer(session, buffer), _order(session, buffer, dot))
     *outer, along, across = (session.axis(copy, a.name) for a in source.axes)
     k0, k1 = do(session, "split", along, (None, dot.group))
     beside = max(LINE // (dot.lanes * size_of(all_buffers(session.program)[buffer].dtype)), 1)
@@ -221,6 +228,19 @@ def pack_for(session: Session, copy: Handle, dot: Dot) -> None:
     do(session, "reorder", j0, *outer, k0, panel, k1, j1)
     do(session, "tensorize", k1, dot.pack)
     do(session, "parallel", j0)
+
+
+def _order(session: Session, buffer: str, dot: Dot) -> IndexMap:
+    """The map of an operand to how the instruction reads it."""
+    params = tuple(f"d{k}" for k in range(len(all_buffers(session.program)[buffer].shape)))
+    *rest, k, j = (Var(p) for p in params)
+    lanes, group = Const(dot.lanes), Const(dot.group)
+    order = (Binary("//", j, lanes), *rest, Binary("//", k, group), Binary("%", j, lanes), Binary("%", k, group))
+    return IndexMap(params, order)
+
+
+def _buffer(session: Session, name: str) -> Handle:
+    return session.handles.handle(BufferRef(name))
 
 
 class _Loops(msgspec.Struct, frozen=True):

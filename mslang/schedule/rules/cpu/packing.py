@@ -1,17 +1,19 @@
-"""Operands copied into panels of one vector, so that the innermost loops read them in order."""
+"""Operands laid out in panels of one vector, so that the innermost loops read them in order: a copy, or the operand
+itself where it is a constant parameter, which is packed ahead of time.
+"""
 
 from __future__ import annotations
 
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import IndexMap
-from mslang.ir.program import Block
+from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, extents, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy
-from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, handle, loops_around
+from mslang.schedule.rules.nests import attempt, block_handle, block_of, do, do_if_legal, handle, loops_around
 from mslang.schedule.session import Session
-from mslang.transform.outcome import BufferRef
+from mslang.transform.outcome import BlockRef, BufferRef
 
 
 def packable(block: Block, found: Contraction) -> str | None:
@@ -25,6 +27,29 @@ def packable(block: Block, found: Contraction) -> str | None:
     return None
 
 
+def is_constant(program: Program, buffer: str) -> bool:
+    """Whether a buffer is a constant parameter whose shape is known."""
+    found = next((q for q in program.params if q.buffer.name == buffer), None)
+    return found is not None and found.constant and all(isinstance(n, Const) for n in found.buffer.shape)
+
+
+def packed_ahead(program: Program, block: Block, found: Contraction) -> str | None:
+    """The operand to pack, if that costs nothing in a call: a constant parameter whose layout can be changed."""
+    name = packable(block, found)
+    if name is None or not is_constant(program, name):
+        return None
+    layout, pad = _panels(block, found, name)
+    made = attempt(program, "transform_layout", BlockRef(block.name), BufferRef(name), layout, pad=pad)
+    return None if made is None else name
+
+
+def pack_ahead(session: Session, block: Block, found: Contraction, buffer: str) -> None:
+    """Give a constant parameter the panels itself."""
+    layout, pad = _panels(block, found, buffer)
+    target = session.handles.handle(BufferRef(buffer))
+    do(session, "transform_layout", block_handle(session, block.name), target, layout, pad=pad)
+
+
 def copy_operand(session: Session, block: Block, buffer: str) -> Handle:
     """A copy of an operand for a block."""
     operand = session.handles.handle(BufferRef(buffer))
@@ -35,7 +60,14 @@ def copy_operand(session: Session, block: Block, buffer: str) -> Handle:
 def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Handle:
     """Lay a copied operand out in panels of one vector, those of an outer iteration together."""
     buffer = block_of(session, copy).writes[0].buffer
-    read = next(r for r in block_of(session, block_handle(session, block.name)).reads if r.buffer == buffer)
+    layout, pad = _panels(block_of(session, block_handle(session, block.name)), found, buffer)
+    do(session, "transform_layout", copy, session.handles.handle(BufferRef(buffer)), layout, pad=pad)
+    return copy
+
+
+def _panels(block: Block, found: Contraction, buffer: str) -> tuple[IndexMap, int | None]:
+    """The map of a buffer that a block reads into panels, and what the last panel is filled up with."""
+    read = next(r for r in block.reads if r.buffer == buffer)
     params = tuple(f"d{k}" for k in range(len(read.ranges)))
     at = next(k for k, r in enumerate(read.ranges) if r.start == Var(found.vector))
     lane = Const(found.lanes)
@@ -45,9 +77,7 @@ def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Ha
     v = Var(params[at])
     layout = IndexMap(params, (*outer, Binary("//", v, lane), *rest, Binary("%", v, lane)))
     whole = extents(block).get(found.vector, found.lanes + 1) % found.lanes == 0
-    target = session.handles.handle(BufferRef(buffer))
-    do(session, "transform_layout", copy, target, layout, pad=None if whole else 0)
-    return copy
+    return layout, None if whole else 0
 
 
 TRANSPOSED = (16, 8)

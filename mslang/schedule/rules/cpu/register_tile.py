@@ -1,5 +1,5 @@
 """Multi-level tiling for CPUs: results accumulate in registers over the whole reduction, operands are read where they
-lie, from a panel copied beside its use, or from a copy packed for all uses.
+lie, from a panel copied beside its use, or from a copy packed for all uses. Constant ones are packed ahead of time.
 
 Around a register tile of `rows` by `vectors` there are two levels of loops: the outer ones run in parallel, the inner
 ones are a tile for a cache. Sizes need not divide: lowering cuts off the tails.
@@ -26,7 +26,7 @@ from mslang.schedule.rules.cpu.contraction import (
     sharers,
 )
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
+from mslang.schedule.rules.cpu.packing import copy_operand, pack, pack_ahead, packable, packed_ahead, spread_panels
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
 from mslang.schedule.session import Session
@@ -48,8 +48,8 @@ WINDOW = 8
 class Layout(msgspec.Struct, frozen=True):
     """One alternative: how the outer loops are ordered, and where operands come from.
 
-    `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel" or "packed"; `beside`
-    says that producers are computed in the parallel loop.
+    `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel", "packed" or, where it is
+    constant, "ahead"; `beside` says that producers are computed in the parallel loop.
     """
 
     order: str
@@ -66,19 +66,22 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
     """The alternatives for a contraction."""
     block = next(b for b in leaf_blocks(program) if b.name == found.block)
     made = [BlockRef(b.name) for b in _stages_before(program, found)]
-    operands = list(_operands(block, found, machine))
+    operands = list(_operands(program, block, found, machine))
     out = [Layout(order, o) for order in ("columns", "rows") for o in operands]
     if made and found.outer:
         out += [Layout("rows", o, True) for o in operands if o != "panel"]
     return tuple(out)
 
 
-def _operands(block: Block, found: Contraction, machine: Target) -> Iterator[str]:
+def _operands(program: Program, block: Block, found: Contraction, machine: Target) -> Iterator[str]:
     """Where an operand read along vectors may come from."""
     shared = packable(block, found) is not None
     if not found.strided or not shared:
         yield "direct"
     if not shared:
+        return
+    if packed_ahead(program, block, found) is not None:
+        yield "ahead"
         return
     if greatest(block).get(found.vector, 0) >= 4 * machine.cores * found.lanes:
         yield "panel"
@@ -140,6 +143,9 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     before = _stages_before(session.program, found)
     user = epilogue(session.program, block)
     operand = packable(source, found) if layout.operand != "direct" else None
+    if layout.operand == "ahead" and operand is not None:
+        pack_ahead(session, source, found, operand)
+        operand = None
     panel = None if operand is None else copy_operand(session, source, operand)
     if layout.operand == "packed" and panel is not None:
         panel = pack(session, source, found, panel)

@@ -19,7 +19,7 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, extents, lanes_of, limited, shape_of
 from mslang.schedule.rules.cpu.groups import Group, adjacent_reduction, group_of
 from mslang.schedule.rules.cpu.lanes import vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, pack, packable, spread_panels
+from mslang.schedule.rules.cpu.packing import copy_operand, pack, pack_ahead, packable, packed_ahead, spread_panels
 from mslang.schedule.rules.cpu.tiles import TENS, shared_tiles
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, handle, loops_around
@@ -99,9 +99,12 @@ def _written(block: Block) -> str:
 
 
 def _packed(session: Session, block: Block, found: Contraction) -> Handle | None:
-    """A packed copy of an operand whose vectors are scattered in memory."""
+    """A packed copy of an operand whose vectors are scattered in memory; a constant one is packed ahead of time."""
     name = packable(block, found)
     if name is None or name not in found.strided:
+        return None
+    if packed_ahead(session.program, block, found) is not None:
+        pack_ahead(session, block, found, name)
         return None
     return pack(session, block, found, copy_operand(session, block, name))
 
