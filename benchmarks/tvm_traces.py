@@ -113,9 +113,13 @@ def modules(checkout: Path | None) -> Iterator[tuple[str, Any]]:
     """TVM's workloads, and the programs in its tests of MetaSchedule."""
     for name, (_, sizes) in te_workload.CONFIGS.items():
         for k in sorted({0, len(sizes) - 1}):
-            yield f"{name}_{k}", tvm.IRModule({"main": te_workload.create_te_workload(name, k)})
-    for name, made in OTHERS.items():
-        yield name, tvm.IRModule({"main": create_prim_func(made())})
+            try:
+                made = te_workload.create_te_workload(name, k)
+            except FAILURES:  # TVM's own constructor of a Winograd convolution raises for want of a legacy flow
+                continue
+            yield f"{name}_{k}", tvm.IRModule({"main": made})
+    for name, workload in OTHERS.items():
+        yield name, tvm.IRModule({"main": create_prim_func(workload())})
     for path in sorted((checkout / TESTS).glob("test_*.py")) if checkout else ():
         found = tvmscript.read(path.read_text(), str(path))
         for k, f in enumerate(found.functions):

@@ -171,6 +171,32 @@ def _reshape(m: Maker, name: str) -> bool:
     return True
 
 
+def _part(m: Maker, name: str) -> bool:
+    """Some elements of a tensor, each once: of every few along the last dimension the first ones, or those that come
+    first where the last two dimensions are rows of another length."""
+    unread = m.pick(lambda k: 1 <= len(k.shape) <= 3 and not k.is_input and not k.read)
+    src = m.pick(lambda k: 1 <= len(k.shape) <= 3) if unread is None else unread
+    if src is None:
+        return False
+    k = m.known[src]
+    *front, last = k.shape
+    rows = len(k.shape) >= 2 and m.coin()
+    total = front[-1] * last if rows else last
+    step = m.rng.randint(1, total)
+    taken = step if rows else m.rng.randint(1, step)
+    shape = (*(front[:-1] if rows else front), (total - taken) // step + 1, taken)
+    out = m.buffer(name, shape, k.bound)
+    k.read = True
+
+    def body(b: ProgramBuilder, t: list[Tensor]) -> None:
+        with b.block(f"b_{name}", *_spatial(shape)) as at:
+            e = at[-2] * step + at[-1]
+            t[out][at] = t[src][(*at[:-2], *((e // last, e % last) if rows else (e,)))]
+
+    m.steps.append(body)
+    return True
+
+
 def _stencil(m: Maker, name: str) -> bool:
     """A valid window sum along the last dimension or the last two, with a stride, with or without a reduction axis."""
     src = m.pick(lambda k: len(k.shape) >= 1 and k.shape[-1] >= 2 and k.bound * 9 <= EXACT)
@@ -359,6 +385,7 @@ KINDS: tuple[Callable[[Maker, str], bool], ...] = (
     _combine,
     transpose,
     _reshape,
+    _part,
     _stencil,
     _stencil,
     _reduction,

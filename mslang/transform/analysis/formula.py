@@ -68,18 +68,19 @@ def element(position: int) -> Var:
     return Var(f"${position}")
 
 
-def inverse(indices: Sequence[Expr], axes: Mapping[str, Range]) -> dict[str, Expr] | None:
+def inverse(indices: Sequence[Expr], axes: Mapping[str, Range], onto: bool = True) -> dict[str, Expr] | None:
     """The axes in terms of the indices (see `element`) that they give: the inverse of an affine index map.
 
     Handled are sums of axes in mixed radix (`i`, `i + 3`, `i * 8 + j`) and the two halves of an axis (`i // 8` and
     `i % 8`), where an axis of extent 1 may be missing, and other maps that are provably one to one. None where an
-    index may come from several values of the axes.
+    index may come from several values of the axes. Unless `onto`, the map may leave elements of its box out; for those
+    the axes mean nothing (see `limits` in `inlining.py`).
     """
     found = _by_radix(indices, axes)
     if found is not None:
         return found
     level = arith.detect(indices, axes)
-    if not isinstance(level, arith.IterMap) or level.level != "bijective":
+    if not isinstance(level, arith.IterMap) or level.level not in ("bijective", *(() if onto else ("injective",))):
         return None
     return arith.invert(indices, [element(d) for d in range(len(indices))], axes)
 

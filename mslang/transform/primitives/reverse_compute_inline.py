@@ -66,7 +66,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     """Put a block's formula into the block that produces what it reads; block and buffer go.
 
     The producer keeps its name, its loops and its axes, and stores what the block stored. Where the block covers less
-    than the producer, the producer's predicate says so.
+    than the producer, the producer's predicate says so; the block may leave out elements in between, too.
 
     Before:
         block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -85,7 +85,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         - a last producer that is not complete, or does anything but one store, in loops and blocks of its own or not
           (it may have an init where it reduces over nothing); that writes an output of its scope, has another consumer,
           or a predicate that leaves out what the block needs
-        - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
+        - loads of the producer's buffer that differ, or whose indices are not an affine map of the axes that is
+          provably one to one
         - a buffer that is read through a view, by a block that hides it, or outside of blocks
         - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
           touches nothing out of bounds; one that reads what its producer does not provably write
@@ -107,7 +108,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
     kept = portable_predicate(path) or ()
     several = (formula.value, *formula.indices, *kept)
     loads = tuple(dict.fromkeys(x.indices for e in several for x in loads_of(e) if x.buffer == buffer))
-    inverted = inverse(loads[0], axis_ranges(folded)) if len(loads) == 1 else None
+    inverted = inverse(loads[0], axis_ranges(folded), onto=False) if len(loads) == 1 else None
     if inverted is None or inverse(made.indices, axes) is None:
         raise refuse(
             "MS353",

@@ -82,6 +82,43 @@ def chained(scene: Scene) -> Lines:
     return [*lines, *second.lines([f"{target.name}[{to}] = {text}"], where=where)]
 
 
+def condensed(scene: Scene) -> Lines:
+    """A formula, and another of some of its elements, each once: of every few the first ones, or those that come first
+    where the two dimensions are rows of another length."""
+    rows, columns = scene.constant(), scene.constant()
+    loads, shape = _condensed_rows(scene, rows, columns) if scene.coin() else _condensed_steps(scene, rows, columns)
+    axes = spatial(scene, tuple(shape))
+    first = Site(scene, "b", axes, short=scene.coin(0.7) or None)
+    value, bound = scene.value(scene.dtype, first.names, 1)
+    middle = scene.new(shape, "alloc" if first.whole else "inout")
+    middle.whole, middle.read, middle.bound = True, True, max(middle.bound, bound)
+    second = Site(scene, "d", [Axis("i", rows), Axis("j", columns)], short=scene.coin(0.7) or None)
+    load, p = scene.small(scene.dtype, (f"{middle.name}[{loads}]", middle.bound))
+    target = scene.new((rows, columns), "out" if second.whole else "inout")
+    target.whole, target.bound = True, max(target.bound, p + 1)
+    joined = "!=" if scene.dtype == "bool" else "+"
+    lines = first.lines([f"{middle.name}[{', '.join(NAMES[: len(shape)])}] = {value}"])
+    return [*lines, *second.lines([f"{target.name}[i, j] = {load} {joined} {scene.literal(scene.dtype, 1)}"])]
+
+
+def inlined(scene: Scene) -> Lines:
+    """A formula of a buffer that is itself a formula, of all its elements or of some."""
+    return condensed(scene) if scene.coin(0.25) else chained(scene)
+
+
+def _condensed_rows(scene: Scene, rows: int, columns: int) -> tuple[str, tuple[Dim, ...]]:
+    """The indices at which `i, j` load from rows of another length, and a shape that has them."""
+    width = scene.rng.randint(1, 9)
+    flat = f"i * {columns} + j"
+    return f"({flat}) // {width}, ({flat}) % {width}", (-(-rows * columns // width), width)
+
+
+def _condensed_steps(scene: Scene, rows: int, columns: int) -> tuple[str, tuple[Dim, ...]]:
+    """The index at which `i, j` load from one dimension, of which elements are left out, and a shape that has it."""
+    step = columns + scene.rng.randint(0, 3)
+    return f"i * {step} + j", (rows * step,)
+
+
 def in_place(scene: Scene) -> Lines:
     """Every element of a buffer by itself and others."""
     axes = spatial(scene, shape(scene))

@@ -16,6 +16,7 @@ from tests.property.instances.sites import Lines, indented
 KINDS: Mapping[Callable[[Scene], Lines], int] = {
     nests.mapped: 14,
     nests.chained: 8,
+    nests.condensed: 2,
     nests.in_place: 6,
     nests.scanned: 5,
     nests.scattered: 5,
@@ -43,7 +44,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "decompose_padding": nests.padded,
     "cache_index": nests.indexed,
     "compute_inline": nests.chained,
-    "reverse_compute_inline": nests.chained,
+    "reverse_compute_inline": nests.inlined,
     "compute_at": nests.chained,
     "reverse_compute_at": nests.chained,
     "merge": nests.chained,

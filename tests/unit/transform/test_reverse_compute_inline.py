@@ -87,6 +87,60 @@ def test_reverse_compute_inline_through_a_reshape():
     assert names(done) == ["first"]
 
 
+SOME = """program p(A: f32[{n}], out O: f32[14, 14]) {{
+    alloc T: f32[{n}]
+    for x in {n} {{
+        block t[i: {n} = x] {{ where {where} T[i] = A[i] * 2.0 }}
+    }}
+    block u[i: 14, j: 14] {{ O[i, j] = T[{at}] + 1.0 }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("n", "at", "where"),
+    [
+        (240, "i * 16 + j", "i // 16 < 14 and i % 16 < 14"),
+        (240, "239 - (i * 16 + j)", "(i + 14) // 16 >= 2 and (i + 14) % 16 < 14"),
+        (200, "i * 14 + j + 3", "(i + 11) // 14 >= 1 and (i + 11) // 14 < 15"),
+        (420, "(i * 14 + j) * 2 + 1", "(i + 27) // 28 >= 1 and (i + 27) // 28 < 15 and (i + 1) % 2 == 0"),
+    ],
+)
+def test_a_consumer_of_some_elements(n, at, where):
+    p = parse_program(SOME.format(n=n, at=at, where="true"))
+    q = accepted(p, reverse_compute_inline(p, block("u")))
+    assert names(q) == ["t"]
+    assert f"where {where}\n" in print_program(q)
+
+
+def test_a_consumer_of_some_rows_of_another_length():
+    b = ProgramBuilder("p")
+    a, t, o = b.input("A", (13, 16)), b.alloc("T", (13, 16)), b.output("B", (14, 14))
+    with b.block("first", spatial("x", 13), spatial("y", 16)) as (x, y):
+        t[x, y] = a[x, y] * 2.0
+    with b.block("second", spatial("i", 14), spatial("j", 14)) as (i, j):
+        flat = i * 14 + j
+        o[i, j] = t[flat // 16, flat % 16]
+    program = b.finish()
+    done = accepted(program, reverse_compute_inline(program, block("second")))
+    assert names(done) == ["first"]
+    assert "where (x * 16 + y) // 14 < 14" in print_program(done)
+
+
+@pytest.mark.parametrize("at", ["i * 13 + j", "(i + j) * 8 + j // 2", "min(i * 16 + j, 210)"])
+def test_a_consumer_of_elements_that_may_repeat(at):
+    p = parse_program(SOME.format(n=240, at=at, where="true"))
+    with refused("MS353", "`u`", "must come from one value"):
+        reverse_compute_inline(p, block("u"))
+
+
+def test_a_consumer_of_some_elements_that_the_producer_leaves_out():
+    p = parse_program(SOME.format(n=240, at="i * 16 + j", where="i % 16 < 13"))
+    with refused("MS347", "`t` has a predicate"):
+        reverse_compute_inline(p, block("u"))
+    p = parse_program(SOME.format(n=240, at="i * 16 + j", where="i % 16 < 15"))
+    assert names(accepted(p, reverse_compute_inline(p, block("u")))) == ["t"]
+
+
 def test_reverse_compute_inline_refuses():
     with refused("MS350", "`total` has an init"):
         reverse_compute_inline(softmax(), block("total"))
