@@ -172,7 +172,8 @@ def build(
     """Compile a program (scheduled or not) and load it: a callable over NumPy arrays and whatever speaks DLPack.
 
     It takes and gives the arrays of the unscheduled program. Parameters to which the schedule gave another layout are
-    packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once.
+    packed and unpacked at each call, which is not timed; `kernel.pack("W", array)` packs one once. Constant parameters
+    (`const W`) are always packed so: a call takes what `pack` made, whatever the schedule.
 
     Args:
         program: a program, a `Schedule`, a candidate, a tuning result or what `apply` gave; a space, of which one

@@ -43,14 +43,26 @@ class Arguments(msgspec.Struct, frozen=True):
         return array if namespace is None else given_back(array, p.dtype, namespace)
 
 
-def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> Arguments:
+def prepare(
+    signature: Signature, given: Sequence[object], named: Mapping[str, object], *, once: bool = False
+) -> Arguments:
     """What a call works on. Arrays are used in place, never copied, but those of parameters that are packed.
 
-    Raises MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape,
-    MS413 a wrong layout, MS414 an output that cannot be written or overlaps another argument, MS162 a value outside of
-    the declared range, for a kernel that checks its accesses.
+    Args:
+        signature: what the kernel takes.
+        given: arrays by position.
+        named: arrays by name.
+        once: whether it is for a single call, which takes constants as `pack` made them. Otherwise they are packed
+            here, once for all runs.
+
+    Raises:
+        MsError: MS410 a missing, extra or unknown argument, MS411 a wrong element type, MS412 a wrong shape, MS413 a
+            wrong layout, MS414 an output that cannot be written or overlaps another argument, MS162 a value outside of
+            the declared range, for a kernel that checks its accesses.
     """
     matched = _matched(signature, given, named)
+    if once:
+        _require_packed(signature, matched)
     packed = {name: x for name, x in matched.items() if isinstance(x, Packed)}
     arrays = {name: x.array if isinstance(x, Packed) else _as_array(name, x) for name, x in matched.items()}
     shapes = {name: packed[name].shape if name in packed else x.shape for name, x in arrays.items()}
@@ -58,7 +70,7 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
     for p in signature.parameters:
         if p.name in packed and packed[p.name].packing != p.packing:
             here = f"{p.name} is packed in another layout than {signature.name} takes"
-            _refuse("MS413", here, help=f'`kernel.pack("{p.name}", array)` of this kernel')
+            _refuse("MS413", here, help=_PACK.format(p.name))
         shape = tuple(evaluate(e, sizes) for e in (p.shape if p.name in packed else p.given))
         if p.name not in arrays:
             arrays[p.name] = _empty(p, shape)
@@ -68,6 +80,21 @@ def prepare(signature: Signature, given: Sequence[object], named: Mapping[str, o
     _check_overlaps(signature, arrays)
     staged = {p.name: _staging(p, arrays[p.name], sizes) for p in signature.parameters if _is_staged(p, packed)}
     return Arguments(arrays, sizes, staged, matched)
+
+
+_PACK = '`{0} = kernel.pack("{0}", {0})` of this kernel, once before the calls'
+
+
+def _require_packed(signature: Signature, matched: Mapping[str, object]) -> None:
+    """Refuse a constant that is not what `pack` makes: it would be packed in each call."""
+    for p in signature.parameters:
+        if p.constant and not isinstance(matched[p.name], Packed):
+            _refuse(
+                "MS413",
+                f"{p.name} is constant, and is not packed",
+                why=f"{signature.name} declares it `const`: it is packed once, not in each call",
+                help=_PACK.format(p.name),
+            )
 
 
 def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tuple[int | None, dict[str, object]]:
@@ -123,19 +150,31 @@ def _staging(p: Parameter, array: NDArray[Any], sizes: Mapping[str, int]) -> Sta
     assert p.packing is not None
     into = tuple(evaluate(e, sizes) for e in p.shape)
     at = places(p.packing, array.shape, into, sizes)
-    return Staging(array, empty(into, p.dtype), at, padding(p.packing.pad, p.dtype))
+    staged = Staging(array, empty(into, p.dtype), at, padding(p.packing.pad, p.dtype), p.constant)
+    if staged.kept:
+        staged.fill()
+    return staged
 
 
 def pack(p: Parameter, signature: Signature, given: object) -> Packed:
-    """An array in the layout of a parameter: a new one, unless the parameter is not packed at all.
+    """An array in the layout of a parameter: a new one. A constant has one in any case.
 
-    Raises MsError: MS410 the parameter is not packed; or as `prepare`.
+    Raises MsError: MS410 the parameter is not packed, and not constant; or as `prepare`.
     """
-    if p.packing is None:
+    if p.packing is None and not p.constant:
         _refuse("MS410", f"{p.name} is not packed", help="pass the array as it is")
+    if isinstance(given, Packed):
+        _refuse("MS413", f"{p.name} is packed already", help="pass it to the kernel as it is")
     array = _as_array(p.name, given)
     sizes = _dynamic_sizes(msgspec.structs.replace(signature, dynamic=()), {p.name: array.shape})
     _check(p, tuple(evaluate(e, sizes) for e in p.given), sizes, array, written=False)
+    if signature.checked and p.within is not None:
+        _check_range(p, p.within, sizes, array)
+    if p.packing is None:
+        strides = None if p.strides is None else tuple(evaluate(e, sizes) for e in p.strides)
+        copy = empty(array.shape, p.dtype, strides)
+        copy[...] = array
+        return Packed(copy, array.shape, None)
     staged = _staging(p, array, sizes)
     staged.put()
     return Packed(staged.packed, array.shape, p.packing)

@@ -61,25 +61,30 @@ class LoadedKernel:
         are processors).
 
         Where the schedule gave a parameter another layout, its array is given and returned as the unscheduled program
-        has it, and packed and unpacked here; `pack` does that once for an array that stays as it is (weights).
+        has it, and packed and unpacked here; `pack` does that once for an array that stays as it is. Parameters that
+        the program declares constant are given as `pack` made them.
 
         Returned: the output, or all of them if there are several. Outputs that are left out are tensors of the library
         that the inputs are from (torch tensors for torch tensors), and NumPy arrays for NumPy arrays.
         """
-        bound = self.bind(*arrays, **named)
+        threads, named = number_of_threads(self.signature, named)
+        bound = Bound(self, prepare(self.signature, arrays, named, once=True), threads)
         bound.run()
         outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(self, *arrays: object, **named: object) -> Bound:
-        """Check the arguments once, to run many times. Raises MsError MS410 to MS414, MS420."""
+        """Check the arguments once, to run many times; constants are packed here.
+
+        Raises MsError MS410 to MS414, MS420.
+        """
         threads, named = number_of_threads(self.signature, named)
         return Bound(self, prepare(self.signature, arrays, named), threads)
 
     def pack(self, name: str, array: object) -> Packed:
-        """An array as the kernel takes it for a parameter of another layout: a copy, to call the kernel with.
+        """An array as the kernel takes it for a constant, or a parameter of another layout: a copy, to call it with.
 
-        Raises MsError MS410 if there is no such parameter, or it has the layout that its caller has.
+        Raises MsError MS410 if there is no such parameter, or it is neither constant nor of another layout.
         """
         for p in self.signature.parameters:
             if p.name == name:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 class Packed:
     """An array in the layout in which a kernel takes a parameter: what `kernel.pack` makes, and the kernel takes as it
-    is. `shape` is that of the array it was made from."""
+    is. `shape` is that of the array it was made from, `packing` the layout (None: that of a compact array)."""
 
-    def __init__(self, array: NDArray[Any], shape: tuple[int, ...], packing: Packing) -> None:
+    def __init__(self, array: NDArray[Any], shape: tuple[int, ...], packing: Packing | None) -> None:
         self.array = array
         self.shape = shape
         self.packing = packing
@@ -88,15 +88,21 @@ def _unfit(message: str, packing: Packing, shape: tuple[int, ...], into: tuple[i
 
 
 class Staging(msgspec.Struct, frozen=True):
-    """A caller's array beside the packed one that the kernel works on."""
+    """A caller's array beside the packed one that the kernel works on. One that is `kept` is packed already, once."""
 
     given: Any
     packed: Any
     at: Any
     pad: float
+    kept: bool = False
 
     def put(self) -> None:
         """Pack: the caller's elements go to their places."""
+        if not self.kept:
+            self.fill()
+
+    def fill(self) -> None:
+        """Pack, whether it is kept or not."""
         self.packed[...] = self.pad
         self.packed.reshape(-1)[self.at] = self.given.reshape(-1)
 

@@ -32,7 +32,7 @@ class Parameter(msgspec.Struct, frozen=True):
     """An array parameter; `direction` is "in", "out" or "inout". Sizes may name dynamic sizes.
 
     Without `strides` (in elements) the array is row-major and compact. `within` is declared of its elements; a kernel
-    that checks its accesses checks that, too.
+    that checks its accesses checks that, too. A `constant` one is packed once, before calls.
     """
 
     name: str
@@ -42,12 +42,13 @@ class Parameter(msgspec.Struct, frozen=True):
     strides: tuple[Expr, ...] | None = None
     packing: Packing | None = None
     within: Within | None = None
+    constant: bool = False
 
     @classmethod
     def of(cls, param: Param) -> Parameter:
         """The parameter of a program or kernel as its callers pass it."""
         b = param.buffer
-        return cls(b.name, b.dtype, b.shape, param.direction, b.strides, param.packing, param.within)
+        return cls(b.name, b.dtype, b.shape, param.direction, b.strides, param.packing, param.within, param.constant)
 
     @property
     def given(self) -> tuple[Expr, ...]:

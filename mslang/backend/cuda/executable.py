@@ -81,10 +81,7 @@ def compiled(module: Module, target: Target, text_only: bool = False) -> CudaExe
     source = cuda_source(module, target)
     signature = Signature(
         module.name,
-        tuple(
-            Parameter(p.buffer.name, p.buffer.dtype, p.buffer.shape, p.direction, p.buffer.strides, p.packing, p.within)
-            for p in module.params
-        ),
+        tuple(map(Parameter.of, module.params)),
         module.dynamic,
     )
     made = CudaExecutable(source, signature, target)

@@ -49,7 +49,8 @@ class LoadedModule:
 
         Returns the output, or all of them if there are several.
         """
-        bound = self.bind(*arrays, **named)
+        _, named = number_of_threads(self.signature, named)
+        bound = BoundModule(self, prepare(self.signature, arrays, named, once=True))
         bound.run()
         outputs = tuple(bound.arguments.result(p) for p in self.signature.parameters if p.direction != "in")
         return outputs[0] if len(outputs) == 1 else outputs
