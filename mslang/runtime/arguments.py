@@ -13,7 +13,7 @@ from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
-from mslang.runtime.arrays import empty, numpy_name
+from mslang.runtime.arrays import address_of, empty, numpy_name
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
 from mslang.runtime.ranges import Bounds, numbers, violation
@@ -304,7 +304,7 @@ def _check(
             why=f"its strides are {x.strides} bytes, expected {wanted}",
             help=_mended(p, written, f"np.ascontiguousarray({p.name})") if p.strides is None else None,
         )
-    if x.ctypes.data % size_of(p.dtype):
+    if address_of(x) % size_of(p.dtype):
         _refuse(
             "MS413",
             f"{p.name} is not aligned",

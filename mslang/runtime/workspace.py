@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mslang.runtime.arrays import empty
+from mslang.runtime.arrays import address_of, empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Workspaces:
 
     def _new(self) -> Workspace:
         memory = empty((self._size,), "u8")
-        return memory.ctypes.data, memory
+        return address_of(memory), memory
 
     def take(self) -> Workspace:
         """A workspace that no other call has until it is given back."""
