@@ -31,24 +31,33 @@ class Variant(msgspec.Struct, frozen=True):
     bucket: Bucket | None = None
 
 
-def entry_ir(name: str, variants: tuple[Variant, ...], *, threads: bool, asks: bool) -> str:
-    """The function `name` and what it needs.
+class Entry(msgspec.Struct, frozen=True):
+    """A C function: its name, what its arguments are held against, and the code to choose from, the best first.
+
+    All variants take the same arguments; of arrays that are packed ahead of time `signature` has the largest.
+    """
+
+    name: str
+    signature: Signature
+    variants: tuple[Variant, ...]
+
+
+def entries_ir(entries: tuple[Entry, ...], *, threads: bool, asks: bool) -> str:
+    """The functions of a library and what they need.
 
     Args:
-        name: the C function.
-        variants: the code to choose from, the best first; all take the same arguments.
+        entries: the functions; the variants of each are for the same targets in the same order.
         threads: whether there is a pool of threads.
         asks: whether the processor can be asked what it has; else the only variant is what runs.
     """
-    signature = variants[0].signature
-    writer = _Writer(signature)
-    parallel = threads and any(v.signature.parallel for v in variants)
-    parts = [*(f"declare i32 @{v.entry}(ptr)" for v in variants)]
+    parts = [f"declare i32 @{v.entry}(ptr)" for e in entries for v in e.variants]
     if asks:
-        parts += [processor_ir(), _chooser(variants)]
-    parts.append(writer.function(name, variants, parallel, asks))
-    if parallel:
-        parts.append(_LIMITER.format(name=name, limit=LIMIT))
+        parts += [processor_ir(), _chooser(entries[0].variants)]
+    for e in entries:
+        parallel = threads and any(v.signature.parallel for v in e.variants)
+        parts.append(_Writer(e.signature).function(e.name, e.variants, parallel, asks))
+        if parallel:
+            parts.append(_LIMITER.format(name=e.name, limit=LIMIT))
     return "\n".join((*parts, "declare ptr @aligned_alloc(i64, i64)", "declare void @free(ptr)", ""))
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
 from mslang import __version__
 from mslang.backend.aot.entry import BAD_ARGUMENT, NO_MEMORY, OK, UNSUPPORTED
 from mslang.diagnostics import MsError, problem
@@ -45,8 +50,24 @@ enum mslang_status {{
 """
 
 
+class Packer(msgspec.Struct, frozen=True):
+    """What packs a constant: a C function, the constant's name in C, and the bytes of the packed array."""
+
+    function: str
+    constant: str
+    bytes: int
+
+
+NO_PACKERS: Mapping[str, Packer] = MappingProxyType({})
+
+
 def header(
-    name: str, signature: Signature, targets: tuple[tuple[str, tuple[str, ...]], ...], about: str, parallel: bool
+    name: str,
+    signature: Signature,
+    targets: tuple[tuple[str, tuple[str, ...]], ...],
+    about: str,
+    parallel: bool,
+    packers: Mapping[str, Packer] = NO_PACKERS,
 ) -> str:
     """The header's text.
 
@@ -56,6 +77,7 @@ def header(
         targets: the targets that there is code for, the best first, with the features that each needs.
         about: what it was made from.
         parallel: whether it has parallel loops.
+        packers: the parameters that its caller packs.
 
     Raises:
         MsError: MS701, the function is called by a word of C or C++.
@@ -66,7 +88,15 @@ def header(
     names = c_names(signature)
     arrays = [_declared(p, n) for p, n in zip(signature.parameters, names, strict=False)]
     sizes = [f"int64_t {n}" for n in names[len(arrays) :]]
-    lines = [_STATUS, "/*", *parameter_lines(signature)]
+    lines = [_STATUS]
+    for p, n in zip(signature.parameters, names, strict=False):
+        if p.name in packers:
+            lines += _packer_lines(name, p, n, packers[p.name])
+    ahead = {
+        n: f"constant, as {made.function} packed it, {_size_macro(name, made.constant)} bytes, read"
+        for n, made in packers.items()
+    }
+    lines += ["/*", *parameter_lines(signature, ahead)]
     lines += [f" * {line}".rstrip() for line in _terms(targets, parallel)]
     lines += [" */", f"int {name}({', '.join((*arrays, *sizes)) or 'void'});", ""]
     if parallel:
@@ -90,10 +120,36 @@ def enclosed(name: str, about: str, lines: list[str]) -> str:
     return "\n".join((*head, *lines, "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""))
 
 
-def parameter_lines(signature: Signature) -> list[str]:
-    """What each parameter is, as lines of a comment."""
+def _size_macro(name: str, constant: str) -> str:
+    return f"{name.upper()}_PACKED_{constant}"
+
+
+def _packer_lines(name: str, p: Parameter, constant: str, made: Packer) -> list[str]:
+    """The declaration of what packs a constant."""
+    size, kind = _size_macro(name, constant), C_TYPES[p.dtype]
+    packed = "packed" if constant != "packed" else "packed_"
+    return [
+        f"#define {size} {made.bytes} /* bytes */",
+        "",
+        "/*",
+        f" * Packs {constant} for {name}, once for all calls. The packed array is for this library and this processor.",
+        f" * {constant}: {_described(p)}",
+        f" * {packed}: {size} bytes, written; best aligned to 64",
+        " * Returns an mslang_status.",
+        " */",
+        f"int {made.function}(const {kind} *{constant}, {kind} *{packed});",
+        "",
+    ]
+
+
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+
+
+def parameter_lines(signature: Signature, known: Mapping[str, str] = NO_TEXTS) -> list[str]:
+    """What each parameter is, as lines of a comment, some described already."""
     names = c_names(signature)
-    lines = [f" * {n}: {_described(p)}" for p, n in zip(signature.parameters, names, strict=False)]
+    pairs = zip(signature.parameters, names, strict=False)
+    lines = [f" * {n}: {known.get(p.name) or _described(p)}" for p, n in pairs]
     dynamic = zip(signature.dynamic, names[len(lines) :], strict=True)
     return lines + [f" * {n}: {_size(s)}" for s, n in dynamic]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from mslang.backend.aot.entry import Variant, entry_ir
-from mslang.backend.aot.header import header
+from mslang.backend.aot.entry import Entry, Variant, entries_ir
+from mslang.backend.aot.header import Packer, c_names, header
 from mslang.backend.aot.linking import shared_library
-from mslang.backend.aot.packing import self_packing
+from mslang.backend.aot.packing import constants, packed_bytes, packer, self_packing
 from mslang.backend.aot.processor import checkable
 from mslang.backend.aot.threads import has_threads, threads_ir
 from mslang.backend.backend import Library, LibraryPart
@@ -23,6 +23,8 @@ from mslang.backend.llvm.containment import require_contained
 from mslang.backend.llvm.context import ONE_AT_A_TIME
 from mslang.backend.llvm.module import ModuleWriter
 from mslang.diagnostics import TargetError, problem
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.kernel.nodes import Module
 from mslang.runtime.signature import Signature, symbol
@@ -33,12 +35,13 @@ if TYPE_CHECKING:
 
 
 class _Code(msgspec.Struct, frozen=True):
-    """A variant with its module's text and the target it is optimised for."""
+    """A variant with its module's text and the target it is optimised for, and those that pack its constants."""
 
     variant: Variant
     text: str
     target: Target
     auto_vectorize: bool
+    packers: tuple[_Code, ...] = ()
 
 
 def library(
@@ -62,10 +65,12 @@ def library(
         The forms: `.h` the C header, `.ll`, `.s`, `.o`, and `.so`, which needs the system's linker.
 
     Raises:
-        TargetError: MS452, several targets of which the processor cannot be asked; or what `compile` raises.
+        TargetError: MS452, several targets of which the processor cannot be asked; MS455, constants that schedules for
+            buckets pack in other ways; or what `compile` raises.
     """
     made = _Build(tuple(parts), name, about, allow_native, lowered)
     made.require_choosable()
+    made.require_one_layout()
     return Library(
         MappingProxyType(
             {
@@ -92,6 +97,13 @@ class _Build:
     ) -> None:
         self._parts, self._about, self._allow_native, self._lower = parts, about, allow_native, lower
         self.symbol = symbol(name)
+        program = parts[0].program
+        self._constants = constants(program)
+        names = dict(zip((p.buffer.name for p in program.params), c_names(Signature.of_program(program)), strict=False))
+        self._packers = {
+            n: Packer(f"{self.symbol}_pack_{names[n]}", names[n], max(packed_bytes(p.program, n) for p in parts))
+            for n in self._constants
+        }
         base = machine(_baseline(parts[0].target))
         self.triple: str = base.triple
         # Another processor's assembler is not there to write the question.
@@ -110,13 +122,28 @@ class _Build:
                 problem("MS452", f"several targets cannot share a library on {self.triple}", why=why, help=help)
             )
 
+    def require_one_layout(self) -> None:
+        """Refuse constants that schedules for buckets of sizes pack in other ways than that for all sizes."""
+        whole = self._parts[0]
+        for part in self._parts:
+            if part.bucket is None:
+                whole = part
+                continue
+            pairs = zip(whole.program.params, part.program.params, strict=True)
+            other = next((q for p, q in pairs if q.buffer.name in self._constants and p.packing != q.packing), None)
+            if other is not None:
+                message = f"schedules for different sizes pack the constant `{other.buffer.name}` in different ways"
+                why = f"it is packed once, before the sizes of a call are known; for {part.bucket.text} in another way"
+                help = "give all of them schedules with one layout, or leave out `const`"
+                raise TargetError(problem("MS455", message, why=why, help=help))
+
     def header(self) -> bytes:
         """The C header."""
         program = self._parts[0].program
         signature = Signature.of_program(program)
         parallel = has_threads(self.triple) and any(c.variant.signature.parallel for c in self._codes)
         targets = tuple((p.target.name, self._features(p.target)) for p in self._parts if p.bucket is None)
-        return header(self.symbol, signature, targets, self._about, parallel).encode()
+        return header(self.symbol, signature, targets, self._about, parallel, self._packers).encode()
 
     def _features(self, target: Target) -> tuple[str, ...]:
         return checkable(target.features) if self._asks else tuple(sorted(target.features))
@@ -131,16 +158,44 @@ class _Build:
         target = replace(part.target, features=features, cpu="x86-64" if self._asks else part.target.cpu)
         lowered = self._lower(part.program, target)
         assert isinstance(lowered, Module)
-        module = self_packing(lowered)
+        module = self_packing(lowered, self._constants)
         if not self._allow_native:
             require_contained(module.body)
-        module = replace(module, name=f"{self.symbol}_v{number}")
+        packers = tuple(
+            self._written(packer(lowered, n, f"{made.function}_v{number}"), target, part.target.cpu)
+            for n, made in self._packers.items()
+        )
+        found = self._written(replace(module, name=f"{self.symbol}_v{number}"), target, part.target.cpu)
+        return replace(found, variant=replace(found.variant, bucket=part.bucket), packers=packers)
+
+    def _written(self, module: Module, target: Target, cpu: str) -> _Code:
         writer = ModuleWriter(module, target)
         text = writer.text()
         if self._asks:
-            text = _attributed(text, target, part.target.cpu)
-        variant = Variant(symbol(module.name), features, signature_of(module, writer), part.bucket)
+            text = _attributed(text, target, cpu)
+        variant = Variant(symbol(module.name), target.features, signature_of(module, writer))
         return _Code(variant, text, target, module.auto_vectorize)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """The kernel, and what packs its constants."""
+        codes = self._codes
+        found = [Entry(self.symbol, self._largest(codes[0].variant.signature), tuple(c.variant for c in codes))]
+        for k, made in enumerate(self._packers.values()):
+            variants = tuple(c.packers[k].variant for c in codes)
+            found.append(Entry(made.function, self._largest(variants[0].signature), variants))
+        return tuple(found)
+
+    def _largest(self, signature: Signature) -> Signature:
+        """A signature whose packed arrays are as large as any variant takes them."""
+        return replace(
+            signature,
+            parameters=tuple(
+                replace(p, shape=(Const(self._packers[p.name].bytes // size_of(p.dtype)),), strides=None)
+                if p.name in self._packers
+                else p
+                for p in signature.parameters
+            ),
+        )
 
     @cached_property
     def _module(self) -> ModuleRef:
@@ -150,13 +205,14 @@ class _Build:
         codes = self._codes
         base = replace(_baseline(codes[0].target), features=() if self._asks else codes[0].target.features)
         threads = has_threads(self.triple) and any(c.variant.signature.parallel for c in codes)
-        text = entry_ir(self.symbol, tuple(c.variant for c in codes), threads=threads, asks=self._asks)
+        text = entries_ir(self._entries(), threads=threads, asks=self._asks)
         text += threads_ir(self.triple) if threads else ""
         with ONE_AT_A_TIME:
             whole = optimised(f'source_filename = "{self.symbol}.ms"\n{text}', base, True)
-            for code in codes:
+            linked = [c for code in codes for c in (code, *code.packers)]
+            for code in linked:
                 whole.link_in(optimised(code.text, code.target, code.auto_vectorize))
-            for code in codes:
+            for code in linked:
                 for entry in (code.variant.entry, f"{code.variant.entry}.bench"):
                     whole.get_function(entry).linkage = "internal"
             passes = llvm.create_new_module_pass_manager()

@@ -1,28 +1,63 @@
-"""Kernels that pack and unpack their parameters: a caller in C has the arrays of the unscheduled program."""
+"""Kernels that pack and unpack their parameters: a caller in C has the arrays of the unscheduled program.
+
+Constants it packs itself, once, by functions beside the kernel.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
 from msgspec.structs import replace
 
-from mslang.ir.dtype import is_float
+from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, Expr, Load, Var
-from mslang.ir.program import Packing, Param
+from mslang.ir.program import Packing, Param, Program
 from mslang.ir.visit import substitute
-from mslang.kernel.nodes import Allocate, Body, For, Module, Stmt, Store
+from mslang.kernel.nodes import Allocate, Body, For, Function, Module, Stmt, Store
 
 
-def self_packing(module: Module) -> Module:
+def constants(program: Program) -> tuple[str, ...]:
+    """The parameters that a caller packs ahead of time: constants that are compact and of a known shape."""
+    return tuple(
+        q.buffer.name
+        for q in program.params
+        if q.constant and q.buffer.strides is None and all(isinstance(n, Const) for n in q.given.shape)
+    )
+
+
+def packed_bytes(program: Program, constant: str) -> int:
+    """The bytes that a constant takes in the layout of a program."""
+    (b,) = (q.buffer for q in program.params if q.buffer.name == constant)
+    return prod(int(n.value) for n in b.shape if isinstance(n, Const)) * size_of(b.dtype)
+
+
+def packer(module: Module, constant: str, name: str) -> Module:
+    """A kernel that packs a constant of another kernel: from its caller's array into what the other takes."""
+    (p,) = (q for q in module.params if q.buffer.name == constant)
+    given = replace(p.given, name=f"{constant}_given", strides=None)
+    if p.packing is None:
+        indices = tuple(Var(f"{constant}_pack{k}") for k in range(len(given.shape)))
+        copied = Store(constant, indices, Load(given.name, indices, given.dtype))
+        body = _over(tuple(v.name for v in indices), given.shape, copied)
+    else:
+        body = _packed(p, p.packing, given.name)
+    params = Param(given), Param(replace(p.buffer, strides=None), "out")
+    return Module(name, params, (Function(name, tuple(q.buffer for q in params), body),))
+
+
+def self_packing(module: Module, ahead: tuple[str, ...] = ()) -> Module:
     """The kernel over the arrays of its caller: packed parameters become buffers of its workspace, which are filled
     from the caller's arrays at the start, and from which outputs are copied at the end.
 
     Args:
         module: a kernel for a CPU, of one function.
+        ahead: the parameters that the caller has packed.
     """
     body = module.body
     params: list[Param] = []
     for p in module.params:
-        if p.packing is None:
-            params.append(p)
+        if p.packing is None or p.buffer.name in ahead:
+            params.append(replace(p, packing=None))
             continue
         given = replace(p.given, name=f"{p.buffer.name}_given", strides=None)
         params.append(replace(p, buffer=given, packing=None))
