@@ -100,12 +100,17 @@ def completion(c: Candidate, rank: int, place: types.Range, path: str) -> types.
     )
 
 
+def kind_of(s: Symbol) -> types.SymbolKind:
+    """The protocol's kind of a symbol."""
+    return _SYMBOLS[s.kind]
+
+
 def symbols(found: Iterable[Symbol], positions: Positions) -> list[types.DocumentSymbol]:
     """The outline of a file."""
     return [
         types.DocumentSymbol(
             name=s.name or s.kind,
-            kind=_SYMBOLS[s.kind],
+            kind=kind_of(s),
             detail=s.detail or None,
             range=positions.range(s.span),
             selection_range=positions.range(s.name_span),

@@ -22,16 +22,14 @@ from mslang import __version__
 from mslang.diagnostics import MsError
 from mslang.ide.candidates import documentation
 from mslang.ide.completion import completions, replaced
-from mslang.ide.definition import definition
 from mslang.ide.formatting import formatting
 from mslang.ide.hover import hover, with_run
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.signature import signature_at
-from mslang.ide.symbols import symbols
 from mslang.schedule.pins import parse_pin
 from mslang.schedule.trace import Value
 from mslang.syntax.format import Edit
-from mslang_lsp import convert
+from mslang_lsp import convert, navigation
 from mslang_lsp.framing import read_message
 from mslang_lsp.protocol import IR_AT
 from mslang_lsp.session import MslangServer
@@ -59,8 +57,15 @@ def make_server() -> MslangServer:
         ),
         (types.COMPLETION_ITEM_RESOLVE, _resolve, None),
         (types.TEXT_DOCUMENT_HOVER, _hover, None),
-        (types.TEXT_DOCUMENT_DEFINITION, _definition, None),
-        (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols, None),
+        (types.TEXT_DOCUMENT_DEFINITION, navigation.define, None),
+        (types.TEXT_DOCUMENT_REFERENCES, navigation.refer, None),
+        (types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, navigation.highlight, None),
+        (types.TEXT_DOCUMENT_PREPARE_RENAME, navigation.prepare_rename, None),
+        (types.TEXT_DOCUMENT_RENAME, navigation.rename_all, None),
+        (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, navigation.outline, None),
+        (types.WORKSPACE_SYMBOL, navigation.find_symbols, None),
+        (types.TEXT_DOCUMENT_FOLDING_RANGE, navigation.fold, None),
+        (types.TEXT_DOCUMENT_SELECTION_RANGE, navigation.select, None),
         (types.TEXT_DOCUMENT_FORMATTING, _format, None),
         (types.TEXT_DOCUMENT_RANGE_FORMATTING, _format_range, None),
         (
@@ -228,20 +233,6 @@ async def _hover(server: MslangServer, params: types.HoverParams) -> types.Hover
         except (WorkerFailed, TimeoutError):
             pass
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, found.text), place)
-
-
-def _definition(server: MslangServer, params: types.DefinitionParams) -> types.Location | None:
-    path, offset = server.place(params)
-    found = definition(server.snapshot, path, offset)
-    if found is None:
-        return None
-    positions = server.positions_of(found.path)
-    return None if positions is None else types.Location(server.uri_of(found.path), positions.range(found.span))
-
-
-def _symbols(server: MslangServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-    path = server.path_of(params.text_document.uri)
-    return convert.symbols(symbols(server.snapshot, path), server.positions(path))
 
 
 def _format(server: MslangServer, params: types.DocumentFormattingParams) -> list[types.TextEdit]:

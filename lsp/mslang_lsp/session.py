@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -22,6 +23,7 @@ from mslang.schedule.trace import Value
 from mslang.sema.module import NAMED, Module
 from mslang_lsp import convert, tasks
 from mslang_lsp.documents import Change, Document
+from mslang_lsp.files import Files
 from mslang_lsp.positions import Positions
 from mslang_lsp.protocol import MslangProtocol
 from mslang_lsp.units import Encoding
@@ -100,6 +102,35 @@ class MslangServer(LanguageServer):
         """The positions in a file, or None if it cannot be read."""
         text = self.snapshot.read(path)
         return None if text is None else Positions(text, self.encoding)
+
+    def range(self, path: str, span: Span) -> types.Range:
+        """The range of a span of a file that was read."""
+        return Positions(self.snapshot.read(path) or "", self.encoding).range(span)
+
+    def location(self, path: str, span: Span) -> types.Location | None:
+        """A place in a file, or None if it cannot be read."""
+        positions = self.positions_of(path)
+        return None if positions is None else types.Location(self.uri_of(path), positions.range(span))
+
+    def version_of(self, path: str) -> int | None:
+        """The version of a document that the client has open."""
+        document = self._documents.get(path)
+        return None if document is None else document.version
+
+    def files(self) -> Files:
+        """The files of the workspace as they are now."""
+        folders = [self.path_of(uri) for uri in self.workspace.folders]
+        root = self.workspace.root_path
+        return Files(folders or ([root] if root else []), self._documents)
+
+    def from_disk(self) -> Snapshot:
+        """A snapshot that reads closed files anew: not every client watches them."""
+        return Snapshot(self.snapshot.texts, packages=self.packages)
+
+    def shown(self, path: str) -> str:
+        """A path as messages show it: from the workspace's folder on."""
+        root = self.workspace.root_path
+        return os.path.relpath(path, root) if root and path.startswith(root + os.sep) else path
 
     def place(self, params: Positioned) -> tuple[str, int]:
         """The path and the offset that a request is about."""

@@ -22,3 +22,8 @@ def uri_of(path: str) -> str:
     if _SCHEME.match(path):
         return path
     return from_fs_path(str(Path(path).absolute())) or path
+
+
+def is_file(path: str) -> bool:
+    """Whether a path is that of a file, and not the URI of a document that is in none."""
+    return _SCHEME.match(path) is None

@@ -26,6 +26,9 @@ class Role(StrEnum):
 
 BUFFERS = frozenset({Role.PARAMETER, Role.BUFFER, Role.VIEW})
 
+ADDRESSABLE = BUFFERS | {Role.SIZE, Role.BLOCK}
+"""The kinds of names of a program that its schedules may use."""
+
 
 class Name(msgspec.Struct, frozen=True):
     """A declaration: the name, its kind, its span (counted from the item), the node, and the span in which it is
@@ -40,14 +43,19 @@ class Name(msgspec.Struct, frozen=True):
 
 
 def declarations(item: tree.Program | tree.Intrin) -> tuple[Name, ...]:
-    """Every declaration of a program (or of the meaning of an intrinsic), outer before inner."""
-    body = item.body if isinstance(item, tree.Program) else item.desc
+    """Every declaration of a program (or of an intrinsic: its meaning and its implementations), outer before inner."""
+    bodies = (item.body,) if isinstance(item, tree.Program) else _meanings(item)
     sizes = item.sizes if isinstance(item, tree.Program) else ()
     return (
         *(Name(s.name.text, Role.SIZE, s.name.span, s, item.span) for s in sizes),
         *(Name(p.name.text, Role.PARAMETER, p.name.span, p, item.span) for p in item.params),
-        *_inside(body, item.span),
+        *(n for body in bodies for n in _inside(body, item.span if len(bodies) == 1 else body.span)),
     )
+
+
+def _meanings(item: tree.Intrin) -> tuple[tree.Body, ...]:
+    """What an intrinsic means, and those of its implementations that are programs."""
+    return item.desc, *(i.body for i in item.impls if i.body is not None)
 
 
 def visible(item: tree.Program | tree.Intrin, offset: int) -> dict[str, Name]:
@@ -69,11 +77,12 @@ def _inside(body: tree.Body, whole: Span) -> Iterator[Name]:
                     if b.name is not None
                 )
             case tree.For(loops=loops, body=inner):
-                yield from (Name(x.name.text, Role.LOOP, x.name.span, x, s.span) for x in loops)
+                yield from (Name(x.name.text, Role.LOOP, x.name.span, x, Span(x.span.end, s.span.end)) for x in loops)
                 yield from _inside(inner, whole)
             case tree.Block(name=name, axes=axes, body=inner):
                 yield Name(name.text, Role.BLOCK, name.span, s, whole)
-                yield from (Name(a.name.text, Role.AXIS, a.name.span, a, s.span, name.text) for a in axes or ())
+                # The binding of an axis may name a loop that is called like the axis.
+                yield from (Name(a.name.text, Role.AXIS, a.name.span, a, inner.span, name.text) for a in axes or ())
                 yield from _inside(inner, whole)
             case tree.While(body=inner) | tree.Init(body=inner):
                 yield from _inside(inner, whole)

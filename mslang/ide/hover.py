@@ -6,13 +6,13 @@ import msgspec
 
 from mslang.diagnostics import MsError, Span
 from mslang.ide.declarations import BUFFERS, Name, Role
-from mslang.ide.definition import Target, target_at
 from mslang.ide.dynamic_size import explained, size_facts
 from mslang.ide.facts import block_facts, buffer_facts, loop_facts
 from mslang.ide.findings import findings
 from mslang.ide.pages import code_page, operation_page
 from mslang.ide.program_at import ProgramAt
 from mslang.ide.snapshot import Snapshot
+from mslang.ide.target import Target, target_at
 from mslang.ir.functions import FUNCTIONS
 from mslang.ir.program import Program
 from mslang.ops.infos import info_of

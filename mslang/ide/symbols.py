@@ -1,12 +1,13 @@
-"""The outline of a file: items, and in them blocks, buffers, forks with their cases, and decisions."""
+"""The outline of a file: items, and in them blocks, buffers, forks with their cases, and decisions; and the search for
+symbols in many files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from mslang.diagnostics import Span
+from mslang.diagnostics import MsError, Span
 from mslang.ide.snapshot import Snapshot
 from mslang.sema.module import NAMED, role_of
 from mslang.syntax import tree
@@ -101,3 +102,35 @@ def _shifted(s: Symbol, by: int) -> Symbol:
         s.detail,
         tuple(_shifted(c, by) for c in s.children),
     )
+
+
+class FoundSymbol(msgspec.Struct, frozen=True):
+    """A symbol of a file of the workspace; `within` is the item or block that holds it."""
+
+    path: str
+    symbol: Symbol
+    within: str = ""
+
+
+def workspace_symbols(snapshot: Snapshot, query: str, files: Iterable[str]) -> tuple[FoundSymbol, ...]:
+    """The symbols of files whose name has the letters of the query in their order, exact and early matches first."""
+    found = [s for path in files for s in _of_file(snapshot, path) if _matches(query, s.symbol.name)]
+    lower = query.lower()
+    return tuple(sorted(found, key=lambda s: (lower not in s.symbol.name.lower(), len(s.symbol.name), s.path)))
+
+
+def _of_file(snapshot: Snapshot, path: str) -> Iterator[FoundSymbol]:
+    try:
+        outline = symbols(snapshot, path)
+    except MsError:
+        return
+    queue = [(s, "") for s in outline]
+    while queue:
+        symbol, within = queue.pop()
+        yield FoundSymbol(path, symbol, within)
+        queue += [(s, symbol.name) for s in symbol.children]
+
+
+def _matches(query: str, name: str) -> bool:
+    letters = iter(name.lower())
+    return all(c in letters for c in query.lower())

@@ -5,6 +5,7 @@ Every `nvim` on the path is driven, and the one beside this Python, which the ex
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -157,6 +158,25 @@ def test_completion(neovim: Neovim) -> None:
     assert words == ["vectorize"]
     neovim.keys("<C-y>()<Esc>")
     neovim.until(lambda: neovim.ask("getline('.')").strip() == "j1.vectorize()")
+
+
+def test_rename_and_references(neovim: Neovim) -> None:
+    (neovim.folder / "user.ms").write_text('use "./gemm.ms".{gemm}\nschedule other for gemm { mm.i.parallel() }\n')
+    neovim.open("gemm.ms", GEMM)
+    neovim.until(lambda: neovim.ask("&omnifunc"))
+    neovim.keys("/block mm<CR>w:lua vim.lsp.buf.rename('product')<CR>")
+    neovim.until(lambda: "block product[" in neovim.ask("getline('.')"))
+    text = "\n".join(neovim.ask("getline(1, '$')")) + "\n"
+    assert text == re.sub(r"\bmm\b", "product", GEMM)
+    # The file that was closed is open now, edited and not saved.
+    assert "product.i.parallel()" in neovim.until(lambda: neovim.ask("getbufline('user.ms', 2)"))[0]
+    neovim.keys(":lua vim.lsp.buf.references()<CR>")
+    places = neovim.until(lambda: neovim.ask("getqflist()"))
+    assert len(places) == len(re.findall(r"\bmm\b", GEMM)) + 1
+    # A refusal is a message, and nothing is edited.
+    neovim.keys(":cclose<CR>/product\\[i<CR>wl:lua vim.lsp.buf.rename('j')<CR>")
+    neovim.until(lambda: "cannot rename `i` to `j`" in neovim.ask("execute('messages')"))
+    assert "\n".join(neovim.ask("getline(1, '$')")) + "\n" == text
 
 
 def test_the_program_follows_the_cursor(neovim: Neovim) -> None:
