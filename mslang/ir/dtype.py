@@ -62,3 +62,29 @@ def bits(dtype: str) -> int:
     if found is None:
         raise ValueError(f"no element type: {dtype}")
     return 1 if found.scalar == "bool" else _BITS[found.scalar]
+
+
+_DIGITS = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
+"""Bits of the significand, the one that is not stored included."""
+
+
+def widens(narrow: str, wide: str) -> bool:
+    """Whether a type holds every value of another: conversion there and back changes nothing.
+
+    >>> widens("bf16", "f32"), widens("u16", "f32"), widens("i32", "f32"), widens("bf16", "f16"), widens("i8", "u16")
+    (True, True, False, False, False)
+    """
+    a, b = parts(narrow), parts(wide)
+    if a is None or b is None or a.lanes != b.lanes or "bool" in (a.scalar, b.scalar):
+        return False
+    if a.scalar == b.scalar:
+        return True
+    if is_float(a.scalar):
+        return b.scalar == "f64" or (b.scalar == "f32" and a.scalar in ("f16", "bf16"))
+    known = _BITS[a.scalar] - (not is_unsigned(a.scalar))
+    if is_float(b.scalar):
+        # Of f16 the range, too, bounds what it holds: to 65504, by bytes not reached.
+        return known <= _DIGITS[b.scalar]
+    return (is_unsigned(a.scalar) or not is_unsigned(b.scalar)) and known <= _BITS[b.scalar] - (
+        not is_unsigned(b.scalar)
+    )

@@ -14,6 +14,7 @@ from mslang.transform.analysis.position import block_at, block_path, buffer_name
 from mslang.transform.kinds import ElementType
 from mslang.transform.outcome import BlockRef, BufferRef, Outcome, refuse
 from mslang.transform.primitive import primitive
+from mslang.transform.rewriting.widening import directly
 
 
 @primitive(family="memory")
@@ -21,7 +22,9 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
     """Change the element type of a buffer that the program allocates; views of it go with it.
 
     What is stored is converted to the new type, what is loaded back to the old one, so that all is computed as before.
-    Results change where the new type does not hold what the old one does: nobody checks that.
+    Results change where the new type does not hold what the old one does: nobody checks that. Where it holds all of it,
+    and what is loaded was converted to it before, that is left out: so a copy of an operand of bf16 is converted to f32
+    once, in place of each time that it is read.
 
     Before:
         alloc t: f32[64]
@@ -112,7 +115,7 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
 def _converted(e: Expr, names: set[str], dtype: str) -> Expr | None:
     if isinstance(e, Load) and e.buffer in names and e.dtype != dtype:
         return Cast(e.dtype, Load(e.buffer, e.indices, dtype))
-    return None
+    return directly(e, names, dtype)
 
 
 __all__ = ["unsafe_set_dtype"]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from mslang.ir.expr import Cast, Load
 from mslang.ir.program import For, Program
-from mslang.ir.visit import all_buffers, blocks_of
+from mslang.ir.visit import all_buffers, blocks_of, stmt_exprs, walk_expr
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.cpu.contraction import contraction
 from mslang.schedule.rules.cpu.groups import group_of
@@ -23,6 +24,7 @@ from mslang.tune.equivalence import difference
 
 LIBRARY = Path(__file__).parents[3] / "stdlib"
 WORKLOADS = LIBRARY / "workloads"
+BF16 = replace(AVX512, name="bf16", features=(*AVX512.features, "avx512bf16"))
 VNNI = replace(AVX512, name="vnni", features=(*AVX512.features, "avx512vnni"))
 
 SMALL = {
@@ -192,6 +194,44 @@ def test_a_requantised_product_is_taken_from_registers():
     (sketch,) = made.sketches()
     assert all_buffers(sketch.program)["sums"].scope == "local"
     assert difference(made.program, made.sample(1).program, 0.0, 0.0, 1) is None
+
+
+HALVES = """program p[M = 5, N = 35, K = 9](A: {left}[M, K], B: {right}[K, N], out C: f32[M, N]) {{
+    block mm[i: M, j: N | k: K] {{ C[i, j] += f32(A[i, k]) * f32(B[k, j]) }}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("target", "left", "right", "rule"),
+    [
+        (BF16, "bf16", "bf16", "dot"),
+        (AVX512, "bf16", "bf16", "tile"),
+        (AVX2, "f16", "f16", "tile"),
+        (AVX2, "f32", "i8", "tile"),
+    ],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_operands_of_narrow_types_are_converted_where_they_are_packed(target: Target, left: str, right: str, rule: str):
+    text = HALVES.format(left=left, right=right).replace("f32(A", "(A" if left == "f32" else "f32(A")
+    made = automatic_space(parse_program(text), target)
+    found = [s for s in made.sketches() if dict(s.structure)[f"{rule}:mm"].endswith("_wide")]
+    assert len(found) == 2
+    for k, sketch in enumerate(found):
+        inner = [b for b in blocks_of(sketch.program.body) if b.name.startswith("mm")]
+        exprs = [x for b in inner for s in b.body for e in stmt_exprs(s) for x in walk_expr(e)]
+        assert any(isinstance(x, Load) for x in exprs) and not any(isinstance(x, Cast) for x in exprs)
+        batch = sketch.batch()
+        drawn = batch.draw(8, seed=k)
+        valid = np.flatnonzero(batch.valid(drawn))
+        assert difference(made.program, sketch.instantiate(drawn.row(int(valid[0]))), 1e-6, 1e-6, k) is None
+
+
+def test_what_is_not_always_converted_is_not_widened():
+    text = HALVES.format(left="f16", right="f16")
+    plain = automatic_space(parse_program(text.replace("f32(A[i, k]) * f32(B[k, j])", "f32(A[i, k] * B[k, j])")), AVX2)
+    both = automatic_space(parse_program(text.replace("f32(B[k, j])", "f32(B[k, j]) * f32(B[k, j] + 1.0)")), AVX2)
+    for made in (plain, both):
+        assert not any("wide" in str(s.structure) for s in made.sketches())
 
 
 def test_other_products_and_other_machines_have_no_dot_products():

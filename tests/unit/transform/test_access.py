@@ -182,6 +182,34 @@ def test_what_is_stored_and_loaded_is_converted():
     assert "B[i] = f32(T[i]) + 1.0" in text
 
 
+def widened(stored: str, loaded: str, wide: str) -> str:
+    p = program(
+        f"A: {stored}[8], out B: {wide}[8]",
+        f"alloc T: {stored}[8]\n block a[i: 8] {{ T[i] = A[i] }}\n block b[i: 8] {{ B[i] = {loaded} }}",
+    )
+    return accepted(p, unsafe_set_dtype(p, block("a"), buffer("T"), wide))
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("bf16", "f32"), ("f16", "f32"), ("i8", "f32"), ("u16", "i64")])
+def test_what_a_wider_type_holds_is_converted_once(narrow: str, wide: str):
+    text = widened(narrow, f"{wide}(T[i])", wide)
+    assert f"T[i] = {wide}(A[i])" in text and "B[i] = T[i]" in text
+
+
+@pytest.mark.parametrize(
+    ("narrow", "loaded", "wide", "kept"),
+    [
+        ("i32", "f32(T[i])", "f32", "f32(i32(T[i]))"),
+        ("f32", "bf16(T[i])", "bf16", "bf16(f32(T[i]))"),
+        ("i8", "u16(T[i])", "u16", "u16(i8(T[i]))"),
+        ("bf16", "f64(T[i])", "f64", "T[i]"),
+        ("bf16", "f64(f32(T[i]))", "f64", "f64(f32(bf16(T[i])))"),
+    ],
+)
+def test_what_it_does_not_hold_is_converted_back(narrow: str, loaded: str, wide: str, kept: str):
+    assert f"B[i] = {kept}" in widened(narrow, loaded, wide)
+
+
 def test_views_go_with_the_buffer():
     p = program(
         "A: f32[8], out B: f32[8]",

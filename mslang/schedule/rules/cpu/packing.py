@@ -4,10 +4,13 @@ itself where it is a constant parameter, which is packed ahead of time.
 
 from __future__ import annotations
 
-from mslang.ir.expr import Binary, Const, Expr, Var
+from collections import Counter
+
+from mslang.ir.dtype import is_float, widens
+from mslang.ir.expr import Binary, Cast, Const, Expr, Load, Var
 from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Program
-from mslang.ir.visit import all_buffers
+from mslang.ir.visit import all_buffers, stmt_exprs, walk, walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, contiguous, extents, mentions
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy
@@ -55,6 +58,28 @@ def copy_operand(session: Session, block: Block, buffer: str) -> Handle:
     operand = session.handles.handle(BufferRef(buffer))
     (copy,) = do(session, "cache_read", block_handle(session, block.name), operand, "global")
     return copy
+
+
+def converted(program: Program, block: Block) -> tuple[str, ...]:
+    """The operands of a block that it converts to the wider floating type of its results wherever it reads them."""
+    types = {n: b.dtype for n, b in all_buffers(program).items()}
+    wide = types[block.writes[0].buffer]
+    exprs = [x for s in walk(block.body) for e in stmt_exprs(s) for x in walk_expr(e)]
+    loads = Counter(x.buffer for x in exprs if isinstance(x, Load))
+    casts = Counter(
+        x.operand.buffer for x in exprs if isinstance(x, Cast) and x.dtype == wide and isinstance(x.operand, Load)
+    )
+    reads = dict.fromkeys(r.buffer for r in block.reads)
+    return tuple(
+        n for n in reads if is_float(wide) and casts[n] == loads[n] > 0 and types[n] != wide and widens(types[n], wide)
+    )
+
+
+def widen(session: Session, block: Block, copy: Handle) -> None:
+    """Convert an operand where it is copied, to the type of a block's results."""
+    buffer = block_of(session, copy).writes[0].buffer
+    dtype = all_buffers(session.program)[block.writes[0].buffer].dtype
+    do(session, "unsafe_set_dtype", copy, session.handles.handle(BufferRef(buffer)), dtype)
 
 
 def pack(session: Session, block: Block, found: Contraction, copy: Handle) -> Handle:

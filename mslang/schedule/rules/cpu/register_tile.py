@@ -26,7 +26,16 @@ from mslang.schedule.rules.cpu.contraction import (
     sharers,
 )
 from mslang.schedule.rules.cpu.lanes import run_in_parallel, spread_copy, vectorize_along
-from mslang.schedule.rules.cpu.packing import copy_operand, pack, pack_ahead, packable, packed_ahead, spread_panels
+from mslang.schedule.rules.cpu.packing import (
+    converted,
+    copy_operand,
+    pack,
+    pack_ahead,
+    packable,
+    packed_ahead,
+    spread_panels,
+    widen,
+)
 from mslang.schedule.rules.cpu.tiles import TENS, intensities, register_tiles
 from mslang.schedule.rules.nests import block_handle, block_of, do, do_if_legal, draw, leaf_blocks
 from mslang.schedule.session import Session
@@ -49,17 +58,20 @@ class Layout(msgspec.Struct, frozen=True):
     """One alternative: how the outer loops are ordered, and where operands come from.
 
     `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel", "packed" or, where it is
-    constant, "ahead"; `beside` says that producers are computed in the parallel loop.
+    constant, "ahead"; `beside` says that producers are computed in the parallel loop, `wide` that operands are copied
+    in the type of the results (bf16 as f32), so that no conversion is left in the innermost loops.
     """
 
     order: str
     operand: str
     beside: bool = False
+    wide: bool = False
 
     @property
     def label(self) -> str:
         """The alternative's name."""
-        return "_".join((self.order, self.operand, *(("beside",) if self.beside else ())))
+        marks = (*(("beside",) if self.beside else ()), *(("wide",) if self.wide else ()))
+        return "_".join((self.order, self.operand, *marks))
 
 
 def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layout, ...]:
@@ -70,6 +82,8 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
     out = [Layout(order, o) for order in ("columns", "rows") for o in operands]
     if made and found.outer:
         out += [Layout("rows", o, True) for o in operands if o != "panel"]
+    if packable(block, found) in converted(program, block):
+        out += [Layout(order, "packed", wide=True) for order in ("columns", "rows")]
     return tuple(out)
 
 
@@ -147,6 +161,12 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
         pack_ahead(session, source, found, operand)
         operand = None
     panel = None if operand is None else copy_operand(session, source, operand)
+    others: list[Handle] = []
+    if layout.wide and panel is not None:
+        narrow = converted(session.program, source)
+        others = [copy_operand(session, source, b) for b in narrow if b != operand]
+        for copy in (panel, *others):
+            widen(session, source, copy)
     if layout.operand == "packed" and panel is not None:
         panel = pack(session, source, found, panel)
     loops = _split(session, source, found, machine, prefix)
@@ -163,6 +183,8 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
     _finish(session, source, found, loops, results, prefix)
     for copy in () if panel is None else (panel,):
         (vectorize_along if layout.operand == "panel" else spread_panels)(session, copy, found.lanes)
+    for copy in others:
+        spread_copy(session, copy, found.lanes)
     for b in before:
         (vectorize_along if layout.beside else spread_copy)(session, block_handle(session, b.name), found.lanes)
 
