@@ -93,7 +93,7 @@ def space_to_show(args: argparse.Namespace, target: Target, rules: str | None) -
     path, name = split_item(args.item)
     module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
-    name = _named(module, name)
+    name = _named(module, name, program=getattr(args, "apply", None) is not None)
     sizes = _sizes(module, dict(args.sizes))
     wanted = args.program_target
     if name in items:
@@ -107,13 +107,14 @@ def space_to_show(args: argparse.Namespace, target: Target, rules: str | None) -
     return name, space_named(program, machine, rules, module=module)
 
 
-def _named(module: Module, name: str | None) -> str:
-    """The name of an item: the one given, or the file's only schedule, else its only program."""
-    items = {**module.schedules, **module.spaces}
+def _named(module: Module, name: str | None, program: bool) -> str:
+    """The name of an item: the one given, or the file's only schedule, else its only program; with `program` that."""
+    items = {} if program else {**module.schedules, **module.spaces}
     if name is None:
         return only(items, "schedule", module.path) if items else only(module.programs, "program", module.path)
-    if name not in items and name not in module.programs:
-        raise unknown_item("schedule, space or program", name, (*items, *module.programs), module.path)
+    known = (*module.schedules, *module.spaces, *module.programs)
+    if name not in known:
+        raise unknown_item("schedule, space or program", name, known, module.path)
     return name
 
 
@@ -122,7 +123,7 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
     path, name = split_item(args.item)
     module = load_clean(path, name)
     items = {**module.schedules, **module.spaces}
-    name = _named(module, name)
+    name = _named(module, name, program=getattr(args, "apply", None) is not None)
     sizes = _sizes(module, dict(args.sizes))
     world = World(machine=target, on_step=on_step)
     if name in items:

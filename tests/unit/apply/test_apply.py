@@ -413,6 +413,9 @@ def test_a_library_is_built_of_what_the_passes_give(tmp_path: Path, capsys: pyte
     status, said = build(f"{path}:product", "--apply", "db,default")
     assert status == 0 and "product: default: fixed choices for avx2" in said
     assert "fork" not in plain and "<8 x float>" in (tmp_path / "p.ll").read_text()
+    # Without a name the program is meant, whatever schedules stand beside it.
+    status, said = build(str(path), "--apply", "db,default")
+    assert status == 0 and "product: default: fixed choices for avx2" in said
     for words in ([f"{path}:mine", "--apply", "default"], [f"{path}:product", "--apply", "default", "--seed", "1"]):
         status, said = build(*words)
         assert status == 2 and said.count("[MS701]") == 1

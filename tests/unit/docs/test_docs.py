@@ -43,8 +43,10 @@ def named(pairs: list[tuple[Path, Block]]) -> list[str]:
 
 @pytest.mark.parametrize(("page", "block"), MS, ids=named(MS))
 def test_ms_blocks_check(page: Path, block: Block) -> None:
-    # A block may go on with the file that earlier blocks of its page began.
-    before = [b.text for p, b in MS if p == page and b.line < block.line and "file" in b.options]
+    # A block may go on with a file that earlier blocks of its page began.
+    earlier = [b for p, b in MS if p == page and b.line < block.line and "file" in b.options]
+    file = block.options.get("file") or (earlier[-1].options["file"] if earlier else None)
+    before = [b.text for b in earlier if b.options["file"] == file]
     wanted = block.options.get("error")
     text = "\n".join([*before, block.text] if "file" in block.options or wanted else [block.text])
     codes = [d.code for d in findings(load("page.ms", text)) if d.severity is Severity.ERROR]
