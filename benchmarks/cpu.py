@@ -8,6 +8,9 @@ and torch (MKL, oneDNN), with weights packed ahead of time where they can be; on
 reason is printed. `--tvm` names the folder that `tuning_curve.py --folder` left: the times that TVM's own tuning
 recorded there are compared (of another run, so less exactly).
 
+With `--constant` weights are declared constant, so that ours are packed ahead of time, too; what was tuned without is
+then a peer, `mslang, per call`. Workloads without weights are left out.
+
 All are run in turn, one sample each a round, a loop of known work beside; ratios are taken round by round, peer over
 ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median; of the least times, too, which
 other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays as the run before left them.
@@ -56,6 +59,7 @@ def main() -> None:
         "--processor-time", action="store_true", help="of one thread, where other programs take turns on the core"
     )
     parser.add_argument("--db", type=Path, help="records; what has none is tuned into it (default: a new file)")
+    parser.add_argument("--constant", action="store_true", help="declare weights constant")
     parser.add_argument("--tvm", type=Path, help="the folder of tuning_curve.py")
     options = parser.parse_args()
     if options.processor_time and options.threads != [1]:
@@ -92,7 +96,10 @@ def measure(options: argparse.Namespace, threads: int) -> None:
     for reason in absent.values():
         print(f"left out: {reason}", file=sys.stderr)
     rows = []
-    for name in options.names or WORKLOADS:
+    names = options.names or list(WORKLOADS)
+    for name in names:
+        if options.constant and not WORKLOADS[name].weights:
+            continue
         try:
             row = {"workload": name, "threads": threads, **compared(name, options, absent)}
         except MsError as error:
@@ -131,13 +138,22 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) 
     from mslang.tune.verification import make_arguments, make_inputs
 
     workload = WORKLOADS[name]
-    program = ms.load(stdlib_folder() / f"{workload.file}.ms").program(workload.program, **workload.sizes)
+    bare = ms.load(stdlib_folder() / f"{workload.file}.ms").program(workload.program, **workload.sizes)
+    program = with_constants(bare, workload.weights) if options.constant else bare
     scheduled, how = best(program, options)
     arrays = make_arguments(program, make_inputs(program, "dense", 0))
     kernel = ms.build(scheduled).bind(**arrays)
     kernel.run()
     (out,) = (arrays[p.given.name] for p in program.params if p.direction != "in")
     calls: Calls = {"mslang": kernel.run}
+    if options.constant:
+        other = ms.build(best(bare, options)[0]).bind(**arrays)
+
+        def per_call() -> Any:
+            other.run()
+            return out
+
+        calls["mslang, per call"] = per_call
     for library, peer in workload.peers.items():
         if library not in absent:
             calls |= peer(arrays)
@@ -164,6 +180,13 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) 
 
 
 # ------------------------------------------------------------------ ours
+def with_constants(program: Any, weights: Sequence[str]) -> Any:
+    """The program whose weights are constant."""
+    from msgspec.structs import replace
+
+    return replace(program, params=tuple(replace(p, constant=p.buffer.name in weights) for p in program.params))
+
+
 def best(program: Any, options: argparse.Namespace) -> tuple[Any, str]:
     """The best program on record, tuned now if there is none, and how it came about."""
     import mslang as ms

@@ -17,13 +17,14 @@ Peer = Callable[[Arrays], Calls]
 
 
 class Workload(NamedTuple):
-    """A program of the library: file, name, sizes; its output; the unit that bounds it; peers by library."""
+    """A program of the library: file, name, sizes; peers by library; the unit that bounds it; its weights."""
 
     file: str
     program: str
     sizes: Mapping[str, int]
     peers: Mapping[str, Peer]
     unit: str = "f32"
+    weights: tuple[str, ...] = ()
 
 
 def numpy_product(left: str, right: str) -> Peer:
@@ -180,12 +181,12 @@ _GEMM = {"numpy": numpy_product("A", "B"), "torch": torch_product("A", "B")}
 
 
 def _gemm(m: int, n: int, k: int) -> Workload:
-    return Workload("workloads/gemm", "gemm", {"M": m, "N": n, "K": k}, _GEMM)
+    return Workload("workloads/gemm", "gemm", {"M": m, "N": n, "K": k}, _GEMM, weights=("B",))
 
 
 def _conv(stride: int, pad: int, **sizes: int) -> Workload:
     given = {"STRIDE": stride, "PAD": pad, **sizes}
-    return Workload("workloads/conv2d", "conv2d_nhwc", given, {"torch": torch_conv(stride, pad)})
+    return Workload("workloads/conv2d", "conv2d_nhwc", given, {"torch": torch_conv(stride, pad)}, weights=("f",))
 
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -199,6 +200,7 @@ WORKLOADS: Mapping[str, Workload] = {
         "dense_bias_relu",
         {"M": 128, "N": 3072, "K": 768},
         {"numpy": numpy_dense, "torch": torch_dense},
+        weights=("W", "bias"),
     ),
     "conv2d_c64_3x3": _conv(1, 1, H=56, W=56, CI=64, CO=64, R=3, S=3),
     "conv2d_stem_7x7": _conv(2, 3, H=224, W=224, CI=3, CO=64, R=7, S=7),
@@ -222,10 +224,10 @@ WORKLOADS: Mapping[str, Workload] = {
         "workloads/attention", "attention", {"B": 8, "L": 128, "T": 128, "D": 64}, {"torch": torch_attention}
     ),
     "gemm_s8": Workload(
-        "cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bytes}, unit="i8"
+        "cpu/gemm_bytes", "gemm_s8s8", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bytes}, "i8", ("B",)
     ),
     "gemm_bf16": Workload(
-        "cpu/gemm_bf16", "gemm_bf16", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bfloat}, unit="bf16"
+        "cpu/gemm_bf16", "gemm_bf16", {"M": 1024, "N": 1024, "K": 1024}, {"torch": torch_bfloat}, "bf16", ("B",)
     ),
 }
 """The table of `docs/performance.md`."""

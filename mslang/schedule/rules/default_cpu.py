@@ -2,8 +2,8 @@
 
 A reduction that reuses what it reads keeps a tile of results in registers: some rows by some vectors, unrolled. Blocks
 that only combine elements are computed where their results are needed, or on the tile that they read; stages that share
-rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. A step that a primitive refuses
-is left out.
+rows are computed row by row; loops outside are parallel, inner contiguous ones vectors. Constant operands
+are packed ahead of time. A step that a primitive refuses is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from mslang.ir.program import Block, For, Program
 from mslang.ir.visit import free_vars, path_to_block, stmt_exprs, walk, walk_expr
 from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import Interpreter, World
+from mslang.schedule.rules.cpu.contraction import contraction
 from mslang.schedule.rules.cpu.groups import group_of
+from mslang.schedule.rules.cpu.packing import pack_ahead, packed_ahead
 from mslang.schedule.rules.cpu.rows import RowFusion
 from mslang.schedule.rules.multi_level import needs_tiling
 from mslang.schedule.rules.nests import (
@@ -171,6 +173,7 @@ def tile_sizes(rows: int, columns: int, lanes: int, registers: int) -> tuple[int
 
 def _tile(session: Session, b: Handle, machine: Target) -> None:
     """Split off a tile of rows by columns, put the reduction around it, and keep it in registers."""
+    _pack_ahead(session, block_of(session, b), machine)
     block = block_of(session, b)
     spatial = [a.name for a in block.axes if a.kind == "spatial"]
     written = [v for r in block.writes[0].ranges for v in free_vars(r.start)]
@@ -207,6 +210,14 @@ def _tile(session: Session, b: Handle, machine: Target) -> None:
         for around in loops_around(session.program, block_of(session, zero))[-len(inner) : -1]:
             do_all(session, "unroll", handle(session, around.var))
     _unroll_reduction(session, b, reduced[-1], size[0] * max(1, size[1] // lanes))
+
+
+def _pack_ahead(session: Session, block: Block, machine: Target) -> None:
+    """Lay the operand that is read along the columns out in panels, if it is constant."""
+    found = contraction(session.program, block, machine)
+    name = None if found is None else packed_ahead(session.program, block, found)
+    if found is not None and name is not None:
+        pack_ahead(session, block, found, name)
 
 
 def _rows(block: Block, columns: str, extents: dict[str, int | float | bool]) -> str | None:

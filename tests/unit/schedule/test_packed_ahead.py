@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mslang.ir.program import Program
 from mslang.ir.visit import blocks_of
 from mslang.schedule.rules.automatic import automatic_space
+from mslang.schedule.rules.default_cpu import default_schedule
 from mslang.schedule.sketch import Sketch
 from mslang.schedule.space import Space
 from mslang.sema.program import parse_program
@@ -117,3 +118,12 @@ def test_bytes_lie_as_the_instruction_reads_them() -> None:
     (sketch,) = sketches(automatic_space(parse_program(PROGRAMS["bytes"]), VNNI))
     (w,) = (q for q in sketch.program.params if q.buffer.name == "W")
     assert [n.value for n in w.buffer.shape] == [2, 16, 16, 4]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "bytes"])
+def test_the_schedule_without_a_search_packs_ahead(name: str) -> None:
+    p = parse_program(PROGRAMS[name])
+    found = default_schedule(p, AVX2).program
+    assert packed(found) and difference(p, found, 1e-4, 1e-4, 0) is None
+    plain = parse_program(PROGRAMS[name].replace("const ", ""))
+    assert not packed(default_schedule(plain, AVX2).program)
