@@ -97,9 +97,16 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
             known = ", ".join(r.id for r in database.runs()[-8:]) or "none"
             why = f"the last runs of {database.path} are: {known}"
             raise MsError(problem("MS548", f"there is no run `{wanted}`", why=why, help="mslang db ls"))
-    last = {(r.source or r.workload, r.space, r.target, r.machine): r for r in runs}
     folder = Path(database.path).parent / "logs" if logs is None else logs
-    found = [f for run in list(last.values())[-MOST:] if (f := _found(database, run, folder / run.id)) is not None]
+    last: dict[tuple[str, str, str, str], Found] = {}
+    for r in reversed(runs):
+        # A run that only tried what was known has no records of its own: the one before it is shown.
+        key = r.source or r.workload, r.space, r.target, r.machine
+        if key not in last and (one := _found(database, r, folder / r.id)) is not None:
+            last[key] = one
+        if len(last) == MOST:
+            break
+    found = list(last.values())[::-1]
     if not found:
         raise MsError(
             problem(

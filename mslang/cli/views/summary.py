@@ -36,6 +36,9 @@ def summary(done: Finished, scale: Scale, database: str, pinned: str | None) -> 
     lines = [f"{done.reason}; {counted(done.tally.trials, 'trial')} in {done.seconds:.1f} s"]
     if done.known:
         lines.append(f"{done.known} of these had records of this machine and were not measured again")
+    if not done.tally.trials and not done.tally.outcomes:
+        help = "" if done.interrupted else "; a larger `--budget` leaves time for some"
+        return "\n".join([*lines, f"no candidate was tried{help}"])
     lines += ["", table(("count", "outcome", "why"), _counts(done)), ""]
     timing = None if done.best is None else done.best.result.timing
     if done.best is None or timing is None:

@@ -118,6 +118,14 @@ def test_the_summary_fits(columns: int, monkeypatch: pytest.MonkeyPatch) -> None
         assert word in " ".join(text.split()), word
 
 
+def test_the_summary_of_a_search_without_a_trial_says_so() -> None:
+    spent = Finished("the budget of 20 s is spent", Tally(), None, 16.0)
+    assert summary(spent, SCALE, "r.db", None).splitlines() == [
+        "the budget of 20 s is spent; 0 trials in 16.0 s",
+        "no candidate was tried; a larger `--budget` leaves time for some",
+    ]
+
+
 def test_the_summary_says_what_was_not_done() -> None:
     assert summary(finished(None), SCALE, "r.db", None).endswith("nothing valid was found")
     text = summary(finished(record(2, 1e-3), confirmed=False), SCALE, "r.db", None)

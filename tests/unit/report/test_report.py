@@ -167,6 +167,13 @@ def test_the_page_shows_each_run_and_stands_alone(store: Database) -> None:
     assert "<td>20 trials</td>" in text
 
 
+def test_a_run_without_records_leaves_the_one_before_it_in_the_report(store: Database) -> None:
+    # It tried nothing, or only what was known.
+    for space, name in (("second", "third"), ("other", "fourth")):
+        store.add_run(Run(name, "p.ms", space, "w" * 64, "host", 0, "{}", source=workload().source))
+    assert [f.run.id for f in gather(store)] == ["first", "second"]
+
+
 def test_one_run_by_the_beginning_of_its_name(store: Database) -> None:
     assert [f.run.id for f in gather(store, "sec")] == ["second"]
     with pytest.raises(MsError) as error:
