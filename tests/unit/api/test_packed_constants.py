@@ -50,6 +50,16 @@ def test_what_is_not_packed_is_refused(schedule: str) -> None:
     assert found.help is not None and 'kernel.pack("W", W)' in found.help
 
 
+@pytest.mark.parametrize("schedule", ["", BY_FOUR], ids=["as it is", "packed"])
+def test_calls_before_change_nothing(schedule: str) -> None:
+    kernel = ms.build(scheduled(schedule))
+    w = kernel.pack("W", W)
+    for _ in range(3):
+        assert np.array_equal(kernel(A, w), A @ W)
+        with pytest.raises(ms.MsError, match="not packed"):
+            kernel(A, W)
+
+
 def test_what_another_kernel_packed_is_refused() -> None:
     fours, twos, plain = (ms.build(scheduled(s)) for s in (BY_FOUR, BY_TWO, ""))
     for kernel, other in ((fours, twos), (fours, plain), (plain, fours)):
