@@ -21,6 +21,7 @@ from mslang.ide.references import Symbol, concerned, item_key, places, symbol_at
 from mslang.ide.snapshot import Snapshot
 from mslang.ide.target import target_at
 from mslang.ir.equal import workload_hash
+from mslang.sema.module import NAMED
 from mslang.sema.program import consts_of, elaborated
 from mslang.syntax import tree
 from mslang.syntax.format import Edit
@@ -73,7 +74,7 @@ def rename(
     found = words(snapshot, symbol, every)
     concern = concerned(snapshot, symbol, every)
     for place in found.unknown:
-        if item_key(snapshot, place) in concern:
+        if item_key(snapshot, place) in concern or (_is_item(snapshot, symbol) and _quoted(snapshot, place)):
             raise _refused(
                 f"cannot rename `{symbol.text}`",
                 "it is not known which declaration this word names",
@@ -118,6 +119,18 @@ def _symbol(snapshot: Snapshot, path: str, offset: int, editable: Editable) -> S
             f"cannot rename `{symbol.text}`", f"`{symbol.place.path}`, where it is declared, is not in the workspace"
         )
     return symbol
+
+
+def _is_item(snapshot: Snapshot, symbol: Symbol) -> bool:
+    """Whether a declaration is that of an item, which other files may name in a string: `named("rule")`."""
+    placed = snapshot.item(symbol.place.path, symbol.place.span.start)
+    if placed is None or not isinstance(placed.item, NAMED):
+        return False
+    return placed.item.name.span.shifted(placed.start) == symbol.place.span
+
+
+def _quoted(snapshot: Snapshot, place: Location) -> bool:
+    return (snapshot.read(place.path) or "")[place.span.start - 1 : place.span.start] == '"'
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z]\w*|_\w+")

@@ -97,6 +97,15 @@ def _is_plain(around: tuple[tree.Node, ...], own: Span) -> bool:
     return isinstance(parent, _PLAIN) or (isinstance(parent, tree.Fork) and parent.pinned == around[-1])
 
 
+def _is_text(around: tuple[tree.Node, ...]) -> bool:
+    """Whether the word is all of a string that may stand for a name: not a title, and not the reason of a condition."""
+    parent = around[-2] if len(around) > 1 else None
+    return bool(around) and isinstance(around[-1], tree.String) and not isinstance(parent, _TITLED)
+
+
+_TITLED = (tree.Test, tree.Require, tree.Check)
+
+
 def _called(around: tuple[tree.Node, ...]) -> bool:
     """Whether the name is that of a call: `f` of `f(x)` or of `x.f()`."""
     return len(around) > 2 and isinstance(call := around[-3], tree.Call) and call.callee == around[-2]
@@ -111,7 +120,7 @@ def _in_program(
     parent = around[-2] if len(around) > 1 else None
     keyword = isinstance(parent, tree.Arg) and parent.name == around[-1]
     if keyword or _is_plain(around, own):
-        return msgspec.structs.replace(base, plain=True)
+        return msgspec.structs.replace(base, plain=not _is_text(around))
     if isinstance(parent, tree.Member) and parent.name == around[-1]:
         whole = dotted_name(parent)
         return msgspec.structs.replace(base, thing=None if whole is None else base.module.find(whole), plain=True)
@@ -135,7 +144,7 @@ def _in_schedule(
         return msgspec.structs.replace(base, text=part.name.text, span=span, program=part.owner, name=part.name)
     binder = next((b for b in binders(base.placed) if b.span == own), None)
     if binder is None and _is_plain(around, own):
-        return msgspec.structs.replace(base, plain=True)
+        return msgspec.structs.replace(base, plain=not _is_text(around))
     mentions = checked(base.module, base.placed).mentions
     at = next((m for m in mentions if m.span == own), None)
     if binder is not None:

@@ -229,6 +229,22 @@ def test_an_axis_that_a_fn_names_of_any_block() -> None:
     assert PATH in renamed(at(apart.replace("mm[i", "mm[<|>i")), "row")
 
 
+def test_a_rule_that_a_string_names() -> None:
+    # The annotation of a program is not among the names that it uses.
+    text = PROGRAM.replace("    block copy[i: M, j: N] {", '    block copy[i: M, j: N] { attr "schedule_rule" = "mine"')
+    text += "rule mine(b: block) { b.compute_inline() }\n"
+    assert "which declaration this word names" in refused(at(text.replace("rule mine", "rule <|>mine")), "other")
+    assert PATH in renamed(at(text.replace('"mine"', '"other"').replace("rule mine", "rule <|>mine")), "third")
+
+
+def test_a_block_that_a_test_names_in_a_string() -> None:
+    text = PROGRAM + 'test "copy" {\n    let p = mm_p[8, 8]\n    check p.blocks() == ["mm", "copy"], "mm"\n}\n'
+    marked = text.replace("block mm", "block <|>mm")
+    assert "which declaration this word names" in refused(at(marked), "mul")
+    # Titles and reasons are not names.
+    assert PATH in renamed(at(marked.replace('["mm", "copy"]', "[]")), "mul")
+
+
 def test_a_file_with_errors_is_not_edited() -> None:
     text = PROGRAM + "schedule s for mm_p { unknown.parallel() }\n"
     assert "has errors" in refused(at(text.replace("mm[i", "mm[<|>i")), "row")
