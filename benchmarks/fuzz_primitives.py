@@ -39,6 +39,8 @@ used again by later primitives. Two generators, written apart, draw half of the 
   which are run at their least, at and below tile sizes; extents of 0 and 1; every element type with its extreme values
   (NaN, infinities, −0.0, the least and greatest integers).
 
+Both give some parameters strides and offsets, and draw programs for primitives that few others have a place for.
+
 Of each pair
 
 - every program on the way is well-formed (`mslang.ir.verify`);

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
-from mslang.ir.arith import substitute_symbols
+from mslang.ir.arith import simplify, substitute_symbols
 from mslang.ir.dtype import is_unsigned
 from mslang.ir.expr import Const, Expr
-from mslang.ir.program import Program
+from mslang.ir.program import Buffer, Program
 
 INPUT_BOUND = 3
 """The greatest magnitude of an input's elements."""
@@ -37,11 +39,27 @@ def concrete_shape(shape: Sequence[Expr], sizes: Mapping[str, int]) -> tuple[int
     def number(e: Expr) -> int:
         if isinstance(e, Const):
             return int(e.value)
-        found = substitute_symbols(e, sizes)
+        found = simplify(substitute_symbols(e, sizes))
         assert isinstance(found, Const)
         return int(found.value)
 
     return tuple(number(e) for e in shape)
+
+
+def strided(buffer: Buffer, rng: random.Random) -> Buffer:
+    """The buffer with gaps between its elements, its dimensions in some order, perhaps at an offset."""
+    extents = [int(n.value) for n in buffer.shape if isinstance(n, Const)]
+    if len(extents) < len(buffer.shape):
+        return buffer
+    order = list(range(len(extents)))
+    if rng.random() < 0.3:
+        rng.shuffle(order)
+    strides, step = [1] * len(extents), rng.choice([1, 1, 1, 2, 3])
+    for d in reversed(order):
+        strides[d] = step
+        step = step * extents[d] + rng.choice([0, 0, 1, 4])
+    offset = rng.choice([None, None, 0, 1, 5])
+    return replace(buffer, strides=tuple(map(Const, strides)), offset=None if offset is None else Const(offset))
 
 
 def random_inputs(program: Program, seed: int, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:

@@ -41,12 +41,13 @@ class Generator(msgspec.Struct, frozen=True):
 
 
 def _stages(seed: int, number: int) -> tuple[Judged, random.Random]:
-    program, rng = stages.drawn_pair(seed, number)
+    drawn, rng = stages.drawn_pair(seed, number)
+    program = stages.with_strides(drawn, random.Random(f"strides/{seed}/{number}"))
     return judged(program, [Case(sparse_inputs(program, number))]), rng
 
 
 def _schedule_stages(schedule: Schedule, number: int, rng: random.Random, tally: Tally, weights: Weights) -> list[str]:
-    return stages.schedule_pair(schedule, rng, tally, weights)
+    return stages.schedule_pair(schedule, rng, tally, weights, stages.about(number))
 
 
 GENERATORS: Mapping[str, Generator] = MappingProxyType(

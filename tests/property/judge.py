@@ -101,7 +101,8 @@ def _called(kernel: LoadedKernel, program: Program, case: Case) -> Arrays:
     given: Arrays = {}
     for p in program.params:
         b = p.given
-        array = empty(concrete_shape(b.shape, case.sizes), b.dtype)
+        strides = None if b.strides is None else concrete_shape(b.strides, case.sizes)
+        array = empty(concrete_shape(b.shape, case.sizes), b.dtype, strides)
         if p.direction == "out":
             poison(array, b.dtype)
         elif b.dtype == "bf16" and case.arrays[b.name].dtype == np.float32:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -21,10 +21,12 @@ from mslang.schedule.values import Location
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.registry import OPERATIONS
 from tests.property import families
+from tests.property.arrays import strided
 from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program
 from tests.property.sampled_steps import SampledSteps
 from tests.property.steps import Step
+from tests.property.steps_reductions import products_and_updates
 from tests.property.tally import Tally
 
 WEIGHTS = {
@@ -52,7 +54,14 @@ WEIGHTS = {
 SPECIAL = 0.4
 """How many of the programs are drawn for what one family of primitives needs."""
 
+SELDOM = ("change_signedness", "atomic")
+"""Primitives that hardly any other program has a place for."""
+
+SELDOM_PAIRS = 0.18
+"""How many pairs draw a program for these primitives, and try each of them at some time."""
+
 ATTEMPTS = {
+    "change_signedness": 3,
     "compute_at": 4,
     "reverse_compute_at": 4,
     "compute_inline": 3,
@@ -74,6 +83,9 @@ ATTEMPTS = {
 CONSTANT = 0.3
 """How often an input is constant."""
 
+STRIDED = 0.15
+"""How many programs have parameters with strides and offsets."""
+
 POSTPROC = 0.03
 """How often, after a primitive, a schedule enters its postprocessing."""
 
@@ -81,10 +93,17 @@ POSTPROC = 0.03
 def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
     """The program of a pair, and what its schedule is to be drawn from."""
     rng = random.Random(f"{seed}/{number}")
-    return _with_constants(_program(rng), random.Random(f"constants/{seed}/{number}")), rng
+    return _with_constants(_program(rng, number), random.Random(f"constants/{seed}/{number}")), rng
 
 
-def _program(rng: random.Random) -> Program:
+def about(number: int) -> Sequence[str]:
+    """The primitives that a pair is about, if it is about any."""
+    return SELDOM if random.Random(f"seldom/{number}").random() < SELDOM_PAIRS else ()
+
+
+def _program(rng: random.Random, number: int) -> Program:
+    if about(number):
+        return products_and_updates(rng)
     if families.PROGRAMS and rng.random() < SPECIAL:
         return rng.choice(families.PROGRAMS)(rng)
     chains = rng.random() < 0.35
@@ -97,16 +116,35 @@ def _with_constants(program: Program, rng: random.Random) -> Program:
     return replace(program, params=tuple(params))
 
 
+def with_strides(program: Program, rng: random.Random) -> Program:
+    """Half of the parameters with strides and offsets, in some programs."""
+    if rng.random() >= STRIDED:
+        return program
+    params = (replace(q, buffer=strided(q.buffer, rng)) if rng.random() < 0.5 else q for q in program.params)
+    return replace(program, params=tuple(params))
+
+
 def schedule_pair(
-    schedule: Schedule, rng: random.Random, tally: Tally, weights: Mapping[str, int] = MappingProxyType(WEIGHTS)
+    schedule: Schedule,
+    rng: random.Random,
+    tally: Tally,
+    weights: Mapping[str, int] = MappingProxyType(WEIGHTS),
+    about: Sequence[str] = (),
 ) -> list[str]:
-    """Apply 1 to 8 random primitives, rather more than fewer; gives those that were not refused."""
+    """Apply 1 to 8 random primitives, rather more than fewer, and those that the pair is about; gives those that were
+    not refused."""
     steps = SampledSteps(rng, schedule)
     done: list[str] = []
     wanted = max(rng.randint(1, 8), rng.randint(1, 8))
-    for op in islice(_operations(rng, weights), 8 * wanted):
+    turns = [(rng.randrange(min(wanted, 5)), op) for op in about]
+    wanted += len(turns)
+    for drawn in islice(_operations(rng, weights), 8 * wanted):
         if len(done) == wanted:
             break
+        turn = next((t for t in turns if t[0] <= len(done)), None)
+        op = drawn if turn is None else turn[1]
+        if turn is not None:
+            turns.remove(turn)
         made = _accepted(schedule, steps, op, rng, tally)
         if made is None:
             continue

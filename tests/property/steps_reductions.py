@@ -304,3 +304,23 @@ FAMILY = Family(
     ),
     (_positions, _folds, _two_sums, _updates, _products, *(_bytes,) * 3, _paddings, *(_mixed,) * 5),
 )
+
+
+def products_and_updates(rng: random.Random) -> Program:
+    """A product of small integers, and elements that another reduction updates: hardly any other program has either."""
+    m, n, k = (rng.choice([3, 4, 5, 6, 8]) for _ in range(3))
+    a, b = rng.choice(["i8", "u8", "i16", "i32"]), rng.choice(["i8", "u8", "u16", "i32"])
+    total = rng.choice(["i32", "i32", "i64", "u32"])
+    axes = rng.choice([f"i: {m}, j: {n} | k: {k}", f"j: {n}, i: {m} | k: {k}"])
+    left, right = f"{total}(A[i, k])", f"{total}({rng.choice(['B[k, j]', 'max(B[k, j], B[0, j])'])})"
+    value = rng.choice(["C[i, j]", "C[i, j] * C[i, 0]", f"C[i, j] + {total}(j)"])
+    start = rng.choice(["0", "0", "3"])
+    update = rng.choice(["D[i] += {}", "D[i] = max(D[i], {})", "D[i] = min({}, D[i])"]).format(value)
+    return parse_program(f"""program mixed_sums(
+    A: {a}[{m}, {k}], B: {b}[{k}, {n}], inout D: {total}[{m}], out E: {total}[{m}]
+) {{
+    alloc C: {total}[{m}, {n}]
+    block mm[{axes}] {{ init {{ C[i, j] = {total}({start}) }} C[i, j] += {left} * {right} }}
+    block add[i: {m} | j: {n}] {{ init {{}} {update} }}
+    block after[i: {m}] {{ E[i] = D[i] - C[i, 1] }}
+}}""")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mslang.ops.signature import Group
+from mslang.schedule.schedule import Schedule
 from mslang.schedule.trace import ENTER_POSTPROC
 from mslang.transform.registry import IMPLEMENTATIONS, OPERATIONS
 from tests.property.campaign import GENERATORS, WEIGHTS, campaign
 from tests.property.instances.inputs import cases
+from tests.property.instances.pairs import also_of
 from tests.property.instances.programs import draw
 from tests.property.open_findings import OPEN
 from tests.property.sampled_steps import SAMPLERS
-from tests.property.stages import drawn_pair
+from tests.property.stages import about, drawn_pair
 from tests.property.tally import Tally
 
 SHORT, LONG = 300, 50_000
@@ -30,6 +33,11 @@ YOUNGER = frozenset({"change_signedness", "atomic"})
 """Primitives that were written after the campaign of that summary ran."""
 ROOT = Path(__file__).parents[2]
 EXCLUDED = {(generator, pair) for found in OPEN for generator, pair in found.pairs}
+
+
+def _about(seldom: Callable[[int], object]) -> list[int]:
+    """The pairs of 500 that are about primitives which few programs have a place for."""
+    return [k for k in range(500) if seldom(k)]
 
 
 def check(tally: Tally) -> None:
@@ -131,3 +139,23 @@ def test_a_pair_is_the_same_everywhere() -> None:
         assert first == second and one.getstate() == two.getstate()
     for generator in GENERATORS:
         assert campaign(7, range(3), generator=generator) == campaign(7, range(3), generator=generator)
+
+
+@pytest.mark.parametrize(("generator", "numbers"), [("stages", _about(about)), ("instances", _about(also_of))])
+def test_primitives_that_few_programs_have_a_place_for_are_applied_often(generator: str, numbers: list[int]) -> None:
+    """At least 150 times each in 1,000 pairs, half of each generator: 75 times in 500."""
+    assert len(numbers) > 75, "so many of 500 pairs are about them"
+    made, few = GENERATORS[generator], numbers[:24]
+    tally = Tally()
+    for number in few:
+        program, rng = made.draw(SHORT_SEED, number)
+        made.schedule(Schedule(program.program, seed=number), number, rng, tally, made.weights)
+    for op in YOUNGER:
+        assert tally.applied[op] / len(few) * len(numbers) >= 75, (op, tally.applied[op])
+
+
+def test_parameters_with_strides_and_offsets_are_drawn() -> None:
+    for generator in GENERATORS.values():
+        buffers = [q.buffer for k in range(40) for q in generator.draw(SHORT_SEED, k)[0].program.params]
+        assert sum(b.strides is not None for b in buffers) >= 5, generator.name
+        assert any(b.offset is not None for b in buffers), generator.name

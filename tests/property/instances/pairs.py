@@ -19,7 +19,7 @@ from tests.property.instances.loop_moves import LOOP_MOVES
 from tests.property.instances.memory_moves import MEMORY_MOVES
 from tests.property.instances.moves import Board, Call, Proposal
 from tests.property.instances.place_moves import PLACE_MOVES
-from tests.property.instances.programs import draw
+from tests.property.instances.programs import ALSO, draw
 from tests.property.judge import Judged, judged
 from tests.property.tally import Tally
 
@@ -61,11 +61,20 @@ def focus_of(number: int) -> str:
     return tuple(MOVES)[number % len(MOVES)]
 
 
+SELDOM = tuple(ALSO)
+
+
+def also_of(number: int) -> str:
+    """The primitive that a pair is about besides, if any: one that hardly any other program has a place for."""
+    turn = random.Random(f"also/{number}").randrange(20)
+    return SELDOM[turn % 2] if turn < 8 else ""
+
+
 def drawn_pair(seed: int, number: int) -> tuple[Judged, random.Random]:
     """The program of a pair with its results, and what its schedule is drawn from."""
     for attempt in range(100):
         rng = random.Random(f"instances/{seed}/{number}/{attempt}")
-        drawn = draw(rng, focus_of(number) if rng.random() < 0.8 else "")
+        drawn = draw(rng, focus_of(number) if rng.random() < 0.8 else "", also_of(number))
         try:
             # From a source of its own: pairs stay what they were before there were constants.
             marked = _some_constant(drawn.program, random.Random(f"instances/constant/{seed}/{number}"))
@@ -95,10 +104,12 @@ def schedule_pair(
     turn = rng.randrange(wanted)
     asked = [op for op, weight in weights.items() if weight > WEIGHTS[op]]
     focus = rng.choice(asked) if asked else focus_of(number)
+    also = {rng.randrange(min(wanted, 4)): also_of(number)} if also_of(number) else {}
+    wanted += len(also)
     for k in range(3 * wanted):
         if len(done) >= wanted:
             break
-        about = focus if k == turn else ""
+        about = also.get(k) or (focus if k == turn + len(also) else "")
         op = about or rng.choices(list(weights), list(weights.values()))[0]
         made = _moved(board, op, FOCUS_ATTEMPTS if about else ATTEMPTS, tally)
         if made is None:

@@ -64,6 +64,13 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
 """The kind of nest that has what a primitive is for."""
 
 
+ALSO: Mapping[str, Callable[[Scene], Lines]] = {
+    "change_signedness": reductions.integer_product,
+    "atomic": reductions.added,
+}
+"""Primitives that hardly any other nest has a place for, and the nest that has."""
+
+
 class Drawn(msgspec.Struct, frozen=True):
     """A program; which parameters hold indices, and below what; the ranges of its sizes; and the buffers in which the
     position of the greatest or least element is sought."""
@@ -75,8 +82,8 @@ class Drawn(msgspec.Struct, frozen=True):
     compared: frozenset[str] = frozenset()
 
 
-def draw(rng: random.Random, focus: str = "") -> Drawn:
-    """A program of one to three nests; of those, one has what the primitive `focus` is for."""
+def draw(rng: random.Random, focus: str = "", also: str = "") -> Drawn:
+    """A program of one to three nests; of those, one has what the primitive `focus` is for. One more is for `also`."""
     scene = Scene(rng)
     lines: Lines = []
     wanted = rng.choice([1, 1, 2, 2, 2, 3])
@@ -84,8 +91,31 @@ def draw(rng: random.Random, focus: str = "") -> Drawn:
     for k in range(wanted):
         kind = FOR[focus] if k == special else rng.choices(list(KINDS), list(KINDS.values()))[0]
         lines += kind(scene)
+    if also:
+        lines += ALSO[also](scene)
+    _spread(scene, random.Random("\n".join(lines)))
     text = _text(scene, lines)
     return Drawn(parse_program(text), text, scene.indices, scene.sizes, frozenset(scene.compared))
+
+
+def _spread(scene: Scene, rng: random.Random) -> None:
+    """Strides and offsets for some of the parameters: gaps between rows and elements, and columns side by side."""
+    if rng.random() >= 0.2:
+        return
+    for b in scene.buffers:
+        if b.direction == "alloc" or rng.random() < 0.5:
+            continue
+        columns = rng.random() < 0.25
+        step = str(rng.choice([1, 1, 2]))
+        found: list[str] = []
+        for d in b.shape if columns else reversed(b.shape):
+            found.append(step)
+            gap = rng.choice(["", "", " + 2"])
+            step = f"{step} * {d}{gap}" if "+" not in step else f"({step}) * {d}{gap}"
+        given = [f"strides = [{', '.join(found if columns else reversed(found))}]"]
+        if rng.random() < 0.4:
+            given.append(f"offset = {rng.choice([0, 3, 8])}")
+        b.scope = f" @ global({', '.join(given)})"
 
 
 def _text(scene: Scene, lines: Lines) -> str:
@@ -114,7 +144,7 @@ def _text(scene: Scene, lines: Lines) -> str:
 
 def _declared(b: Buffer) -> str:
     direction = "" if b.direction == "in" else f"{b.direction} "
-    return f"{direction}{b.name}: {b.dtype}[{_shape(b)}]"
+    return f"{direction}{b.name}: {b.dtype}[{_shape(b)}]{b.scope}"
 
 
 def _shape(b: Buffer) -> str:

@@ -160,6 +160,41 @@ def product(scene: Scene) -> Lines:
     return [*lines, *epilogue(scene, target)] if scene.coin(0.4) else lines
 
 
+def integer_product(scene: Scene) -> Lines:
+    """A sum of products of integers, of the same type or of narrower ones."""
+    n, m, k = scene.dim(), scene.dim(), scene.dim()
+    wide = scene.rng.choice(["i32", "i32", "i64", "u32", "i16"])
+    a, b = (scene.new(dims, "in", scene.rng.choice(["i8", "u8", "i8", "i16", wide])) for dims in ((n, k), (k, m)))
+    a.read = b.read = True
+    site = Site(scene, "mm", [Axis("i", n), Axis("j", m), Axis("k", k, "reduce")], short=scene.coin(0.75) or None)
+    target = scene.target((n, m), site.whole and site.begins, wide)
+    own = f"{target.name}[i, j]"
+    left, right = (f"{wide}({x.name}[{at}])" for x, at in ((a, "i, k"), (b, "k, j")))
+    if scene.coin(0.2):
+        right = f"min({right}, {wide}({b.name}[0, j]))"
+    start = scene.literal(wide, scene.rng.choice([0, 0, 2])) if scene.coin(0.75) else own
+    target.whole, target.bound = True, max(target.bound, 150)
+    init = [f"{own} = {start}"] if start != own or target.direction != "alloc" else None
+    return site.lines([f"{own} = {own} + {left} * {right}"], init)
+
+
+def added(scene: Scene) -> Lines:
+    """Elements that hold something, and what a reduction without an init combines with them."""
+    n = scene.dim()
+    dtype = "i32" if scene.dtype == "bool" else scene.dtype
+    target = scene.target((n,), False, dtype)
+    site = Site(scene, "v", [Axis("i", n), Axis("k", scene.dim(), "reduce")])
+    value, bound = scene.small(dtype, scene.leaf(dtype, site.names), 1 if dtype == "bf16" else 4)
+    if f"{target.name}[" in value:
+        value, bound = scene.literal(dtype, 1), 1
+    which = "+" if target.bound <= 64 or dtype not in FLOATS else scene.rng.choice("><")
+    at = scene.rng.choice(["i", "i", "i", f"{n} - 1 - i", f"i64({scene.index_buffer(n, n)}[i])"])
+    own = f"{target.name}[{at}]"
+    target.bound = max(target.bound, 4) + bound * 9
+    where = predicate(scene, site, 0.2)
+    return site.lines([f"{own} = {combined(scene, dtype, own, value, scene.rng.choice([which, '<', '>']))}"], [], where)
+
+
 def epilogue(scene: Scene, source: Buffer) -> Lines:
     """An element-wise block after a reduction."""
     axes = [Axis("xy"[k], d) for k, d in enumerate(source.shape)]
@@ -276,9 +311,11 @@ def running(scene: Scene) -> Lines:
 
 
 __all__ = [
+    "added",
     "elsewhere",
     "followed",
     "indented",
+    "integer_product",
     "nested",
     "positions",
     "product",
