@@ -157,7 +157,7 @@ def _in_schedule(
     if at is not None and at.bound is not None and not (_called(around) and base.text in OPERATIONS):
         return msgspec.structs.replace(base, mention=at)
     operation = _called(around) and base.text in OPERATIONS
-    if not operation:
+    if not operation and not _in_head(item, parent, own):
         found = _of_program(base, item)
         if found is not None:
             return msgspec.structs.replace(found, mention=at)
@@ -170,6 +170,12 @@ def _in_schedule(
 
 
 _WORDS: Mapping[str, object] = {**builtin_names(), "machine": None}
+
+
+def _in_head(item: tree.AnyItem, parent: tree.Node | None, own: Span) -> bool:
+    """Whether a name is that of the program or the target that an item is for, where no block or buffer is meant."""
+    target = item.target if isinstance(item, tree.Schedule | tree.Space) else None
+    return isinstance(parent, tree.Item) or (target is not None and _within(own, target.span))
 
 
 def _within(inner: Span, outer: Span) -> bool:

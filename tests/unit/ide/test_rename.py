@@ -62,6 +62,16 @@ def test_an_axis_of_one_block_leaves_those_of_others_alone() -> None:
     assert renamed(at(text.replace("mm.i", "mm.<|>i")), "r") == {PATH: changed}
 
 
+def test_a_block_that_is_called_like_its_program_or_the_target() -> None:
+    text = PROGRAM.replace("mm_p", "mm").replace("copy", "host") + "schedule s for mm on host { mm.i.parallel() }\n"
+    block = renamed(at(text.replace("block mm", "block <|>mm")), "x")
+    assert block == {PATH: text.replace("block mm", "block x").replace("mm.i", "x.i")}
+    program = renamed(at(text.replace("for mm", "for <|>mm")), "x")
+    assert program == {PATH: text.replace("program mm", "program x").replace("for mm", "for x")}
+    other = renamed(at(text.replace("block host", "block <|>host")), "x")
+    assert other == {PATH: text.replace("block host", "block x")}
+
+
 def test_the_binding_of_an_axis_means_the_loop_that_is_called_alike() -> None:
     text = (
         "program p(A: f32[8], out B: f32[8]) {\n    for i in 8 {\n        block b[i: 8 = i] { B[i] = A[i] }\n    }\n}\n"
