@@ -2,7 +2,8 @@
 
     python benchmarks/default.py
 
-The kernels of a program are timed in turns, `ROUNDS` times; the medians of ratios of one round are printed.
+The kernels of a program are timed in turns, `ROUNDS` times; the medians of ratios of one round are printed. Where a
+program has weights, the default schedule is timed with these declared constant, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import statistics
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import mslang as ms
 from mslang.resources import stdlib_folder
@@ -30,10 +32,13 @@ PROGRAMS: tuple[tuple[str, str, str, dict[str, int]], ...] = (
 )
 """File, program, schedule by hand, sizes."""
 
+WEIGHTS = {"gemm": "B", "dense_bias_relu": "W", "conv2d_nhwc": "f"}
+"""Parameters that may be constant."""
+
 
 def main() -> None:
     """Print a row for each program."""
-    print(f"{'program':18} {'none / default':>15} {'default / by hand':>18}")
+    print(f"{'program':18} {'none / default':>15} {'default / by hand':>18} {'default / constant':>19}")
     for file, name, schedule, sizes in PROGRAMS:
         source = ms.load(str(stdlib_folder() / "workloads" / f"{file}.ms"))
         program = source.program(name, **sizes)
@@ -42,6 +47,9 @@ def main() -> None:
             "default": ms.build(default_schedule(program, host()).program),
             "hand": ms.build(source.space(schedule, sizes=sizes)),
         }
+        if name in WEIGHTS:
+            params = tuple(replace(p, constant=p.buffer.name == WEIGHTS[name]) for p in program.params)
+            kernels["constant"] = ms.build(default_schedule(replace(program, params=params), host()).program)
         arrays = [_array(p) for p in program.params]
         times: dict[str, list[float]] = {k: [] for k in kernels}
         for _ in range(ROUNDS):
@@ -49,7 +57,8 @@ def main() -> None:
                 times[k].append(kernel.time(*arrays, limits=Limits(repeats=3, max_repeats=3, max_total=0.5)).min)
         first = _ratio(times["none"], times["default"])
         second = _ratio(times["default"], times["hand"])
-        print(f"{name:18} {first:15.1f} {second:18.2f}")
+        third = f"{_ratio(times['default'], times['constant']):.2f}" if name in WEIGHTS else ""
+        print(f"{name:18} {first:15.1f} {second:18.2f} {third:>19}")
 
 
 def _ratio(a: list[float], b: list[float]) -> float:
