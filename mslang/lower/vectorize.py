@@ -50,6 +50,7 @@ from mslang.kernel.visit import bodies, map_functions, walk, with_bodies
 from mslang.lower.analysis import accesses, indexes
 from mslang.lower.lane_reduction import LaneReduction, accumulator_lanes, joined, lane_reduction
 from mslang.lower.lanes import Chunk, chunks, native_lanes, vectorizable
+from mslang.lower.rows import in_rows
 from mslang.lower.substitute import Known, loop_bounds, reads
 from mslang.target.description import Target
 
@@ -124,6 +125,8 @@ class _Vectorizer:
                     yield from self._loop(s, at)
                 elif (found := lane_reduction(s)) is not None and isinstance(s.extent, Const):
                     yield from self._reduction(s, found, int(s.extent.value), at.known)
+                elif (rows := in_rows(s, at.known, self._fresh)) is not None:
+                    yield from self._statement(rows, at)
                 else:
                     yield from self._statement(replace(s, kind="serial"), at)
                 return

@@ -96,7 +96,7 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
     diagnostics: list[Diagnostic] = []
     taken = Names()
     last: dict[int, list[Program]] = {}
-    for node, names in _programs(tree.body, {}, expressions, Instances(tree, expressions), ()):
+    for node, names in programs_in(tree.body, {}, expressions, Instances(tree, expressions), ()):
         made, found = _function(node, names, expressions, source)
         diagnostics += (d for d in found if d not in diagnostics)
         if made is not None and made.program not in last.setdefault(node.lineno, []):
@@ -170,14 +170,14 @@ def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
     return Diagnostic("MS730", "this is no Python", Span(at, at + 1), why=e.msg, path=source.path)
 
 
-def _programs(
+def programs_in(
     body: list[ast.stmt],
     names: Mapping[str, Value],
     read: Expressions,
     instances: Instances,
     around: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...],
 ) -> Iterator[tuple[ast.FunctionDef, Mapping[str, Value]]]:
-    """The programs in a body, with the names in scope at each."""
+    """The programs in a body, with the names in scope at each; several times where there are several sets of values."""
     known = collect(body, names, read)
     for s in body:
         match s:
@@ -187,10 +187,10 @@ def _programs(
                 if not any(is_program(x) for x in ast.walk(s)):
                     continue
                 for inside in instances.of(s, around, known):
-                    yield from _programs(s.body, inside, read, instances, (*around, s))
+                    yield from programs_in(s.body, inside, read, instances, (*around, s))
             case _:
                 for inner in bodies(s):
-                    yield from _programs(inner, known, read, instances, around)
+                    yield from programs_in(inner, known, read, instances, around)
 
 
 def _function(
