@@ -78,12 +78,7 @@ class Trace:
     @staticmethod
     def apply_json_to_schedule(json_obj: list[Any], sch: TvmSchedule) -> None:
         """Do what a written trace says."""
-        called = sch.script.blocks if sch.script else {}
-        insts = [
-            [kind, inputs, [called.get(attrs[0], attrs[0]), *attrs[1:]] if kind == "GetSBlock" else attrs, outputs]
-            for kind, inputs, attrs, outputs in json_obj[0]
-        ]
-        done = tvm.import_trace(sch.own.program, tvm.parse(json.dumps([insts, json_obj[1]])))
+        done = tvm.import_trace(sch.own.program, tvm.parse(json.dumps(json_obj)))
         sch.own = Schedule(done.program)
 
 
