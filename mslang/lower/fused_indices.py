@@ -31,6 +31,8 @@ def named_parts(body: Body, var: str) -> Body:
 def part_bounds(part: Expr, known: Mapping[str, Interval]) -> Interval | None:
     """The least and the greatest value of a part; None if `part` is something else."""
     match part:
+        case Const(value=int(value)):
+            return value, value
         case Var(name=name):
             return known.get(name)
         case Binary(op="//" | "%" as op, left=left, right=Const(value=int(k))) if k > 0:

@@ -24,6 +24,7 @@ from mslang.ir.visit import CACHED, conjuncts, free_vars, map_expr, substitute, 
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
 from mslang.kernel.visit import bodies, expressions, map_deep, map_expressions, walk, with_bodies
 from mslang.lower.analysis import trips, weight, work
+from mslang.lower.dead_iterations import live_iterations
 from mslang.lower.fold import fold, step
 from mslang.lower.fused_indices import named_parts, part_bounds
 
@@ -124,8 +125,12 @@ def _loop(s: For, known: _Known) -> Body:
         body = _body(s.body, inner)
         return (replace(s, body=body),) if body else ()
     start, extent = int(s.start.value), int(s.extent.value)
-    if extent <= 0:
+    live = None if extent <= 0 else _live(s, start, extent, known)
+    if live is None:
         return ()
+    if live != (start, start + extent - 1):
+        start, extent = live[0], live[1] - live[0] + 1
+        s = replace(s, start=Const(start), extent=Const(extent))
     if extent == 1:
         return _body(_substituted(s.body, s.var, start), known)
     if s.kind == "parallel" and not known.plain:
@@ -152,6 +157,11 @@ def _loop(s: For, known: _Known) -> Body:
     for lo, hi in pieces:
         out.extend(_piece(s, lo, hi, known))
     return tuple(out)
+
+
+def _live(s: For, start: int, extent: int, known: _Known) -> Interval | None:
+    whole = start, start + extent - 1
+    return whole if known.plain else live_iterations(s, whole, known.bounds)
 
 
 def _empty(s: For, pieces: Sequence[tuple[int, int]], known: _Known) -> int:

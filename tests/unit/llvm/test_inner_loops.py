@@ -16,6 +16,7 @@ from mslang.target.description import AVX2, AVX512, Target
 SERVER = msgspec.structs.replace(AVX512, features=(*AVX512.features, "avx512vnni", "avx512bf16"), cpu="znver4")
 BACK = re.compile(r"j\w+\s+(\.L\w+)")
 VECTOR_PRODUCT = re.compile(r"v(fn?madd\d+p|pdpbusd|dpbf16p)")
+VECTOR_STORE = re.compile(r"vmovup\w\s+%[xyz]mm\d+, [^%]*\(")
 SCALAR_PRODUCT = re.compile(r"v(fn?madd\d+s|muls|pmulld)[sd]?\b")
 
 
@@ -72,3 +73,22 @@ def test_the_largest_register_tiles_that_are_drawn_stay_in_registers(target: Tar
         rows, vectors = divmod(code, TENS)
         assert rows * vectors in {sum(bool(VECTOR_PRODUCT.match(i)) for i in x) for x in products}, code
         assert not [i for x in products for i in x if "(%rsp" in i], code
+
+
+@pytest.mark.parametrize(
+    ("layout", "registers", "tiles"),
+    [("columns_panel", 83, {"j": 2, "i": 2}), ("rows_packed", 64, {"j": 16, "i": 4}), ("columns_direct", 54, {"i": 3})],
+)
+def test_remainders_of_tiles_stay_in_registers(layout: str, registers: int, tiles: dict[str, int]):
+    """128 columns in tiles of 96, 1024 or 64, 64 rows in tiles of 16, 24 or 15: loops end where the matrix does."""
+    program = load(stdlib_folder() / "workloads/gemm.ms").program("gemm", M=64, N=128, K=32)
+    decisions = {"tile:mm": layout, "tile:mm/registers": registers, "tile:mm/unroll": 4}
+    decisions |= {f"tile:mm/{axis}": count for axis, count in tiles.items()}
+    scheduled = automatic_space(program, SERVER).replay(decisions, strict=False).program
+    products = [
+        x for x in inner_loops(compile(lower(scheduled, SERVER), SERVER).assembly) if any(map(VECTOR_PRODUCT.match, x))
+    ]
+    assert products
+    for body in products:
+        assert not [x for x in body if x.startswith("j")][1:], "no branch"
+        assert not [x for x in body if VECTOR_STORE.match(x)], "sums stay in registers"
