@@ -9,6 +9,7 @@ from mslang.backend.backend import Bound, Loaded
 from mslang.diagnostics import MsError, problem
 from mslang.ir.buckets import Bucket
 from mslang.runtime.arguments import call_sizes, sizes_of_call
+from mslang.runtime.packing import PackedForSizes
 from mslang.runtime.signature import Signature
 from mslang.runtime.timing import Limits, Timing
 
@@ -49,21 +50,26 @@ class DispatchKernel:
 
     def __call__(self, *arrays: object, **named: object) -> Any:
         """Run on arrays, as every kernel; returns the outputs."""
-        return self._of_call(arrays, named)(*arrays, **named)
+        kernel, given, known = self._of_call(arrays, named)
+        return kernel(*given, **known)
 
     def bind(self, *arrays: object, **named: object) -> Bound:
         """Check the arguments once, to run many times."""
-        return self._of_call(arrays, named).bind(*arrays, **named)
+        kernel, given, known = self._of_call(arrays, named)
+        return kernel.bind(*given, **known)
 
     def pack(self, name: str, array: object) -> Any:
-        """An array in the layout that the kernels take for a parameter.
+        """An array in the layout that the kernels take for a parameter; a constant in each of their layouts.
 
         Raises:
-            MsError: MS410, they take different ones: `kernel.at(M=64).pack` packs for one of them.
+            MsError: MS410, they take different ones for a parameter that is not constant: `kernel.at(M=64).pack` packs
+                for one of them.
         """
         kernels = [*(c.kernel for c in self.cases), self.otherwise]
-        layouts = {p.packing for k in kernels for p in k.signature.parameters if p.name == name}
+        layouts = {p.packing: k for k in kernels for p in k.signature.parameters if p.name == name}
         if len(layouts) > 1:
+            if any(p.constant for p in self.signature.parameters if p.name == name):
+                return PackedForSizes(name, [k.pack(name, array) for k in layouts.values()])
             sizes = ", ".join(f"{s.text}=…" for s in self.signature.dynamic)
             why = "each of its kernels has a schedule of its own, and may have another layout"
             help = f'`kernel.at({sizes}).pack("{name}", array)` packs for the kernel of these sizes'
@@ -74,5 +80,19 @@ class DispatchKernel:
         """How long a run takes."""
         return self.bind(*arrays, **named).time(limits)
 
-    def _of_call(self, arrays: Sequence[object], named: Mapping[str, object]) -> Loaded:
-        return self._serving(sizes_of_call(self.signature, arrays, named))
+    def _of_call(
+        self, arrays: Sequence[object], named: Mapping[str, object]
+    ) -> tuple[Loaded, list[object], dict[str, object]]:
+        """The kernel of a call, and its arguments: constants in the layout that this kernel takes."""
+
+        def laid_out(kernel: Loaded, x: object) -> object:
+            if not isinstance(x, PackedForSizes):
+                return x
+            return x.laid_out(next((p.packing for p in kernel.signature.parameters if p.name == x.name), None))
+
+        def given(kernel: Loaded) -> tuple[list[object], dict[str, object]]:
+            return [laid_out(kernel, x) for x in arrays], {n: laid_out(kernel, x) for n, x in named.items()}
+
+        # Sizes are those of the arrays as they were, in any layout.
+        kernel = self._serving(sizes_of_call(self.signature, *given(self.otherwise)))
+        return kernel, *given(kernel)

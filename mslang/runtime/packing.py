@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,18 @@ class Packed:
         self.array = array
         self.shape = shape
         self.packing = packing
+
+
+class PackedForSizes:
+    """A constant in each of the layouts in which kernels for different sizes take it."""
+
+    def __init__(self, name: str, layouts: Sequence[Packed]) -> None:
+        self.name = name
+        self._layouts = tuple(layouts)
+
+    def laid_out(self, packing: Packing | None) -> Packed:
+        """The array in one of the layouts; the first where there is no such: a kernel refuses it."""
+        return next((x for x in self._layouts if x.packing == packing), self._layouts[0])
 
 
 def places(packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], sizes: Mapping[str, int]) -> Places:

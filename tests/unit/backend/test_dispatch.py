@@ -17,6 +17,7 @@ from mslang.diagnostics import MsError
 from mslang.ir.buckets import Bucket, buckets_of, restricted
 from mslang.ir.program import Program
 from mslang.runtime.signature import Signature
+from mslang.schedule.replay import space_of_text
 from mslang.sema.program import parse_program
 from mslang.target.description import GENERIC
 
@@ -70,6 +71,30 @@ def test_the_kernel_of_a_size_is_asked_for_whether_or_not_there_are_cases():
     ):
         with pytest.raises(MsError, match=f"(?s)MS412.*{why}"):
             kernel.at(**sizes)
+
+
+def test_a_constant_is_packed_in_each_layout_of_the_kernels():
+    p = parse_program("""program p[M: dyn(1..20, buckets = [4, 8])](
+        A: f32[M, 8], const W: f32[8, 6], out C: f32[M, 6]
+    ) {
+        block mm[i: M, j: 6 | k: 8] { C[i, j] += A[i, k] * W[k, j] }
+    }""")
+    maps = ("fn (k, j) -> [j // 2, k, j % 2]", "fn (k, j) -> [j // 3, k, j % 3]")
+    one, two = (space_of_text(f"schedule s for p {{ mm.transform_layout(W, {m}) }}", p).sample(0).program for m in maps)
+    first, second, _ = buckets_of(p)
+    cases = [Serving(first, ms.build(restricted(one, first))), Serving(second, ms.build(restricted(two, second)))]
+    kernel = DispatchKernel(Signature.of_program(p), cases, ms.build(p))
+    w = np.arange(48, dtype=np.float32).reshape(8, 6)
+    packed = kernel.pack("W", w)
+    for m in (3, 8, 20):
+        a = np.ones((m, 8), np.float32)
+        out = np.zeros((m, 6), np.float32)
+        kernel.bind(a, W=packed, C=out).run()
+        assert (kernel(a, packed) == a @ w).all() and (out == a @ w).all()
+        with pytest.raises(MsError, match="MS413"):
+            kernel(a, w)
+    with pytest.raises(MsError, match="another layout"):
+        kernel(np.ones((3, 8), np.float32), kernel.at(M=20).pack("W", w))
 
 
 def test_a_layout_that_differs_among_kernels_is_packed_for_sizes():
