@@ -10,7 +10,8 @@ from zlib import crc32
 
 import pytest
 
-from mslang.diagnostics import MsError
+from mslang.diagnostics import MsError, Severity
+from mslang.ide.findings import findings
 from mslang.ide.references import symbol_at
 from mslang.ide.rename import edited, rename
 from mslang.ide.snapshot import Snapshot
@@ -33,7 +34,10 @@ UNSETTLED = "it is not known which declaration this word names"
 
 
 def names(snapshot: Snapshot, path: str) -> Iterator[tuple[int, str]]:
-    """The first place and the text of every name in a file that some file declares."""
+    """The first place and the text of every name in a file that some file declares; none of a file with errors, such as
+    an example whose package is not installed, where a rename is refused."""
+    if any(d.severity is Severity.ERROR for d in findings(snapshot.module(path))):
+        return
     seen = set()
     for placed in snapshot.module(path).file.items:
         for token in tokenize(placed.parsed.text):
