@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mslang.backend.registry import compiling, require_runnable
+from mslang.cli.call_sizes import at_argument, require_all_sizes
 from mslang.cli.candidates import Chosen, choose
 from mslang.cli.common import (
     UsageError,
@@ -24,6 +25,7 @@ from mslang.cli.common import (
 )
 from mslang.cli.main import DONE, FINDINGS
 from mslang.diagnostics import MsError, problem
+from mslang.ir.buckets import at_sizes
 
 if TYPE_CHECKING:
     from mslang.ir.program import Program
@@ -70,6 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=positive, default=SECONDS, metavar="N", help="how long to time each at most")
     parser.add_argument("--cache", choices=("warm", "cold"), default="warm", help="whether inputs are in the caches")
     add_sizes(parser)
+    at_argument(parser, "call them with this value of a size that is known only at the call")
     add_native(parser)
     add_back_end(parser)
 
@@ -98,10 +101,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("one item cannot be compared", "name another schedule, a --record, or a function --with")
     back_end, target = compiling(first.target, host(), args.backend)
     require_runnable(back_end, target)
-    plain = first.space.program
-    scale = scale_of(plain, target)
+    plain, at = first.space.program, [] if args.at is None else [args.at]
+    require_all_sizes(plain, at, dict(args.sizes))
+    scale = scale_of(at_sizes(plain, args.at.sizes) if at else plain, target)
     with scratch_folder() as folder, Workers(1) as workers:
-        workers.prepare(PrepareJob(plain, target, folder, seed=0, allow_native=args.allow_native))
+        job = PrepareJob(plain, target, folder, seed=0, allow_native=args.allow_native, instances=tuple(at))
+        workers.prepare(job)
         entrants = [*_built(chosen, args, target, workers), *_peers(functions, plain)]
         found = _timed(entrants, folder, args, workers)
     return _tell(found, scale, args.json)

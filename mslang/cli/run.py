@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mslang.backend.registry import compiling, require_runnable
+from mslang.cli.call_sizes import at_argument, require_all_sizes
 from mslang.cli.candidates import Chosen, apply_argument, candidate_arguments, choose, program_target_argument
-from mslang.cli.common import UsageError, emit, likely, note, seconds_text
+from mslang.cli.common import UsageError, emit, note, seconds_text
 from mslang.cli.main import DONE, FINDINGS
-from mslang.diagnostics import MsError, problem
-from mslang.ir.buckets import at_sizes, dynamic_sizes, require_size
+from mslang.ir.buckets import at_sizes
 
 if TYPE_CHECKING:
     from mslang.backend.backend import BackEnd
@@ -24,14 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     candidate_arguments(parser)
     apply_argument(parser)
     program_target_argument(parser)
-    parser.add_argument(
-        "--at",
-        type=likely,
-        action="append",
-        default=[],
-        metavar="M=64",
-        help="call it with this value of a size that is known only at the call; repeatable",
-    )
+    at_argument(parser, "call it with this value of a size that is known only at the call; repeatable", repeatable=True)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -60,36 +53,15 @@ def run(args: argparse.Namespace) -> int:
     chosen = choose(args, host())
     back_end, target = compiling(chosen.target, host(), args.backend)
     require_runnable(back_end, target)
-    _require_sizes(args, chosen)
+    require_all_sizes(chosen.space.program, args.at, dict(args.sizes))
+    if args.at and args.profile:
+        raise UsageError("--profile goes with sizes that are known", "fix them with --set, and leave out --at")
     found = [_run(args, chosen, back_end, target, each) for each in args.at or [None]]
     if not all(found):
         return FINDINGS
     if args.profile:
         _profile(args, chosen, back_end, target)
     return DONE
-
-
-def _require_sizes(args: argparse.Namespace, chosen: Chosen) -> None:
-    """Raise MS112 unless every dynamic size of the program has a value, in its range."""
-    sizes = dynamic_sizes(chosen.space.program)
-    if sizes and not args.at:
-        first = sizes[0].text
-        raise MsError(
-            problem(
-                "MS112",
-                f"size `{first}` is known only when the kernel is called",
-                why="a kernel is run and timed on arrays of one size",
-                help=f"`--at {first}=…` calls it with a size, `--set {first}=…` compiles it for one",
-            )
-        )
-    if args.at and args.profile:
-        raise UsageError("--profile goes with sizes that are known", "fix them with --set, and leave out --at")
-    for each in args.at:
-        for name in each.sizes:
-            if all(name != s.text for s in sizes):
-                raise UsageError(f"--at: {chosen.name} has no size `{name}` that is known only at the call")
-        for size in sizes:
-            require_size(size, each.sizes.get(size.text))
 
 
 def _run(args: argparse.Namespace, chosen: Chosen, back_end: BackEnd[Any], target: Target, at: Instance | None) -> bool:

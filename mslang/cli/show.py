@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from mslang.backend.backend import Options
 from mslang.backend.registry import compiling
+from mslang.cli.call_sizes import at_argument, require_known_sizes
 from mslang.cli.candidates import (
     Chosen,
     apply_argument,
@@ -43,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     candidate_arguments(parser)
     apply_argument(parser)
+    at_argument(parser, "show what serves a call with this value of a size that is known only at the call")
     program_target_argument(parser)
     parser.add_argument(
         "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
@@ -74,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from mslang.target.detect import host
 
     if args.space:
+        if args.at is not None:
+            raise UsageError("--at goes with one candidate", "leave out --space")
         return _show_space(args)
     if args.rules is not None:
         raise UsageError("--rules goes with --space", "it names the rules that make a program's automatic space")
@@ -83,6 +87,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--open goes with --stage summary alone", "steps and differences are shown of a candidate")
     steps: list[tuple[str, Program]] = []
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
+    if args.at is not None:
+        require_known_sizes(chosen.space.program, [args.at], dict(args.sizes))
+        chosen = replace(chosen, candidate=chosen.at(args.at.sizes), cases=())
     if not args.steps:
         before = _text(args, chosen, chosen.space.program) if args.diff else None
         _print(args, chosen.name, _text(args, chosen, chosen.candidate.program), before)

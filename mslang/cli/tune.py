@@ -193,6 +193,9 @@ def _planned(text: str, args: argparse.Namespace, target: Target) -> list[Named]
     for program in module.programs:
         if name is None and all(program != t.program for t in tasks):
             note(f"passing over {program}: there is no schedule or space for it in {path}")
+    if args.likely and all(task.bucket is None for task in tasks):
+        given = ", ".join(args.likely[0].sizes)
+        raise UsageError(f"--likely: {name or path} has no size `{given}` that is known only at the call")
     for task in tasks:
         _look_at_pins(task, args.seed, args.strict)
     return [_placed(task, path, args) for task in tasks]

@@ -134,6 +134,18 @@ def at_sizes(program: Program, sizes: Mapping[str, int]) -> Program:
     return replace(made, dynamic=tuple(s for s in program.dynamic if s not in known))
 
 
+def require_sizes(program: Program, sizes: Mapping[str, int]) -> None:
+    """Raise MsError MS112 unless these are the dynamic sizes of a program, each with a value that it may have."""
+    known = dynamic_sizes(program)
+    for name in sizes:
+        if all(name != s.text for s in known):
+            there = ", ".join(f"`{s.text}`" for s in known)
+            what = f"{program.name} has no size `{name}` that is known only at the call"
+            raise MsError(problem("MS112", what, help=f"it has {there}" if known else None))
+    for size in known:
+        require_size(size, sizes.get(size.text))
+
+
 def require_size(size: Symbol, value: int | None) -> None:
     """Raise MsError MS112 unless a dynamic size may have a value."""
     domain = size.domain

@@ -43,6 +43,7 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.region import boxes_at_ends, hidden, infer_regions, stored, touched_by_data, whole
+from mslang.ir.strides import provably_apart
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -81,7 +82,7 @@ def _program(p: Program) -> Found:
             yield here.fault("MS155", f"`{q.buffer.name}` is constant, and written")
         yield from _packing(q, here)
         yield from _within(q, here)
-        yield from _layout(q.buffer, q.direction != "in", here)
+        yield from _layout(q.buffer, q.direction != "in", here, allocated=False)
     for b in p.allocs:
         yield from _layout(b, True, here)
     buffers = [*(q.buffer for q in p.params), *p.allocs]
@@ -194,12 +195,14 @@ def _buffers(buffers: Iterable[Buffer], here: Visible) -> Found:
             yield here.fault("MS154", f"`{b.name}` cannot be aligned to {b.align} bytes", "that is no power of two")
 
 
-def _layout(b: Buffer, written: bool, here: Visible) -> Found:
+def _layout(b: Buffer, written: bool, here: Visible, *, allocated: bool = True) -> Found:
     """Strides of memory of its own: none is negative; in what is written each steps over all that smaller ones reach,
-    so that no two elements share a place. Strides that are known only at the call are the caller's."""
+    so that no two elements share a place. Of parameters, strides that hold a size of the call are checked there."""
+    if b.strides is None or len(b.strides) != len(b.shape):
+        return
     known = [
         (int(step.value), int(extent.value))
-        for step, extent in zip(b.strides or (), b.shape, strict=False)
+        for step, extent in zip(b.strides, b.shape, strict=True)
         if isinstance(step, Const) and isinstance(extent, Const) and extent.value > 1
     ]
     reach = 0
@@ -210,7 +213,17 @@ def _layout(b: Buffer, written: bool, here: Visible) -> Found:
         elif written and step <= reach:
             why = f"the dimension of {extent} elements steps by {step}, and smaller strides reach {reach}"
             yield here.fault("MS154", f"elements of `{b.name}`, which is written, share memory", why)
+            return
         reach += step * (extent - 1)
+    if allocated and _sized_at_the_call(b) and not provably_apart(b.strides, b.shape):
+        why = "its strides hold a size of the call, and are not known to step over what smaller ones reach"
+        yield here.fault("MS154", f"elements of `{b.name}`, which is written, may share memory", why)
+
+
+def _sized_at_the_call(b: Buffer) -> bool:
+    """Whether strides or extents hold a size that is known only at the call."""
+    found = (x for e in (*(b.strides or ()), *b.shape) for x in walk_expr(e))
+    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in found)
 
 
 def _region(r: Region, here: Visible) -> Found:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -13,6 +15,7 @@ from mslang.ir import arith
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Const, DynamicRange, Expr, Symbol
 from mslang.ir.program import Within
+from mslang.ir.strides import shared_places
 from mslang.runtime.arrays import address_of, empty, numpy_name
 from mslang.runtime.dlpack import array_of, given_back, namespace_of
 from mslang.runtime.packing import Packed, Staging, places
@@ -21,6 +24,9 @@ from mslang.runtime.signature import Parameter, Signature
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -51,7 +57,7 @@ def prepare(
     Args:
         signature: what the kernel takes.
         given: arrays by position.
-        named: arrays by name.
+        named: arrays by name, and dynamic sizes.
         once: whether it is for a single call, which takes constants as `pack` made them. Otherwise they are packed
             here, once for all runs.
 
@@ -60,13 +66,14 @@ def prepare(
             wrong layout, MS414 an output that cannot be written or overlaps another argument, MS162 a value outside of
             the declared range, for a kernel that checks its accesses.
     """
+    stated, named = _stated_sizes(signature, named)
     matched = _matched(signature, given, named)
     if once:
         _require_packed(signature, matched)
     packed = {name: x for name, x in matched.items() if isinstance(x, Packed)}
     arrays = {name: x.array if isinstance(x, Packed) else _as_array(name, x) for name, x in matched.items()}
     shapes = {name: packed[name].shape if name in packed else x.shape for name, x in arrays.items()}
-    sizes = _dynamic_sizes(signature, shapes)
+    sizes = _dynamic_sizes(signature, shapes, stated)
     for p in signature.parameters:
         if p.name in packed and packed[p.name].packing != p.packing:
             here = f"{p.name} is packed in another layout than {signature.name} takes"
@@ -74,6 +81,7 @@ def prepare(
         shape = tuple(evaluate(e, sizes) for e in (p.shape if p.name in packed else p.given))
         if p.name not in arrays:
             arrays[p.name] = _empty(p, shape)
+        _check_strides(p, shape, sizes)
         _check(p, shape, sizes, arrays[p.name])
         if signature.checked and p.within is not None and p.name not in packed:
             _check_range(p, p.within, sizes, arrays[p.name])
@@ -100,12 +108,13 @@ def _require_packed(signature: Signature, matched: Mapping[str, object]) -> None
 def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tuple[int | None, dict[str, object]]:
     """The number of threads that a call asks for by `threads = n`, and its other arguments.
 
-    Where a parameter is called `threads`, it is meant.
+    Where a parameter or a size is called `threads`, it is meant.
 
     Raises MsError MS410 unless it is a whole number from 1 on, or None.
     """
     others = dict(named)
-    if "threads" not in others or any(p.name == "threads" for p in signature.parameters):
+    taken = {*(p.name for p in signature.parameters), *(s.text for s in signature.dynamic)}
+    if "threads" not in others or "threads" in taken:
         return None, others
     threads = others.pop("threads")
     if threads is None:
@@ -119,9 +128,10 @@ def number_of_threads(signature: Signature, named: Mapping[str, object]) -> tupl
 def sizes_of_call(signature: Signature, given: Sequence[object], named: Mapping[str, object]) -> dict[str, int]:
     """The dynamic sizes of a call; raises MsError MS410 to MS412 as `prepare` does."""
     _, others = number_of_threads(signature, named)
-    matched = _matched(signature, given, others)
+    stated, remaining = _stated_sizes(signature, others)
+    matched = _matched(signature, given, remaining)
     shapes = {n: x.shape if isinstance(x, Packed) else _as_array(n, x).shape for n, x in matched.items()}
-    return _dynamic_sizes(signature, shapes)
+    return _dynamic_sizes(signature, shapes, stated)
 
 
 def call_sizes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -135,11 +145,28 @@ def call_sizes(signature: Signature, sizes: Mapping[str, int]) -> dict[str, int]
                 f"{signature.name} has no size {name} that is known only at the call",
                 help=f"it has {', '.join(known)}",
             )
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            _refuse("MS412", f"{name} = {brief(repr(n))} is not a whole number")
+        _require_whole(name, n)
     for symbol in signature.dynamic:
         _require_in_range(symbol, sizes)
     return dict(sizes)
+
+
+def _require_whole(name: str, n: object) -> None:
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        _refuse("MS412", f"{name} = {brief(repr(n))} is not a whole number")
+
+
+def _stated_sizes(signature: Signature, named: Mapping[str, object]) -> tuple[dict[str, int], Mapping[str, object]]:
+    """The dynamic sizes that a call names, `M=3`, and its other arguments. A parameter of that name is meant first."""
+    parameters = {p.name for p in signature.parameters}
+    sizes = {s.text for s in signature.dynamic} - parameters
+    if not sizes & named.keys():
+        return {}, named
+    stated: dict[str, int] = {}
+    for name in sizes & named.keys():
+        _require_whole(name, named[name])
+        stated[name] = operator.index(named[name])  # type: ignore[arg-type]
+    return stated, {name: x for name, x in named.items() if name not in stated}
 
 
 def _is_staged(p: Parameter, packed: Mapping[str, Packed]) -> bool:
@@ -239,8 +266,10 @@ def _as_array(name: str, x: object) -> NDArray[Any]:
     return array_of(name, x)
 
 
-def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def _dynamic_sizes(
+    signature: Signature, shapes: Mapping[str, tuple[int, ...]], stated: Mapping[str, int] = NO_SIZES
+) -> dict[str, int]:
+    sizes = dict(stated)
     for p in signature.parameters:
         if p.name not in shapes:
             continue
@@ -248,13 +277,14 @@ def _dynamic_sizes(signature: Signature, shapes: Mapping[str, tuple[int, ...]]) 
             if not isinstance(e, Symbol):
                 continue
             if sizes.setdefault(e.text, actual) != actual:
-                _refuse("MS412", f"{p.name} has {e.text} = {actual}, another argument {e.text} = {sizes[e.text]}")
+                other = "the call says" if e.text in stated else "another argument"
+                _refuse("MS412", f"{p.name} has {e.text} = {actual}, {other} {e.text} = {sizes[e.text]}")
     for symbol in signature.dynamic:
         if symbol.text not in sizes:
             _refuse(
                 "MS412",
                 f"the size {symbol.text} cannot be inferred from the arguments",
-                help="pass an array that has it as a dimension",
+                help=f"pass an array that has it as a dimension, or the size itself by name: `{symbol.text}=…`",
             )
         _require_in_range(symbol, sizes)
     return sizes
@@ -313,6 +343,17 @@ def _check(
         )
     if written and p.direction != "in" and not x.flags.writeable:
         _refuse("MS414", f"{p.name} is written by the kernel, but the array is read-only")
+
+
+def _check_strides(p: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int]) -> None:
+    """Refuse strides that, at the sizes of the call, let elements of what is written share memory."""
+    if p.strides is None:
+        return
+    strides = tuple(evaluate(e, sizes) for e in p.strides)
+    why = shared_places(strides, shape, written=p.direction != "in")
+    if why is not None:
+        at = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+        _refuse("MS413", f"the declared strides of {p.name} do not serve {at}", why=why)
 
 
 def _check_range(p: Parameter, w: Within, sizes: Mapping[str, int], x: NDArray[Any]) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from pathlib import Path
 
 import msgspec
 
+from mslang.ir import arith
 from mslang.ir.buckets import Bucket, at_sizes
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Const
 from mslang.ir.program import Program
+from mslang.ir.visit import blocks_of
 
 FILE = "instances.json"
 """Where a folder of references says which sizes it holds, each in a folder of its own."""
 
 LARGEST = 2 << 30
-"""Bytes of arrays that a program is measured on at most."""
+"""Bytes of arrays and temporaries that a program is measured on at most."""
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -39,17 +42,20 @@ def instances_for(bucket: Bucket, likely: Sequence[Instance]) -> tuple[Instance,
 
 
 def fits(program: Program, instances: Iterable[Instance]) -> bool:
-    """Whether the arrays of a program are small enough to be measured at its sizes."""
+    """Whether the arrays of a program, and what it allocates, are small enough to be measured at its sizes."""
     return all(_bytes(at_sizes(program, i.sizes)) <= LARGEST for i in instances)
 
 
 def _bytes(program: Program) -> int:
     total = 0
-    for p in program.params:
-        count = size_of(p.buffer.dtype)
-        for extent in p.given.shape:
-            count *= int(extent.value) if isinstance(extent, Const) else 1
-        total += count
+    inner = (b for block in blocks_of(program.body) for b in block.allocs)
+    for b in (*(p.given for p in program.params), *program.allocs, *inner):
+        shape = [int(e.value) if isinstance(e, Const) else 1 for e in b.shape]
+        count = prod(shape)
+        if b.strides is not None:
+            steps = (int(arith.evaluate(e, {}, {})) for e in b.strides)
+            count = 1 + sum(s * (n - 1) for s, n in zip(steps, shape, strict=True))
+        total += count * size_of(b.dtype)
     return total
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mslang.backend.registry import compiling, require_runnable, serving
 from mslang.diagnostics import MsError, problem
-from mslang.ir.buckets import Bucket, buckets_of, dynamic_sizes, require_size, restricted
+from mslang.ir.buckets import Bucket, buckets_of, dynamic_sizes, require_sizes, restricted
 from mslang.ir.expr import DynamicRange
 from mslang.ir.program import Program
 from mslang.schedule.interpret import World
@@ -188,15 +188,14 @@ def by_bucket(
         space: the space of the program of a bucket.
 
     Raises:
-        MsError: MS504, there is none; MS112, a likely size is outside of its range.
+        MsError: MS504, there is none; MS112, a likely size is unknown, or outside of its range.
     """
     whole = buckets_of(task.program)
     if not whole:
         yield task, None
         return
     for each in likely:
-        for size in dynamic_sizes(task.program):
-            require_size(size, each.sizes.get(size.text))
+        require_sizes(task.program, each.sizes)
     count = 0
     for bucket in whole:
         instances = instances_for(bucket, likely)

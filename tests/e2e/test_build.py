@@ -125,6 +125,21 @@ def test_dynamic_sizes_and_parallel_loops_and_the_checks_of_arguments(run: Run, 
 
 
 @needs_cc
+def test_strides_that_hold_a_size_are_checked_at_the_call(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "spread.ms").write_text("""program spread[M: dyn(1..9)](
+    A: f32[M, 4], out C: f32[M, 4] @ global(strides = [M, 1])
+) {
+    block b[i: M, j: 4] { C[i, j] = A[i, j] }
+}
+""")
+    build(run, "spread.ms:spread", "-o", "libspread.so", "-o", "spread.h")
+    spread = function(tmp_path, "libspread.so", "spread")
+    for m in range(1, 10):
+        a, c = np.arange(4 * m, dtype=np.float32), np.zeros(m * m + 4, np.float32)
+        assert spread(a, c, m) == (2 if m in (2, 3) else 0), m
+
+
+@needs_cc
 def test_packed_parameters_are_packed_inside(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pair.ms").write_text(PACKED)
     build(run, "pair.ms:packed", "-o", "pair.so", "--name", "multiply")

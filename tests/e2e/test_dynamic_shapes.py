@@ -85,6 +85,33 @@ def test_a_size_to_call_with_is_in_the_range(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and "size      M = 13\n" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("verb", ["run", "show", "compare"])
+def test_verbs_that_take_a_size_of_the_call_refuse_alike(run: Run, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "rows.ms").write_text(TEXT)
+    items = ["rows.ms:rows", "rows.ms:tiled"] if verb == "compare" else ["rows.ms:tiled"]
+    for words, status, text in (
+        (("--at", "M=41"), 1, "M = 41 is outside of its range"),
+        (("--at", "N=4"), 2, "no size `N` that is known only at the call"),
+        (("--set", "M=16", "--at", "M=16"), 2, "`--set M=16` compiles for one value of `M`"),
+    ):
+        done = run(verb, *items, *words)
+        assert done.returncode == status and text in done.stderr, done.stderr
+
+
+def test_what_serves_a_size_is_shown_and_schedules_are_compared_at_it(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.ms").write_text(TEXT)
+    done = run("tune", "rows.ms:tiled", "--trials", "2", "--likely", "M=11", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    words = ("show", "rows.ms:rows", "--apply", "db", "--stage", "trace")
+    served, other = (run(*words, "--at", f"M={m}").stdout for m in (11, 3))
+    assert "split" in served and "split" not in other
+    done = run("compare", "rows.ms:rows", "rows.ms:tiled", "--at", "M=13", "--seconds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [x["outcome"] for x in json_lines(done.stdout)] == ["measured", "measured"]
+    done = run("compare", "rows.ms:rows", "rows.ms:tiled")
+    assert done.returncode == 1 and "`--at M=…` calls it with a size" in done.stderr
+
+
 def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rows.ms").write_text(TEXT)
     done = run("tune", "rows.ms:tiled", "--trials", "2", "--likely", "M=11:3", "--likely", "M=40", "--workers", "1")
@@ -94,6 +121,12 @@ def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> Non
     check(ms.build(applied))
     done = run("tune", "rows.ms:tiled", "--likely", "M=41")
     assert done.returncode == 1 and "M = 41 is outside of its range" in done.stderr
+    done = run("tune", "rows.ms:tiled", "--likely", "K=8")
+    assert done.returncode == 1 and "rows has no size `K` that is known only at the call" in done.stderr, done.stderr
+    assert "it has `M`" in done.stderr
+    (tmp_path / "fixed.ms").write_text(TEXT.replace("M: dyn(1..40, buckets = [8])", "M = 8"))
+    done = run("tune", "fixed.ms:tiled", "--likely", "M=8")
+    assert done.returncode == 2 and "no size `M` that is known only at the call" in done.stderr, done.stderr
     done = run("tune", "rows.ms:tiled", "--likely", "M")
     assert done.returncode == 2 and "SIZE=NUMBER" in done.stderr
 

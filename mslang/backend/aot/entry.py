@@ -214,7 +214,7 @@ class _Writer:
     # ------------------------------------------------------------------ arguments
     def _check_arguments(self) -> None:
         """Go to `bad` if a size is outside of its range, a pointer is null or not aligned to its elements, or an output
-        overlaps another array."""
+        overlaps another array, or itself."""
         for size, ref in zip(self.signature.dynamic, self._sizes.values(), strict=True):
             self._check_size(size, ref)
         extents: list[tuple[Parameter, str, str]] = []
@@ -226,6 +226,7 @@ class _Writer:
             self.require(self.op(f"or i1 {empty}, {there}"), "bad")
             low = self.op(f"and i64 {start}, {size_of(p.dtype) - 1}")
             self.require(self.op(f"icmp eq i64 {low}, 0"), "bad")
+            self._check_strides(p)
             extents.append((p, start, self.op(f"add i64 {start}, {extent}")))
         for k, (p, start, end) in enumerate(extents):
             for j, (q, other, last) in enumerate(extents):
@@ -234,6 +235,23 @@ class _Writer:
                 before = self.op(f"icmp ule i64 {end}, {other}")
                 after = self.op(f"icmp ule i64 {last}, {start}")
                 self.require(self.op(f"or i1 {before}, {after}"), "bad")
+
+    def _check_strides(self, p: Parameter) -> None:
+        """Go to `bad` if elements of what is written share a place: each stride is above all that those reach that are
+        no greater."""
+        if p.strides is None or p.direction == "in" or all(isinstance(e, Const) for e in (*p.strides, *p.given)):
+            return
+        steps = [self.value(e) for e in p.strides]
+        lasts = [self.op(f"sub i64 {self.value(e)}, 1") for e in p.given]
+        for d, step in enumerate(steps):
+            reach = "0"
+            for j, other in enumerate(steps):
+                if j != d:
+                    own = self.op(f"mul i64 {other}, {lasts[j]}")
+                    within = self.op(f"icmp sle i64 {other}, {step}")
+                    reach = self.op(f"add i64 {reach}, {self.op(f'select i1 {within}, i64 {own}, i64 0')}")
+            single, above = self.op(f"icmp sle i64 {lasts[d]}, 0"), self.op(f"icmp sgt i64 {step}, {reach}")
+            self.require(self.op(f"or i1 {single}, {above}"), "bad")
 
     def _check_size(self, size: Symbol, ref: str) -> None:
         domain = size.domain

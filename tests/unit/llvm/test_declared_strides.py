@@ -84,3 +84,55 @@ def test_elements_that_are_only_read_may_share_memory():
     a = np.arange(8, dtype=np.float32)
     found = ms.build(ms.parse(text).program())(np.lib.stride_tricks.sliding_window_view(a, 3))
     assert (found == np.arange(6)[:, None] + np.arange(3)).all()
+
+
+SIZED = """program q[M: dyn(1..9)](A: f32[M, 4], out C: f32[M, 4] @ global(strides = [M, 1])) {
+    block b[i: M, j: 4] { C[i, j] = A[i, j] }
+}"""
+
+
+def _strided(m: int) -> np.ndarray:
+    flat = np.zeros(m * m + 4, np.float32)
+    return np.lib.stride_tricks.as_strided(flat, (m, 4), (4 * m, 4))
+
+
+def test_strides_that_hold_a_size_are_checked_at_the_call():
+    kernel = ms.build(ms.parse(SIZED).program())
+    for m in (1, 4, 9):
+        a, c = np.arange(4 * m, dtype=np.float32).reshape(m, 4), _strided(m)
+        kernel(a, c)
+        assert (c == a).all()
+    for m in (2, 3):
+        a = np.zeros((m, 4), np.float32)
+        with pytest.raises(MsError, match=rf"(?s)MS413.*strides of C do not serve M = {m}.*smaller strides reach 3"):
+            kernel(a, _strided(m))
+
+
+def test_strides_of_a_size_may_not_lead_in_front_of_an_array():
+    p = ms.parse("""program q[M: dyn(1..9)](A: f32[4, 2] @ global(strides = [M - 5, 1]), out C: f32[4, 2]) {
+        block b[i: 4, j: 2] { C[i, j] = A[i, j] }
+    }""").program()
+    kernel, flat = ms.build(p), np.arange(32, dtype=np.float32)
+    given = np.lib.stride_tricks.as_strided(flat, (4, 2), (8, 4))
+    assert (kernel(given, M=7) == given).all()
+    with pytest.raises(MsError, match=r"(?s)MS413.*do not serve M = 3.*steps by -2"):
+        kernel(np.lib.stride_tricks.as_strided(flat[8:], (4, 2), (-8, 4)), M=3)
+
+
+@pytest.mark.parametrize(
+    ("strides", "fine"), [("M, 1", False), ("M + 3, 1", True), ("1, M", True), ("1, M - 1", False)]
+)
+def test_temporaries_of_a_size_provably_have_a_place_for_each_element(strides: str, fine: bool):
+    text = f"""program q[M: dyn(1..9)](A: f32[M, 4], out C: f32[M, 4]) {{
+        alloc t: f32[M, 4] @ global(strides = [{strides}])
+        block a[i: M, j: 4] {{ t[i, j] = A[i, j] }}
+        block b[i: M, j: 4] {{ C[i, j] = t[i, j] }}
+    }}"""
+    if not fine:
+        with pytest.raises(MsError, match=r"(?s)MS154.*elements of `t`, which is written, may share memory"):
+            ms.parse(text).program()
+        return
+    kernel = ms.build(ms.parse(text).program())
+    for m in (1, 2, 3, 4, 9):
+        a = np.arange(4 * m, dtype=np.float32).reshape(m, 4)
+        assert (kernel(a) == a).all()
