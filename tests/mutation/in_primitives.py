@@ -240,7 +240,7 @@ IN_PRIMITIVES = (
         "a wrong stride: digits of a fused loop",
         "mslang.transform.primitives.loops:substitute_loops",
         digits_swapped,
-        pair=89,
+        pair=20,
     ),
     Planted(
         "a swapped index map: inlining reads the element of the transpose",
