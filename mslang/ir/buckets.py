@@ -146,6 +146,18 @@ def require_sizes(program: Program, sizes: Mapping[str, int]) -> None:
         require_size(size, sizes.get(size.text))
 
 
+def stated_sizes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The dynamic sizes that a call gives by name, as no dimension of an array is one.
+
+    >>> from mslang.sema.program import parse_program
+    >>> p = parse_program("program p[M: dyn(1..9), N: dyn(1..9)](out C: f32[N]) { block b[i: N] { C[i] = f32(M) } }")
+    >>> stated_sizes(p, {"M": 3, "N": 4})
+    {'M': 3}
+    """
+    shaped = {e.text for p in program.params for e in p.given.shape if isinstance(e, Symbol)}
+    return {name: n for name, n in sizes.items() if name not in shaped}
+
+
 def require_size(size: Symbol, value: int | None) -> None:
     """Raise MsError MS112 unless a dynamic size may have a value."""
     domain = size.domain

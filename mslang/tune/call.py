@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from mslang.backend.backend import BackEnd
-from mslang.ir.buckets import at_sizes
+from mslang.ir.buckets import at_sizes, stated_sizes
 from mslang.ir.program import Program
 from mslang.runtime.timing import Limits, Timing, measure, median_error
 from mslang.tune.comparison import Sample, ratios
@@ -148,17 +148,20 @@ def bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call | 
     if not instances:
         return _bind(program, kernel, reference, kind)
     calls = [
-        (_bind(at_sizes(program, each.sizes), kernel, str(Path(reference) / str(number)), kind), each.weight)
+        (_bind(program, kernel, str(Path(reference) / str(number)), kind, each.sizes), each.weight)
         for number, each in enumerate(instances)
     ]
     # A back end that times by itself takes a single call.
     return calls[0][0] if len(calls) == 1 else Calls(calls)
 
 
-def _bind(program: Program, kernel: Loaded, reference: str, kind: str) -> Call:
+def _bind(program: Program, kernel: Loaded, reference: str, kind: str, sizes: Mapping[str, int] | None = None) -> Call:
+    stated: dict[str, int] = {}
+    if sizes is not None:
+        program, stated = at_sizes(program, sizes), stated_sizes(program, sizes)
     inputs, expected = read_expected(Path(reference), kind)
     arrays = make_arguments(program, private_copies(inputs))
-    return Call(program, kind, inputs, expected, arrays, kernel.bind(**arrays))
+    return Call(program, kind, inputs, expected, arrays, kernel.bind(**arrays, **stated))
 
 
 def time_call(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> Timing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ import msgspec
 from mslang.backend.backend import BackEnd, Options
 from mslang.backend.registry import plain_target, serving
 from mslang.diagnostics import MsError
-from mslang.ir.buckets import at_sizes
+from mslang.ir.buckets import at_sizes, stated_sizes
 from mslang.ir.program import Program
+from mslang.runtime.arguments import NO_SIZES
 from mslang.runtime.timing import Limits
 from mslang.target.description import Target
 from mslang.tune.call import Call, Calls, Rounds, Timer, bind, in_turns, time_call
@@ -125,19 +127,27 @@ def prepare(job: bytes) -> bytes:
     for number, each in enumerate(task.instances):
         own = folder / str(number)
         own.mkdir(exist_ok=True)
-        _expect(at_sizes(task.program, each.sizes), kernel, checking, task.seed, own)
+        stated = stated_sizes(task.program, each.sizes)
+        _expect(at_sizes(task.program, each.sizes), kernel, checking, task.seed, own, stated)
     if task.instances:
         write_instances(folder, task.instances)
     return pickle.dumps(Prepared(time.perf_counter() - start))
 
 
-def _expect(program: Program, kernel: Loaded, checking: Loaded | None, seed: int, folder: Path) -> None:
+def _expect(
+    program: Program,
+    kernel: Loaded,
+    checking: Loaded | None,
+    seed: int,
+    folder: Path,
+    sizes: Mapping[str, int] = NO_SIZES,
+) -> None:
     """Keep inputs of each kind and what a program computes from them."""
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed)
-        require_in_bounds(program, inputs, checking)
+        require_in_bounds(program, inputs, checking, sizes)
         arrays = make_arguments(program, private_copies(inputs))
-        kernel.bind(**arrays).run()
+        kernel.bind(**arrays, **sizes).run()
         outputs = {p.buffer.name: arrays[p.buffer.name] for p in program.params if p.direction != "in"}
         write_expected(folder, kind, inputs, outputs)
 

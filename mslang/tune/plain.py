@@ -9,6 +9,7 @@ from mslang.backend.backend import Options
 from mslang.backend.registry import serving
 from mslang.ir.access_bounds import provably_inside
 from mslang.ir.program import Program
+from mslang.runtime.arguments import NO_SIZES
 from mslang.target.description import Target
 from mslang.tune.verification import make_arguments
 
@@ -27,12 +28,14 @@ def checked_build(program: Program, target: Target) -> Loaded | None:
     return serving(target).loaded(program, target, Options(checked=True))
 
 
-def require_in_bounds(program: Program, inputs: Mapping[str, np.ndarray], checking: Loaded | None) -> None:
-    """Run a checked build on copies of the inputs.
+def require_in_bounds(
+    program: Program, inputs: Mapping[str, np.ndarray], checking: Loaded | None, sizes: Mapping[str, int] = NO_SIZES
+) -> None:
+    """Run a checked build on copies of the inputs; `sizes` are those that its calls give by name.
 
     Raises:
         MsError: MS415, an access is out of bounds: the buffer, the index and the axes are named.
     """
     if checking is not None:
         copies = {name: x.copy() for name, x in inputs.items()}
-        checking.bind(**make_arguments(program, copies)).run()
+        checking.bind(**make_arguments(program, copies), **sizes).run()

@@ -101,14 +101,15 @@ class _Bound:
 
 
 def _taken(function: Callable[..., Any], arrays: dict[str, Any], written: tuple[str, ...]) -> dict[str, Any]:
-    """The arrays that a function takes: one that returns its results need not name them."""
+    """What a function takes: one that returns its results need not name them, nor sizes that it does not use."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return arrays
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return arrays
-    return {name: array for name, array in arrays.items() if name in parameters or name not in written}
+    needed = {name for name, x in arrays.items() if name not in written and not isinstance(x, int)}
+    return {name: x for name, x in arrays.items() if name in parameters or name in needed}
 
 
 def _compile(program: Any, target: Target, options: Options) -> PythonFunction:
