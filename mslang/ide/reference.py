@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, fill
 
 from mslang.ide.pages import code_page, operation_doc, rendered
 from mslang.ops.signature import Group, Signature
@@ -46,7 +46,13 @@ def reference() -> str:
     groups = [*families, ("Sampling", SAMPLERS), ("Getters", GETTERS)]
     taken = {title.lower() for title, _ in groups}
     contents = "\n".join(
-        f"- **{title}**: " + ", ".join(f"[{s.name}](#{_anchor(s, taken)})" for s in operations)
+        fill(
+            f"- **{title}**: " + ", ".join(f"[{s.name}](#{_anchor(s, taken)})" for s in operations),
+            width=120,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         for title, operations in groups
     )
     parts = [_HEAD + contents + "\n"]
