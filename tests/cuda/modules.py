@@ -60,7 +60,7 @@ def run(
     ignored_lines: Sequence[int] = (),
 ) -> Ran:
     """Run the kernels of a program, which are file `number` of those compiled."""
-    buffers = {p.buffer.name: _packed(p, arrays, sizes) for p in m.program.params}
+    buffers = {p.buffer.name: _laid_out(p.buffer, _packed(p, arrays, sizes), sizes) for p in m.program.params}
     unset = [p.buffer.name for p in m.program.params if p.direction == "out"]
     for b in m.source.workspaces:
         buffers[b.name] = _empty(b, sizes)
@@ -68,7 +68,7 @@ def run(
     launches = [_launch(k, m.module, sizes) for k in m.source.launches]
     outcome = file.run(launches, buffers, file=number, unset=unset, orders=orders, ignored_lines=ignored_lines)
     results = {
-        p.given.name: _unpacked(p, outcome.arrays[p.buffer.name], sizes)
+        p.given.name: _unpacked(p, _elements(p.buffer, outcome.arrays[p.buffer.name], sizes), sizes)
         for p in m.program.params
         if p.direction != "in"
     }
@@ -98,6 +98,24 @@ def _dtype(b: Buffer) -> np.dtype:
 
 def _empty(b: Buffer, sizes: Mapping[str, int]) -> np.ndarray:
     return np.zeros(concrete_shape(b.shape, sizes), _dtype(b))
+
+
+def _laid_out(b: Buffer, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    """An array in memory, flat where the buffer declares strides."""
+    if b.strides is None:
+        return array
+    strides = concrete_shape(b.strides, sizes)
+    memory = np.zeros(1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)), array.dtype)
+    _elements(b, memory, sizes)[...] = array
+    return memory
+
+
+def _elements(b: Buffer, memory: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    """The elements of a buffer in memory."""
+    if b.strides is None:
+        return memory
+    strides = tuple(s * memory.itemsize for s in concrete_shape(b.strides, sizes))
+    return np.lib.stride_tricks.as_strided(memory, concrete_shape(b.shape, sizes), strides)
 
 
 def _packed(p: Param, arrays: Arrays, sizes: Mapping[str, int]) -> np.ndarray:

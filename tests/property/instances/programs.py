@@ -122,11 +122,11 @@ def _text(scene: Scene, lines: Lines) -> str:
     """The program. What it computes for nobody becomes a result."""
     for b in scene.buffers:
         if b.direction == "alloc" and not b.read:
-            b.direction = "out"
+            b.direction, b.scope = "out", ""
     used = [b for b in scene.buffers if any(f"{b.name}[" in line for line in lines)]
     if not any(b.written and b.direction != "alloc" for b in used):
         last = next(b for b in reversed(used) if b.written)
-        last.direction = "out"
+        last.direction, last.scope = "out", ""
     told = {d for b in used if b.direction != "alloc" for d in b.shape}
     params = ", ".join(
         [

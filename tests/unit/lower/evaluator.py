@@ -32,7 +32,21 @@ from mslang.ir.expr import (
     Var,
     dtype_of,
 )
-from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Module, Stmt, Store, While, Within
+from mslang.kernel.nodes import (
+    Allocate,
+    Atomic,
+    Body,
+    Evaluate,
+    For,
+    If,
+    Invoke,
+    Let,
+    Module,
+    Stmt,
+    Store,
+    While,
+    Within,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -110,6 +124,9 @@ class _Machine:
                 self.body(body)
             case Evaluate(value=v):
                 self.value(v)
+            case Atomic():
+                before = Load(s.buffer, s.indices, dtype_of(s.value))
+                self.store(Store(s.buffer, s.indices, Binary(s.op, before, s.value)))
             case _:
                 raise TypeError(f"not evaluated: {s!r}")
 
