@@ -974,7 +974,7 @@ class Methods:
         """Put a block's formula into the block that produces what it reads; block and buffer go.
 
         The producer keeps its name, its loops and its axes, and stores what the block stored. Where the block covers less
-        than the producer, the producer's predicate says so.
+        than the producer, the producer's predicate says so; the block may leave out elements in between, too.
 
         Before:
             block add[i: 64, j: 64] { T[i, j] = A[i, j] + bias[j] }
@@ -993,7 +993,8 @@ class Methods:
             - a last producer that is not complete, or does anything but one store, in loops and blocks of its own or not
               (it may have an init where it reduces over nothing); that writes an output of its scope, has another consumer,
               or a predicate that leaves out what the block needs
-            - loads of the producer's buffer that differ, or whose indices are not an invertible affine map of the axes
+            - loads of the producer's buffer that differ, or whose indices are not an affine map of the axes that is
+              provably one to one
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
             - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
               touches nothing out of bounds; one that reads what its producer does not provably write
@@ -1471,7 +1472,9 @@ class Methods:
         """Change the element type of a buffer that the program allocates; views of it go with it.
 
         What is stored is converted to the new type, what is loaded back to the old one, so that all is computed as before.
-        Results change where the new type does not hold what the old one does: nobody checks that.
+        Results change where the new type does not hold what the old one does: nobody checks that. Where it holds all of it,
+        and what is loaded was converted to it before, that is left out: so a copy of an operand of bf16 is converted to f32
+        once, in place of each time that it is read.
 
         Before:
             alloc t: f32[64]
