@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -47,6 +48,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if (seed := config.option.fresh_seed) is not None:
         terminalreporter.write_line(f"draws of seed {seed}: repeat them with --fresh-seed={seed}")
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Signals that end a program do so during the test, here and in processes that it starts, whatever this process
+    inherited: `nohup` and shells start programs that ignore some of them."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
+import pytest
 from conftest import Run, command, json_lines
 
 from mslang.tune.database import Database
@@ -212,6 +213,7 @@ def test_a_schedule_without_decisions_is_written_back_so_that_it_parses(run: Run
     assert (tmp_path / "p.ms").read_text() == before
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_the_hint_to_resume_can_be_typed(gemm: Path) -> None:
     process = subprocess.Popen(
         command("tune", "gemm.ms:tiled", "--trials", "100000", "--db", "a b.db", "--set", "M=64"),

@@ -122,6 +122,7 @@ def test_a_budget_ends_a_trial_that_hangs(tmp_path: Path) -> None:
     assert done.reason == "the budget of 15 s is spent" and done.best is None and not done.confirmed
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_the_reference_runs_is_an_interruption(tmp_path: Path, number: signal.Signals) -> None:
     def hear(event: Event) -> None:
@@ -134,6 +135,7 @@ def test_a_signal_while_the_reference_runs_is_an_interruption(tmp_path: Path, nu
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_during_the_search_keeps_what_was_found(tmp_path: Path, number: signal.Signals) -> None:
     def hear(event: Event) -> None:
@@ -143,6 +145,22 @@ def test_a_signal_during_the_search_keeps_what_was_found(tmp_path: Path, number:
     done = go(tmp_path, budget=Budget(1000), listen=hear)
     assert done.interrupted and done.best is not None
     assert done.confirmed is (number == signal.SIGINT)
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """As `nohup` starts a program: the search outlives the terminal."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ignored: list[bool] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Preparing | Trial):
+            ignored.append(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    done = go(tmp_path, listen=hear)
+    assert not done.interrupted and done.confirmed and done.tally.trials == 8
+    assert ignored == [True] * 9 and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 HOLDER = """
