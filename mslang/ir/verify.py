@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import Diagnostic, problem
 from mslang.ir.arith import Verdict, covers, decide, intersect_box, union_box
+from mslang.ir.arith.domain import is_dynamic
 from mslang.ir.dtype import INDEX, is_float, is_integer, parts
 from mslang.ir.expr import (
     ONE,
@@ -43,7 +44,7 @@ from mslang.ir.program import (
     While,
 )
 from mslang.ir.region import boxes_at_ends, hidden, infer_regions, stored, touched_by_data, whole
-from mslang.ir.strides import provably_apart
+from mslang.ir.strides import provably_apart, shared_places
 from mslang.ir.symbols import annotation_exprs, symbols_of
 from mslang.ir.verify_types import Found, Visible, access, expression, size, typed
 from mslang.ir.visit import all_buffers, free_vars, walk, walk_expr
@@ -205,25 +206,17 @@ def _layout(b: Buffer, written: bool, here: Visible, *, allocated: bool = True) 
         for step, extent in zip(b.strides, b.shape, strict=True)
         if isinstance(step, Const) and isinstance(extent, Const) and extent.value > 1
     ]
-    reach = 0
-    for step, extent in sorted(known):
+    for step, _ in known:
         if step < 0:
             why = "its memory begins with the first element"
             yield here.fault("MS154", f"`{b.name}` has a negative stride, {step}", why)
-        elif written and step <= reach:
-            why = f"the dimension of {extent} elements steps by {step}, and smaller strides reach {reach}"
-            yield here.fault("MS154", f"elements of `{b.name}`, which is written, share memory", why)
-            return
-        reach += step * (extent - 1)
-    if allocated and _sized_at_the_call(b) and not provably_apart(b.strides, b.shape):
+    forward = [x for x in known if x[0] >= 0]
+    why_shared = shared_places([s for s, _ in forward], [n for _, n in forward], written=written)
+    if why_shared is not None:
+        yield here.fault("MS154", f"elements of `{b.name}`, which is written, share memory", why_shared)
+    elif allocated and any(map(is_dynamic, (*b.strides, *b.shape))) and not provably_apart(b.strides, b.shape):
         why = "its strides hold a size of the call, and are not known to step over what smaller ones reach"
         yield here.fault("MS154", f"elements of `{b.name}`, which is written, may share memory", why)
-
-
-def _sized_at_the_call(b: Buffer) -> bool:
-    """Whether strides or extents hold a size that is known only at the call."""
-    found = (x for e in (*(b.strides or ()), *b.shape) for x in walk_expr(e))
-    return any(isinstance(x, Symbol) and isinstance(x.domain, DynamicRange) for x in found)
 
 
 def _region(r: Region, here: Visible) -> Found:
