@@ -21,15 +21,13 @@ class Files:
 
     def __init__(self, folders: Iterable[str], open: Iterable[str]) -> None:
         opened = tuple(open)
-        # An open file first: the spelling of its path is the one by which its text is known.
-        found = {os.path.realpath(p): p for p in opened if is_file(p)}
         given = tuple(folders)
-        walked = (p for f in given for p in _walk(f)) if given else (p for o in opened for p in _beside(o))
-        for path in walked:
-            found.setdefault(os.path.realpath(path), path)
+        inside = {os.path.realpath(p): p for f in given for p in _walk(f)}
+        beside = {} if given else {os.path.realpath(p): p for o in opened for p in _beside(o)}
+        # The spelling of an open file's path is the one by which its text is known.
+        found = {**inside, **beside, **{os.path.realpath(p): p for p in opened if is_file(p)}}
         self.paths = (*found.values(), *(p for p in opened if not is_file(p)))
         library = os.path.realpath(stdlib_folder())
-        inside = {os.path.realpath(p) for f in given for p in _walk(f)}
         self._own = {p for p in found if p in inside or not p.startswith(library + os.sep)}
         self._own |= {p for p in opened if not is_file(p)}
 
