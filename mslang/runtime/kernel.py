@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -101,9 +101,7 @@ class LoadedKernel:
             made = empty(m.shape, m.dtype)
             addresses.insert(m.place, address_of(made))
             results.insert(m.place, made if namespace is None else given_back(made, m.dtype, namespace))
-        words = self._words(0, 0, 0, 0, *addresses, *form.sizes)
-        words[FIRST_ARGUMENT - 1] = ctypes.addressof(words) + self._status_at
-        self.run(words, None, 1)
+        self.run(self.words(addresses, form.sizes), None, 1)
         outputs = [x.array if isinstance(x := results[k], Packed) else x for k in form.returned]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -130,14 +128,18 @@ class LoadedKernel:
         """How long a run takes, measured inside compiled code; packing and unpacking are not part of it."""
         return self.bind(*arrays, **named).time(limits)
 
-    def words(self, arrays: dict[str, NDArray[Any]], sizes: dict[str, int], status: Any) -> list[int]:
-        """What an entry is given; the workspace and the pool are put in by `enter`."""
-        return [
-            *(0,) * 3,
-            ctypes.addressof(status),
-            *(address_of(arrays[p.name]) for p in self.signature.parameters),
-            *(sizes[s.text] for s in self.signature.dynamic),
-        ]
+    def words(self, addresses: Iterable[int], sizes: Iterable[int]) -> Any:
+        """What an entry is given: addresses of the parameters' arrays, and the dynamic sizes, in order.
+
+        The workspace and the pool are put in by `run` and `ready`; the words of the status lie behind.
+        """
+        words = self._words(*(0,) * FIRST_ARGUMENT, *addresses, *sizes)
+        words[FIRST_ARGUMENT - 1] = ctypes.addressof(words) + self._status_at
+        return words
+
+    def status(self, words: Any) -> Any:
+        """The words in which a kernel that checks its accesses says what it found, a part of those that it is given."""
+        return (ctypes.c_int64 * self.signature.status_words).from_buffer(words, self._status_at)
 
     @contextmanager
     def ready(self, words: Any, threads: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -186,11 +188,10 @@ class Bound:
         self.arrays = arguments.arrays
         self._staged = arguments.staged
         self._outputs = [p.name for p in kernel.signature.parameters if p.direction != "in" and p.name in self._staged]
-        self._status = (ctypes.c_int64 * kernel.signature.status_words)()
         worked_on = {**arguments.arrays, **{name: s.packed for name, s in arguments.staged.items()}}
-        words = kernel.words(worked_on, arguments.sizes, self._status)
-        self._words = (ctypes.c_int64 * len(words))(*words)
-        assert len(words) >= FIRST_ARGUMENT
+        addresses = [address_of(worked_on[p.name]) for p in kernel.signature.parameters]
+        self._words = kernel.words(addresses, [arguments.sizes[s.text] for s in kernel.signature.dynamic])
+        self._status = kernel.status(self._words)
 
     def run(self, times: int = 1) -> None:
         """Run; raises MsError MS415 if a kernel that checks its accesses found one out of bounds."""
