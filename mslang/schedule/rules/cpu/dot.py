@@ -93,8 +93,7 @@ class DotProducts(msgspec.Struct, frozen=True):
     def alternatives(self, it: Interpreter, block: Block) -> tuple[str, ...]:
         """The one instruction, by its name; of floating types multiplications of operands that are converted once, too.
 
-        Which is faster depends on the processor: on Sapphire Rapids `vdpbf16ps` issues once in two cycles, so that
-        multiplications of f32, two a cycle, do twice its work; on Zen 4 it is the other way round.
+        Which is faster depends on the processor, and is left to the search.
         """
         found = _instruction(it.session, block, it.machine)
         if found is None:
