@@ -16,7 +16,8 @@ from mslang.lower.summary import summarize
 from mslang.perf.measure import Measured, Overhead, TimedJob, measure, no_clock
 from mslang.perf.parts import Part, blocks_in
 from mslang.perf.result import KernelProfile, Row
-from mslang.perf.work import Work, work_of
+from mslang.perf.runs import runs
+from mslang.perf.work import Work, works_of
 from mslang.target.description import Target
 from mslang.target.limits import measured_limits
 from mslang.tune.job import PrepareJob
@@ -79,9 +80,10 @@ def profile_of(found: Measured, program: Program, target: Target, lines: Mapping
     dtype = rated_dtype(program)
     limits = measured_limits(target, dtype or "f32")
     peak = limits.peak if dtype else None
-    summary = summarize(lower_symbolic(program, target), target)
+    lowered = lower_symbolic(program, target)
     blocks = blocks_in(program)
     whole = Part(0, -1, program.name, ())
+    works = works_of((whole, *found.parts), summarize(lowered, target), runs(lowered))
     ticks = _corrected(found)
     average = [t / (found.threads if p.shared else 1) for p, t in zip((whole, *found.parts), ticks, strict=True)]
     seconds = [t / found.ticks_per_second for t in average]
@@ -100,7 +102,7 @@ def profile_of(found: Measured, program: Program, target: Target, lines: Mapping
                 _line(inside, lines),
                 found.entries[k],
                 (seconds[k], max(seconds[k] - inner, 0.0), seconds[k] / max(seconds[0], 1e-12)),
-                work_of(part, summary),
+                works[k],
                 peak,
                 limits.bandwidth,
                 counted > 0 and (counted - ticks[k]) / counted > UNCERTAIN,

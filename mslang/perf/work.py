@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,20 +22,41 @@ class Work(msgspec.Struct, frozen=True):
     operations: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(self.operations + other.operations, self.bytes + other.bytes)
+
+def works_of(parts: Sequence[Part], summary: Summary, runs: Sequence[int | None]) -> tuple[Work | None, ...]:
+    """What each part does in one run of the kernel.
+
+    None where a size is known only at run time, the summary has no such part, or a loop was cut, so that parts share
+    what it does.
+
+    Args:
+        parts: the parts.
+        summary: of the kernel before its loops are cut.
+        runs: how often each of its statements runs.
+    """
+    inside = {p.number: [n for n, s in enumerate(summary.statements) if _level(s, p) is not None] for p in parts}
+    above = {p.number: p.parent for p in parts}
+
+    def shares(p: Part, q: Part) -> bool:
+        apart = p.number not in _above(q.number, above) and q.number not in _above(p.number, above)
+        return apart and bool({*inside[p.number]} & {*inside[q.number]})
+
+    return tuple(None if any(shares(p, q) for q in parts) else _work(p, inside[p.number], summary, runs) for p in parts)
 
 
-def work_of(part: Part, summary: Summary) -> Work | None:
-    """What a part does in one run; None where a size is known only at run time, or the summary has no such part."""
-    inside = [(s, k) for s in summary.statements if (k := _level(s, part)) is not None]
-    if not inside:
+def _above(number: int, above: Mapping[int, int]) -> Iterator[int]:
+    """A part and those around it."""
+    while number >= 0:
+        yield number
+        number = above.get(number, -1)
+
+
+def _work(part: Part, inside: Sequence[int], summary: Summary, runs: Sequence[int | None]) -> Work | None:
+    found = [(summary.statements[n], runs[n]) for n in inside]
+    covered = _bytes([(s, k) for s, _ in found if (k := _level(s, part)) is not None])
+    if not found or covered is None or any(times is None for _, times in found):
         return None
-    operations = [_product(_operations(s.arithmetic), s.trips) for s, _ in inside]
-    covered = _bytes(inside)
-    if covered is None or any(x is None for x in operations):
-        return None
-    return Work(sum(x for x in operations if x is not None), covered)
+    return Work(sum(_operations(s.arithmetic) * times for s, times in found if times is not None), covered)
 
 
 def _level(s: Statement, part: Part) -> int | None:
@@ -73,23 +94,8 @@ def _footprints(inside: list[tuple[Statement, int]]) -> Iterator[tuple[str, int 
                 yield a.buffer, elements * size_of(a.dtype) * (whole // max(one, 1))
 
 
-def _product(each: int, times: Expr) -> int | None:
-    count = _number(times)
-    return None if count is None else each * count
-
-
 def _number(e: Expr) -> int | None:
     from mslang.ir.arith import simplify
 
     found = e if isinstance(e, Const) else simplify(e)
     return int(found.value) if isinstance(found, Const) else None
-
-
-def total(works: Mapping[int, Work | None]) -> Work | None:
-    """The sum; None if any is not known."""
-    found = Work()
-    for w in works.values():
-        if w is None:
-            return None
-        found = found + w
-    return found

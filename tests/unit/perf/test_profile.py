@@ -15,7 +15,8 @@ from mslang.perf.counters import counting
 from mslang.perf.measure import Measured, Overhead
 from mslang.perf.parts import COUNTERS, Part, blocks_in, loops_of, timed
 from mslang.perf.profile import profile_of
-from mslang.perf.work import work_of
+from mslang.perf.runs import runs
+from mslang.perf.work import works_of
 
 TEXT = """
 program two(A: f32[64, 256], B: f32[256], out C: f32[64, 256], out D: f32[64]) {
@@ -74,14 +75,57 @@ def test_the_timed_kernel_counts_entries_and_computes_the_same(source: ms.Source
 
 def test_operations_and_bytes_of_a_part(source: ms.Source) -> None:
     program = source.program()
-    summary = summarize(lower_symbolic(program, ms.host()), ms.host())
-    whole, first, inner = (
-        work_of(p, summary) for p in (Part(0, -1, "two", ()), Part(1, 0, "i", ()), Part(2, 1, "j", ("i",)))
-    )
+    module = lower_symbolic(program, ms.host())
+    parts = (Part(0, -1, "two", ()), Part(1, 0, "i", ()), Part(2, 1, "j", ("i",)))
+    whole, first, inner = works_of(parts, summarize(module, ms.host()), runs(module))
     assert whole is not None and first is not None and inner is not None
     assert (whole.operations, first.operations, inner.operations) == (2 * 64 * 256, 64 * 256, 64 * 256)
     assert first.bytes == 4 * (64 * 256 + 256 + 64 * 256)
     assert inner.bytes == 4 * 64 * 3 * 256  # B is read anew by each entry
+
+
+def whole_work(schedule: str) -> int | None:
+    text = f"{PRODUCT}schedule s for p {{ {schedule} }}"
+    program = ms.parse(text, "p.ms").space("s").sample(0).program
+    module = lower_symbolic(program, ms.host())
+    _, parts = timed(lowered(program), (), CLOCK)
+    whole = works_of((Part(0, -1, "p", ()), *parts), summarize(module, ms.host()), runs(module))[0]
+    return None if whole is None else whole.operations
+
+
+PRODUCT = """
+program p(A: f32[30, 20], B: f32[20, 50], out C: f32[30, 50]) {
+    block mm[i: 30, j: 50 | k: 20] { C[i, j] += A[i, k] * B[k, j] }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "",
+        "mm.i.split(factors = [_, 8])",
+        "mm.i.split(factors = [_, 8])\nmm.j.split(factors = [_, 16])",
+        "let a, b = mm.i.split(factors = [_, 7])\nlet f = fuse(b, mm.j)\nf.split(factors = [_, 9])",
+        "let a, b = mm.j.split(factors = [_, 16])\nb.vectorize()",
+        "let a, b = mm.i.split(factors = [_, 7])\nb.unroll()",
+        "let a, b = mm.k.split(factors = [_, 6])\nreorder(a, mm.j)",
+    ],
+)
+def test_what_tiles_hold_beyond_the_extent_is_no_work(schedule: str) -> None:
+    assert whole_work(schedule) == 2 * 30 * 20 * 50
+
+
+def test_parts_that_share_statements_have_no_work_of_their_own(source: ms.Source) -> None:
+    module = lower_symbolic(source.program(), ms.host())
+    main, tail = Part(1, 0, "i", ()), Part(2, 0, "i", ())
+    found = works_of((Part(0, -1, "two", ()), main, tail), summarize(module, ms.host()), runs(module))
+    assert found[0] is not None and found[1:] == (None, None)
+
+
+def test_how_often_data_lets_a_statement_run_is_not_known() -> None:
+    text = "program p(A: f32[8], out C: f32[8]) { block b[i: 8] { C[i] = 0.0\n if A[i] > 0.0 { C[i] = A[i] } } }"
+    assert runs(lower_symbolic(ms.parse_program(text), ms.host())) == (8, None)
 
 
 def test_blocks_stand_for_the_outermost_loop_that_has_them_alone(source: ms.Source) -> None:
