@@ -8,6 +8,7 @@ are packed ahead of time. A step that a primitive refuses is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mslang.ir.expr import Call, Const, Select
@@ -44,6 +45,9 @@ NAME = "default"
 
 ACCUMULATORS = 4
 """Vectors in which a reduction along a row keeps its parts."""
+
+JOBS = 4
+"""Iterations for each core from which on a parallel loop needs no other fused with it."""
 
 UNROLLED = 32
 """Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
@@ -198,7 +202,8 @@ def _tile(session: Session, b: Handle, machine: Target) -> None:
     do(session, "reorder", *outer, *reduced, *inner)
     place = outer[-1]
     _results(session, b, place)
-    _producers(session, b, outer[0])
+    if _iterations(session, b, outer[0]) >= JOBS * machine.cores:
+        _producers(session, b, outer[0])
     shared = outer[: max(1, len(outer) - 1)] if len(outer) > 2 else outer
     _parallel(session, shared)
     do_all(session, "vectorize", inner[-1])
@@ -256,25 +261,29 @@ def _only_reader(program: Program, block: str) -> str | None:
 
 
 def _producers(session: Session, b: Handle, place: Handle) -> None:
-    """Compute what only this block reads beside it."""
-    name = _block(session, b).name
-    read = {r.buffer for r in block_of(session, b).reads}
-    for block in leaf_blocks(session.program):
-        ref = BlockRef(block.name)
-        if block.name == name or not read.intersection(r.buffer for r in block.writes):
+    """Compute what only this block reads beside it, where each iteration reads another part."""
+    block, var = block_of(session, b), _loop(session, place).name
+    along = {a.name for a in block.axes if var in free_vars(a.binding)}
+    read = {r.buffer for r in block.reads if any(along & free_vars(x.start) for x in r.ranges)}
+    for producer in leaf_blocks(session.program):
+        ref = BlockRef(producer.name)
+        if producer.name == block.name or not read.intersection(r.buffer for r in producer.writes):
             continue
-        if attempt(session.program, "compute_at", ref, _loop(session, place)) is not None:
-            do(session, "compute_at", block_handle(session, block.name), place)
+        if attempt(session.program, "compute_at", ref, LoopRef(var)) is not None:
+            do(session, "compute_at", block_handle(session, producer.name), place)
+
+
+def _iterations(session: Session, b: Handle, loop: Handle) -> float:
+    """Those of a loop around a block; infinite if known only at the call."""
+    name = _loop(session, loop).name
+    extent = next(s.extent for s in loops_around(session.program, block_of(session, b)) if s.var == name)
+    return extent.value if isinstance(extent, Const) else math.inf
 
 
 def _unroll_reduction(session: Session, b: Handle, loop: Handle, copies: int) -> None:
     """Unroll a few iterations of the innermost reduction loop."""
-    extent = next(
-        x.extent for x in loops_around(session.program, block_of(session, b)) if x.var == _loop(session, loop).name
-    )
-    if not isinstance(extent, Const):
-        return
-    fits = [n for n in (4, 2) if n * copies <= UNROLLED and int(extent.value) % n == 0]
+    extent = _iterations(session, b, loop)
+    fits = [n for n in (4, 2) if n * copies <= UNROLLED and extent % n == 0]
     if fits:
         _, inner = do(session, "split", loop, (None, fits[0]))
         do_all(session, "unroll", inner)

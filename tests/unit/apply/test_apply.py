@@ -1,10 +1,12 @@
 """`apply`: which pass serves a program, that what it gives computes the same, and why a pass misses."""
 
 import json
+from math import prod
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import mslang as ms
 from mslang.apply.apply import apply
@@ -18,12 +20,16 @@ from mslang.backend.llvm.backend import LLVM
 from mslang.cli.main import main
 from mslang.diagnostics import MsError
 from mslang.ir.equal import structural_hash, workload_hash
+from mslang.ir.expr import Const
 from mslang.ir.print import print_program
-from mslang.ir.program import Program
+from mslang.ir.program import For, Program
+from mslang.ir.visit import blocks_of
+from mslang.resources import stdlib_folder
 from mslang.runtime.timing import Timing
 from mslang.schedule.replay import space_of_text
 from mslang.schedule.rules.automatic import automatic_space
 from mslang.schedule.rules.default_cpu import default_schedule
+from mslang.schedule.rules.nests import loops_around
 from mslang.schedule.space import Candidate
 from mslang.sema.program import parse_program
 from mslang.target.description import AVX2, AVX512
@@ -283,6 +289,32 @@ def test_the_default_schedule_computes_the_same(path: str, name: str) -> None:
         (done,) = ms.apply(program, ["default"], target=target)
         if target is AVX2:
             same(program, done.program)
+
+
+def parallel_extents(program: Program) -> dict[str, int]:
+    """The blocks in the first nests that are run in parallel, with how many iterations these have."""
+    loops = (s for s in program.body if isinstance(s, For) and s.kind == "parallel")
+    return {b.name: int(s.extent.value) for s in loops for b in blocks_of((s,)) if isinstance(s.extent, Const)}
+
+
+def test_the_default_has_iterations_for_all_cores() -> None:
+    """One image: its border was computed at the loop over images, which then alone was parallel."""
+    program = ms.load(stdlib_folder() / "workloads" / "conv2d.ms").program("conv2d_nhwc")
+    (found,) = ms.apply(program, ["default"], target=replace(AVX2, cores=8))
+    extents = parallel_extents(found.program)
+    assert {"pad", "conv_update"} <= set(extents) and min(extents.values()) >= 4 * 8
+
+
+def test_the_default_repeats_no_producer() -> None:
+    """The left operand does not depend on the columns, the outermost loop of the product."""
+    text = """program p(A: f32[64, 32], B: f32[32, 512], out C: f32[64, 512]) {
+        alloc W: f32[64, 32]
+        block weights[i: 64, k: 32] { W[i, k] = exp(A[i, k]) }
+        block mm[i: 64, j: 512 | k: 32] { C[i, j] += W[i, k] * B[k, j] }
+    }"""
+    (found,) = ms.apply(ms.parse_program(text), ["default"], target=AVX2)
+    around = loops_around(found.program, next(b for b in blocks_of(found.program.body) if b.name == "weights"))
+    assert prod(int(s.extent.value) for s in around if isinstance(s.extent, Const)) == 64 * 32
 
 
 def test_the_default_of_a_product_keeps_a_tile_in_registers_and_fuses_what_follows() -> None:
