@@ -14,7 +14,9 @@ then a peer, `mslang, per call`. Workloads without weights are left out.
 All are run in turn, one sample each a round, a loop of known work beside; ratios are taken round by round, peer over
 ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median; of the least times, too, which
 other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays as the run before left them.
-*Cold*: single runs, before each of which the caches are emptied. The roofline is the larger of operations over the
+*Cold*: single runs, before each of which the caches are emptied. With several threads each sample is taken
+when the process is at rest: a library's threads wait for its next call by turning round and round, those of OpenBLAS
+for 0.12 s, on the cores of the one that is timed. The roofline is the larger of operations over the
 measured peak of the cores and of the arrays' bytes over the measured bandwidth of memory.
 """
 
@@ -101,7 +103,7 @@ def measure(options: argparse.Namespace, threads: int) -> None:
         if options.constant and not WORKLOADS[name].weights:
             continue
         try:
-            row = {"workload": name, "threads": threads, **compared(name, options, absent)}
+            row = {"workload": name, "threads": threads, **compared(name, options, absent, threads)}
         except MsError as error:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             continue
@@ -126,7 +128,7 @@ def measure(options: argparse.Namespace, threads: int) -> None:
         print(f"\n{threads} threads. {conditions('numpy', 'torch', 'llvmlite')}")
 
 
-def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) -> dict[str, Any]:
+def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str], threads: int) -> dict[str, Any]:
     """All figures of a workload."""
     import numpy as np
     from cpu_peers import WORKLOADS
@@ -161,8 +163,9 @@ def compared(name: str, options: argparse.Namespace, absent: Mapping[str, str]) 
         if what != "mslang":
             require_equal(name, what, np.array(out), call(), workload.unit)
     clock = time.process_time if options.processor_time else time.perf_counter
-    times, rates = in_rounds(calls, options.rounds, Yardstick(), clock)
-    cold = cold_rounds(calls, options.cold) if options.cold else {}
+    ready = at_rest if threads > 1 else lambda: None
+    times, rates = in_rounds(calls, options.rounds, Yardstick(), clock, ready)
+    cold = cold_rounds(calls, options.cold, ready) if options.cold else {}
     recorded = {}
     if options.tvm is not None:
         recorded = from_tvm(options.tvm, name)
@@ -244,7 +247,7 @@ def from_tvm(folder: Path, name: str) -> dict[str, float]:
 
 # ------------------------------------------------------------------ timing
 def in_rounds(
-    calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float]
+    calls: Calls, rounds: int, yardstick: Any, clock: Callable[[], float], ready: Callable[[], None]
 ) -> tuple[dict[str, list[float]], list[float]]:
     """Seconds of a call of each, one sample a round, and the rate of the yardstick in each round."""
     times: dict[str, list[float]] = {what: [] for what in calls}
@@ -252,6 +255,7 @@ def in_rounds(
     for _ in range(rounds):
         rates.append(yardstick.rate())
         for what, call in calls.items():
+            ready()
             call()
             begun, taken, count = clock(), 0.0, 0
             while taken < SAMPLE:
@@ -261,7 +265,7 @@ def in_rounds(
     return times, rates
 
 
-def cold_rounds(calls: Calls, rounds: int) -> dict[str, list[float]]:
+def cold_rounds(calls: Calls, rounds: int, ready: Callable[[], None]) -> dict[str, list[float]]:
     """The same, a single call a sample, before each of which the caches are emptied."""
     from common import seconds
 
@@ -271,9 +275,19 @@ def cold_rounds(calls: Calls, rounds: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {what: [] for what in calls}
     for _ in range(rounds):
         for what, call in calls.items():
+            ready()
             flush()
             times[what] += seconds(call, 1)
     return times
+
+
+def at_rest() -> None:
+    """Wait until no thread of the process runs but this one, which sleeps."""
+    while True:
+        before = time.process_time()
+        time.sleep(0.005)
+        if time.process_time() - before < 0.001:
+            return
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float]:
