@@ -27,6 +27,7 @@ from mslang.tune.call import Call, Calls, Rounds, Timer, bind, in_turns, time_ca
 from mslang.tune.comparison import Compared
 from mslang.tune.expected import private_copies, write_expected
 from mslang.tune.instances import Instance, write_instances
+from mslang.tune.memory_order import in_memory_order
 from mslang.tune.plain import checked_build, require_in_bounds
 from mslang.tune.record import Outcome, Result, Verification
 from mslang.tune.verification import DENSE, SPARSE, make_arguments, make_inputs
@@ -119,8 +120,9 @@ def prepare(job: bytes) -> bytes:
     wrong = None if task.small is None else check_plain_compiler(task.small, target, task.allow_native)
     if wrong is not None:
         raise MsError(wrong)
-    kernel = _load(_compile(task.program, target, task.allow_native))
-    checking = checked_build(task.program, target)
+    ordered = in_memory_order(task.program)
+    kernel = _load(_compile(ordered, target, task.allow_native))
+    checking = checked_build(ordered, target)
     folder, start = Path(task.folder), time.perf_counter()
     if not task.instances:
         _expect(task.program, kernel, checking, task.seed, folder)

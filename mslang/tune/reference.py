@@ -17,6 +17,7 @@ from mslang.sema.program import instantiate
 from mslang.sema.values import const_value
 from mslang.syntax import tree
 from mslang.target.description import Target
+from mslang.tune.memory_order import in_memory_order
 from mslang.tune.verification import DENSE, SPARSE, Difference, compare, computed_indices, make_arguments, make_inputs
 
 AFFORDABLE = 1_000_000
@@ -114,7 +115,7 @@ def check_plain_compiler(program: Program, target: Target, allow_native: bool = 
     """
     from mslang.backend.reference.interpret import run
 
-    kernel = serving(target).loaded(program, target, Options(allow_native=allow_native))
+    kernel = serving(target).loaded(in_memory_order(program), target, Options(allow_native=allow_native))
     for kind in (SPARSE, DENSE):
         inputs = make_inputs(program, kind, seed=1)
         # The interpreter first: it names an access out of bounds, of which compiled code may die.
