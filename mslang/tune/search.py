@@ -1,8 +1,8 @@
 """The search: generations of candidates, each built, measured in order, kept, and shown to the strategy.
 
 Which candidates are proposed depends on the strategy, the seed and what was measured: not on the number of workers. A
-generation is compiled as a whole, then measured in the order of proposing, with nothing beside it. Candidates that are
-on record for this machine are not measured again.
+generation is compiled as a whole, or as far as half of the remaining time allows, then measured in the order of
+proposing, with nothing beside it. Candidates that are on record for this machine are not measured again.
 """
 
 from __future__ import annotations
@@ -274,26 +274,36 @@ class Search:
         return budget.spent(trials, time.monotonic() - self._start, since)
 
     def _try(self, proposals: Sequence[Proposal]) -> tuple[list[Observed], str | None]:
-        """Build what is new of a generation, then measure it in order; a text says why the search is over."""
-        pending: dict[str, Pending] = {}
-        try:
-            return self._measured(proposals, pending)
-        finally:
-            for left in pending.values():
-                left.cancel()
+        """Build and measure a generation, all at once or as much at a time as the budget's time allows; a text says why
+        the search is over."""
+        observed: list[Observed] = []
+        while len(observed) < len(proposals):
+            pending: dict[str, Pending] = {}
+            try:
+                more, why = self._measured(proposals[len(observed) :], pending)
+            finally:
+                for left in pending.values():
+                    left.cancel()
+            observed += more
+            if why is not None:
+                return observed, why
+        return observed, None
 
     def _measured(
         self, proposals: Sequence[Proposal], pending: dict[str, Pending]
     ) -> tuple[list[Observed], str | None]:
+        """Build as many of these as half of the remaining time allows, and measure them in order."""
         new = [p for p in proposals if p.hash not in self._history.unseen and self._history.reusable(p.hash) is None]
         for p in new if self._limit is None else new[: max(self._limit - self.trials, 0)]:
             pending[p.hash] = self._trials.start(p.candidate)
         # Written while the builders work, so that no timing waits for it.
         with profiling.scope("text"):
             texts = {p.hash: texts_of(p.candidate, self._settings.name) for p in new if p.hash in pending}
-        # All are compiled before the first one runs: compiling beside it would disturb its time.
+        # They are compiled before the first one runs: compiling beside it would disturb its time.
         with profiling.scope("build"):
-            built = {hash: self._trials.built(p) for hash, p in pending.items() if self._over() is None}
+            built = self._trials.built_in_time(pending, lambda: self._over() is not None)
+        late = next((n for n, p in enumerate(proposals) if p.hash in pending and p.hash not in built), len(proposals))
+        proposals = proposals[: late or 1]
         observed: list[Observed] = []
         for p in proposals:
             record = self._history.unseen.pop(p.hash, None)

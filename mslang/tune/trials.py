@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from mslang.tune.record import Outcome, Result
 from mslang.tune.roofline import Roofline
 from mslang.tune.sampling import final_limits, trial_limits
 from mslang.tune.task import Task
-from mslang.tune.workers import RUN_SECONDS, Pending, Workers
+from mslang.tune.workers import RUN_SECONDS, BudgetSpent, Pending, Workers
 
 GRACE = 3.0
 """Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
@@ -64,6 +65,31 @@ class Trials:
     def built(self, pending: Pending) -> Built:
         """Wait for a compilation."""
         return self._workers.built(pending)
+
+    def built_in_time(self, pending: Mapping[str, Pending], over: Callable[[], bool]) -> dict[str, Built]:
+        """Wait for compilations: for the first as long as there is time, for all of them half as long.
+
+        What is not compiled by then, or when it is all over, is cancelled.
+
+        Raises:
+            BudgetSpent: there was no time for the first.
+        """
+        end, now = self._workers.until, time.monotonic()
+        found: dict[str, Built] = {}
+        try:
+            for hash, task in pending.items():
+                if over():
+                    break
+                found[hash] = self.built(task)
+                self._workers.until = None if end is None else now + (end - now) / 2
+        except BudgetSpent:
+            if not found:
+                raise
+        finally:
+            self._workers.until = end
+            for hash in pending.keys() - found.keys():
+                pending[hash].cancel()
+        return found
 
     def measure(self, candidate: Candidate, built: Built, best: float | None = None, *, final: bool = False) -> Result:
         """Verify and time a compiled candidate; waits.

@@ -56,13 +56,14 @@ def go(
     resume: bool = False,
     incumbent: Candidate | None = None,
     listen: Callable[[Event], None] = lambda _: None,
+    workers: int = 1,
 ) -> Finished:
     found = space()
     return tune(
         Task(found.program, found, GENERIC, "gemm.ms"),
         Settings(seed, budget or Budget(8), strategy="replay_trace"),
         database=folder / "r.db",
-        workers=1,
+        workers=workers,
         resume=resume,
         work=work,
         incumbent=incumbent,
