@@ -26,6 +26,7 @@ from tests.property.block_programs import random_program
 from tests.property.drawn_programs import drawn_program
 from tests.property.sampled_steps import SampledSteps
 from tests.property.steps import Step
+from tests.property.steps_caching import stencils
 from tests.property.steps_reductions import products_and_updates
 from tests.property.tally import Tally
 
@@ -59,6 +60,12 @@ SELDOM = ("change_signedness", "atomic")
 
 SELDOM_PAIRS = 0.18
 """How many pairs draw a program for these primitives, and try each of them at some time."""
+
+ROLLING = ("rolling_buffer",)
+"""A primitive that only windows have a place for, once they are computed where they are needed."""
+
+ROLLING_PAIRS = 0.06
+"""How many pairs draw a program for this one."""
 
 ATTEMPTS = {
     "change_signedness": 3,
@@ -98,12 +105,16 @@ def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
 
 def about(number: int) -> Sequence[str]:
     """The primitives that a pair is about, if it is about any."""
-    return SELDOM if random.Random(f"seldom/{number}").random() < SELDOM_PAIRS else ()
+    drawn = random.Random(f"seldom/{number}").random()
+    return SELDOM if drawn < SELDOM_PAIRS else ROLLING if drawn < SELDOM_PAIRS + ROLLING_PAIRS else ()
 
 
 def _program(rng: random.Random, number: int) -> Program:
-    if about(number):
-        return products_and_updates(rng)
+    match about(number):
+        case ("rolling_buffer",):
+            return stencils(rng)
+        case (_, *_):
+            return products_and_updates(rng)
     if families.PROGRAMS and rng.random() < SPECIAL:
         return rng.choice(families.PROGRAMS)(rng)
     chains = rng.random() < 0.35

@@ -260,7 +260,7 @@ def _perhaps(rng: random.Random) -> Program:
     return b.finish()
 
 
-def _stencils(rng: random.Random) -> Program:
+def stencils(rng: random.Random) -> Program:
     """A chain of windows that overlap, computed where the last one needs them; that may be larger than the others."""
     b = ProgramBuilder("stencils")
     depth, two = rng.randint(1, 2), rng.random() < 0.5
@@ -318,5 +318,5 @@ def _computed_at(rng: random.Random, p: Program, depth: int) -> Program:
 FAMILY = Family(
     steps=STEPS,
     weights=MappingProxyType(dict.fromkeys(STEPS, 2) | {"cache_inplace": 3, "rolling_buffer": 20}),
-    programs=(_updates, _updates, _lookups, _perhaps, *(_stencils,) * 6),
+    programs=(_updates, _updates, _lookups, _perhaps, *(stencils,) * 6),
 )

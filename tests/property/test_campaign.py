@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +33,6 @@ YOUNGER = frozenset({"change_signedness", "atomic"})
 """Primitives that were written after the campaign of that summary ran."""
 ROOT = Path(__file__).parents[2]
 EXCLUDED = {(generator, pair) for found in OPEN for generator, pair in found.pairs}
-
-
-def _about(seldom: Callable[[int], object]) -> list[int]:
-    """The pairs of 500 that are about primitives which few programs have a place for."""
-    return [k for k in range(500) if seldom(k)]
 
 
 def check(tally: Tally) -> None:
@@ -141,17 +136,22 @@ def test_a_pair_is_the_same_everywhere() -> None:
         assert campaign(7, range(3), generator=generator) == campaign(7, range(3), generator=generator)
 
 
-@pytest.mark.parametrize(("generator", "numbers"), [("stages", _about(about)), ("instances", _about(also_of))])
-def test_primitives_that_few_programs_have_a_place_for_are_applied_often(generator: str, numbers: list[int]) -> None:
-    """At least 150 times each in 1,000 pairs, half of each generator: 75 times in 500."""
-    assert len(numbers) > 75, "so many of 500 pairs are about them"
+@pytest.mark.parametrize(
+    ("ops", "times"), [(YOUNGER, 75), ({"rolling_buffer"}, 12)], ids=["sums of integers", "windows"]
+)
+@pytest.mark.parametrize(("generator", "seldom"), [("stages", about), ("instances", also_of)], ids=list(GENERATORS))
+def test_primitives_that_few_programs_have_a_place_for_are_applied_often(
+    generator: str, seldom: Callable[[int], Sequence[str]], ops: Set[str], times: int
+) -> None:
+    """So many times each in 500 pairs, by those alone that are about them."""
+    numbers = [k for k in range(500) if any(op in seldom(k) for op in ops)]
     made, few = GENERATORS[generator], numbers[:24]
     tally = Tally()
     for number in few:
         program, rng = made.draw(SHORT_SEED, number)
         made.schedule(Schedule(program.program, seed=number), number, rng, tally, made.weights)
-    for op in YOUNGER:
-        assert tally.applied[op] / len(few) * len(numbers) >= 75, (op, tally.applied[op])
+    for op in ops:
+        assert tally.applied[op] / len(few) * len(numbers) >= times, (op, tally.applied[op])
 
 
 def test_parameters_with_strides_and_offsets_are_drawn() -> None:

@@ -19,7 +19,7 @@ from tests.property.instances.loop_moves import LOOP_MOVES
 from tests.property.instances.memory_moves import MEMORY_MOVES
 from tests.property.instances.moves import Board, Call, Proposal
 from tests.property.instances.place_moves import PLACE_MOVES
-from tests.property.instances.programs import ALSO, draw
+from tests.property.instances.programs import draw
 from tests.property.judge import Judged, judged
 from tests.property.tally import Tally
 
@@ -61,13 +61,13 @@ def focus_of(number: int) -> str:
     return tuple(MOVES)[number % len(MOVES)]
 
 
-SELDOM = tuple(ALSO)
+TURNS = ("change_signedness", "atomic") * 4 + ("rolling_buffer",) + ("",) * 11
+"""What pairs are about besides, each in its turn: primitives that hardly any other program has a place for, or none."""
 
 
 def also_of(number: int) -> str:
-    """The primitive that a pair is about besides, if any: one that hardly any other program has a place for."""
-    turn = random.Random(f"also/{number}").randrange(20)
-    return SELDOM[turn % 2] if turn < 8 else ""
+    """The primitive that a pair is about besides, if any."""
+    return TURNS[random.Random(f"also/{number}").randrange(len(TURNS))]
 
 
 def drawn_pair(seed: int, number: int) -> tuple[Judged, random.Random]:

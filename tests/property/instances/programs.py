@@ -67,6 +67,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
 ALSO: Mapping[str, Callable[[Scene], Lines]] = {
     "change_signedness": reductions.integer_product,
     "atomic": reductions.added,
+    "rolling_buffer": shared.halo,
 }
 """Primitives that hardly any other nest has a place for, and the nest that has."""
 
