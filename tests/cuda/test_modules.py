@@ -63,6 +63,35 @@ schedule s for p {
 }
 """
 
+AFTER_SUM = """program p(A: u32[3, 64], inout U: u32[3]) {
+    alloc T: u32[3]
+    block sum[i: 3 | k: 64] { T[i] += A[i, k] }
+    block add[i: 3 | l: 4] { init {} U[i] += T[i] }
+}
+schedule s for p {
+    add.i.bind(blockIdx.x)
+    sum.compute_at(add.i)
+    sum.set_scope(T, local)
+    sum.k.bind(threadIdx.x)
+}
+"""
+"""All threads have the sum, and one of them must add it to what is there (seed 904, pair 51 of `instances`)."""
+
+ATOMIC_AFTER_SUM = """program p(A: u32[6, 64], inout U: u32[3]) {
+    alloc T: u32[6]
+    block sum[i: 6 | k: 64] { T[i] += A[i, k] }
+    block add[l: 3 | i: 6] { init {} U[l] += T[i] }
+}
+schedule s for p {
+    add.atomic()
+    reorder(add.i, add.l)
+    add.i.bind(blockIdx.x)
+    sum.compute_at(add.i)
+    sum.set_scope(T, local)
+    sum.k.bind(threadIdx.x)
+}
+"""
+
 SMALLEST = ATOMIC.replace("{ S[i] += A[i, k] }", "{ init { S[i] = inf } S[i] = min(S[i], A[i, k]) }")
 
 
@@ -70,7 +99,7 @@ def scheduled(text: str) -> Made:
     return made(space_of(load("gpu.ms", text), "s").sample(0).program)
 
 
-@pytest.mark.parametrize("text", [GEMM, SUM, ATOMIC, SMALLEST])
+@pytest.mark.parametrize("text", [GEMM, SUM, ATOMIC, SMALLEST, AFTER_SUM, ATOMIC_AFTER_SUM])
 def test_results_are_those_of_the_interpreter(text: str):
     m = scheduled(text)
     arrays = sparse_inputs(m.program, 3)

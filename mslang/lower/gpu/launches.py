@@ -184,7 +184,7 @@ def _function(
     )
     binder = _Binder(extents, scopes, exchanged)
     binder.learn(nest)
-    body = binder.body(nest, _Around({}, frozenset(), {}))
+    body = binder.body(nest, _Around({}, frozenset(), frozenset(), {}))
     for a in reversed(allocations):
         own = a.buffer.scope == "warp" and a.buffer.name not in exchanged
         b = replace(a.buffer, scope="local") if own else a.buffer
@@ -249,10 +249,11 @@ def _larger(a: Expr, b: Expr) -> Expr:
 
 # ------------------------------------------------------------------ binding
 class _Around(NamedTuple):
-    """What is known where a statement stands: the axes on which variables depend, those that are held at 0, the meaning
-    of the variables of bound loops."""
+    """What is known where a statement stands: the axes on which variables depend, those of the loops around, those that
+    are held at 0, the meaning of the variables of bound loops."""
 
     depends: Mapping[str, frozenset[str]]
+    bound: frozenset[str]
     held: frozenset[str]
     values: Mapping[str, Expr]
 
@@ -302,7 +303,7 @@ class _Binder:
         """Statements with what is done once guarded, neighbours of one guard together."""
         out: list[Stmt] = []
         for s in body:
-            held = self._held(s, around.depends, frozenset()) - around.held
+            held = self._held(s, around.depends, around.bound) - around.held
             made = self._statement(s, around._replace(held=around.held | held))
             if not held:
                 out.extend(made)
@@ -320,14 +321,16 @@ class _Binder:
             index: Expr = Var(s.kind) if s.extent != ONE else ZERO
             value = fold(Binary("+", index, s.start))
             depends = {**around.depends, s.var: frozenset({s.kind}) | self._axes_in(s.start, around.depends)}
-            inner = _Around(depends, around.held, {**around.values, s.var: value})
+            inner = _Around(depends, around.bound | {s.kind}, around.held, {**around.values, s.var: value})
             body = self.body(s.body, inner)
             inside = self._predicate(s)
             return body if inside == TRUE else (If(inside, body),)
         if isinstance(s, Invoke):
             return self._replaced((s,), around.values)
         if isinstance(s, For | Let):
-            own = frozenset[str]().union(*(self._axes_in(e, around.depends) for e in expressions(s)))
+            own = around.bound.intersection(
+                frozenset[str]().union(*(self._axes_in(e, around.depends) for e in expressions(s)))
+            )
             name = s.var if isinstance(s, For) else s.name
             around = around._replace(depends={**around.depends, name: own})
         made = with_bodies(s, tuple(self.body(b, around) for b in bodies(s)))
@@ -347,32 +350,44 @@ class _Binder:
             return Binary("==", Var(s.kind), ZERO)
         return Binary("<", Var(s.kind), s.extent)
 
-    def _held(self, s: Stmt, depends: Mapping[str, frozenset[str]], under: frozenset[str]) -> frozenset[str]:
+    def _held(
+        self,
+        s: Stmt,
+        depends: Mapping[str, frozenset[str]],
+        bound: frozenset[str],
+        under: frozenset[str] = frozenset(),
+    ) -> frozenset[str]:
         """The axes along which one index must do all that a statement does: nothing of it depends on them, and the
         others would do it again.
 
-        `depends` are the axes on which variables depend, `under` those that decide how often the statement runs.
+        Outside of the loops of an axis nothing depends on it, memory of a thread neither: the program has one value
+        there, which all indices have (`check_private`).
+
+        `depends` are the axes on which variables depend, `bound` those of the loops around, `under` those that decide
+        how often the statement runs.
         """
-        own = under.union(*(self._axes_in(e, depends) for e in expressions(s)))
+        own = bound & under.union(*(self._axes_in(e, depends) for e in expressions(s)))
         match s:
             case Atomic(buffer=b):
                 # each iteration of the loops around it updates again, even by the same
-                return self._shared_along(self.scopes[b]) - own.union(*depends.values())
+                return self._shared_along(self.scopes[b]) - bound
             case Store(buffer=b):
                 return self._shared_along(self.scopes[b]) - own
             case Invoke(meaning=meaning):
                 inner = list(walk(meaning))
-                own = own.union(*(self._axes_in(e, depends) for x in inner for e in expressions(x)))
+                own = bound & own.union(*(self._axes_in(e, depends) for x in inner for e in expressions(x)))
                 stored = {x.buffer for x in inner if isinstance(x, Store | Atomic)}
                 held = frozenset[str]().union(*(self._shared_along(self.scopes[b]) for b in stored))
                 return held - own - self._collective(s)
             case Evaluate():
                 return frozenset(self.extents) - own
+        if isinstance(s, For) and s.kind in AXES:
+            bound |= {s.kind}
         depends, own = self._below(s, depends, under, own)
         found: frozenset[str] | None = None
         for part in bodies(s):
             for x in part:
-                held = self._held(x, depends, own)
+                held = self._held(x, depends, bound, own)
                 found = held if found is None else found & held
         return frozenset() if found is None else found
 
