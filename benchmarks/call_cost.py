@@ -31,6 +31,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=401)
     parser.add_argument("--json", action="store_true", help="one line of JSON: microseconds a call")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("there must be a round")
     kernel = ms.build(ms.parse_program(TEXT))
     times = interleaved({name: many(call) for name, call in calls(kernel).items()}, options.rounds, 0)
     found = {name: statistics.median(x) / CALLS * 1e6 for name, x in times.items()}

@@ -109,6 +109,8 @@ def main() -> None:
     parser.add_argument("--db", default=".mslang/records.db", help="the record store")
     options = parser.parse_args()
     names = options.names or ["fork_join", *SUITE]
+    if unknown := [n for n in names if n not in ("fork_join", *SUITE)]:
+        parser.error(f"there is no workload {unknown[0]}")
     if options.threads < 2:
         parser.error("one thread has nobody to share with")
     if not options.json:

@@ -180,7 +180,7 @@ def add_back_end(parser: argparse.ArgumentParser) -> None:
 def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE, a size being a positive integer")
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE, a size being a whole number")
     return name.strip(), int(value)
 
 
@@ -196,13 +196,13 @@ def likely(text: str) -> Instance:
     from mslang.tune.instances import Instance
 
     sizes, colon, weight = text.partition(":")
+    pairs = [_size(part) for part in sizes.split(",")]
+    if len(dict(pairs)) < len(pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' gives a size twice")
     try:
-        pairs = [_size(part) for part in sizes.split(",")]
-        if len(dict(pairs)) < len(pairs):
-            raise argparse.ArgumentTypeError("a size is given twice")
         return Instance(dict(pairs), positive(weight) if colon else 1)
     except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"'{text}' is not SIZE=NUMBER[:WEIGHT]: {error}") from None
+        raise argparse.ArgumentTypeError(f"the weight in '{text}': {error}") from None
 
 
 def natural(text: str) -> int:

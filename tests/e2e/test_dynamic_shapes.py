@@ -77,7 +77,7 @@ def test_a_size_to_call_with_is_in_the_range(run: Run, tmp_path: Path) -> None:
         ((), 1, "`--at M=…` calls it with a size"),
         (("--at", "M=41"), 1, "M = 41 is outside of its range"),
         (("--at", "N=4"), 2, "no size `N` that is known only at the call"),
-        (("--at", "4"), 2, "SIZE=NUMBER"),
+        (("--at", "4"), 2, "NAME=SIZE"),
     ):
         done = run("run", "rows.ms:rows", *words)
         assert done.returncode == status and text in done.stderr, done.stderr
@@ -128,7 +128,7 @@ def test_only_buckets_of_likely_sizes_are_tuned(run: Run, tmp_path: Path) -> Non
     done = run("tune", "fixed.ms:tiled", "--likely", "M=8")
     assert done.returncode == 2 and "no size `M` that is known only at the call" in done.stderr, done.stderr
     done = run("tune", "rows.ms:tiled", "--likely", "M")
-    assert done.returncode == 2 and "SIZE=NUMBER" in done.stderr
+    assert done.returncode == 2 and "NAME=SIZE" in done.stderr
 
 
 def test_buckets_and_a_whole_range_are_tuned_from_python(tmp_path: Path) -> None:
