@@ -264,7 +264,7 @@ IN_PRIMITIVES = (
         "a wrong clamp: a block moved to a loop runs beyond its axis",
         "mslang.transform.analysis.spans:kept_inside",
         guards_let_one_more_pass,
-        pair=84,
+        pair=76,
     ),
     Planted(
         "a wrong direction: a cached block writes the old buffer",
@@ -296,7 +296,7 @@ IN_PRIMITIVES = (
         "a legality check that says yes: any iteration may run twice",
         "mslang.transform.rewriting.split_tails:why_not_repeatable",
         finds_nothing,
-        pair=49,
+        pair=91,
         only=("split",),
     ),
     Planted(
@@ -310,7 +310,7 @@ IN_PRIMITIVES = (
         "a lost initialisation: of a reduction that is cut",
         "mslang.transform.rewriting.cloning:_above_zero",
         cut_reduction_begins_nowhere,
-        pair=107,
+        pair=6,
         only=("loop_partition", "split"),
     ),
     Planted(
@@ -357,21 +357,21 @@ IN_PRIMITIVES = (
         "a wrong position: a copy in a new layout stands before the writer",
         "mslang.transform.rewriting.axis_stage:put",
         two_swapped,
-        pair=0,
+        pair=2,
         only=("reindex_cache_read",),
     ),
     Planted(
         "a wrong bound: one new element too few is computed into a rolling buffer",
         "mslang.transform.primitives.rolling_buffer:_only_new",
         one_new_element_too_few,
-        pair=20,
+        pair=26,
         only=("rolling_buffer",),
     ),
     Planted(
         "a wrong extent: of a rolling buffer",
         "mslang.transform.primitives.rolling_buffer:_rolled",
         only_the_overlap,
-        pair=20,
+        pair=26,
         only=("rolling_buffer",),
     ),
     Planted(
@@ -425,7 +425,7 @@ IN_PRIMITIVES = (
         "a wrong bound: of what lies inside of a padding",
         "mslang.transform.primitives.decompose_padding:_bound",
         bound_one_less,
-        pair=14,
+        pair=2,
         only=("decompose_padding",),
     ),
     Planted(
