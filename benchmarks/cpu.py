@@ -1,4 +1,4 @@
-"""Fifteen workloads beside the vendors' libraries, all in one run: what `mslang tune` finds from the bare program.
+"""Sixteen workloads beside the vendors' libraries, all in one run: what `mslang tune` finds from the bare program.
 
     python benchmarks/cpu.py [NAMES] [--json] [--threads 1 2] [--trials N] [--seconds S] [--db FILE] [--tvm FOLDER]
 

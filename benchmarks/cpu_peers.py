@@ -194,6 +194,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "gemm_512": _gemm(512, 512, 512),
     "gemm_1024": _gemm(1024, 1024, 1024),
     "gemm_odd": _gemm(509, 1021, 253),
+    "gemm_deep": _gemm(512, 512, 8192),
     "bmm_128": Workload("workloads/batch_gemm", "batch_gemm", {"BATCH": 8, "M": 128, "N": 128, "K": 128}, _GEMM),
     "dense_bias_relu": Workload(
         "workloads/dense",

@@ -80,6 +80,29 @@ def test_spaces_of_products_are_large_and_have_few_sketches(name: str, sketches:
     assert [s.count(10**9) for s in found] == [points] * sketches
 
 
+LONG = """program p[M = 2, N = 70, K = 2048](A: f32[M, K], {const}B: f32[K, N], b: f32[N], out C: f32[M, N]) {{
+    alloc t: f32[M, N]
+    block mm[i: M, j: N | k: K] {{ t[i, j] += A[i, k] * B[k, j] }}
+    block relu[i: M, j: N] {{ C[i, j] = max(t[i, j] + b[j], 0.0) }}
+}}"""
+
+
+@pytest.mark.parametrize(("const", "label"), [("", "columns_panel_blocked"), ("const ", "columns_ahead_blocked")])
+def test_long_reductions_may_be_done_in_blocks(const: str, label: str):
+    made = automatic_space(parse_program(LONG.format(const=const)), AVX512)
+    sketch = next(s for s in made.sketches() if dict(s.structure)["tile:mm"] == label)
+    batch = sketch.batch()
+    drawn = batch.draw(60, seed=0)
+    valid = [drawn.row(int(k)) for k in np.flatnonzero(batch.valid(drawn))]
+    assert len(valid) >= 57
+    several = next(row for row in valid if min(row["tile:mm/k"]) > 1)
+    program = sketch.instantiate(several)
+    assert all_buffers(program)["t"].scope == "global"
+    loops = [var for var, _ in nest(program, "mm_update")]
+    assert loops[1] == "k0" and next(var for var, _ in nest(program, "relu")) == loops[0]
+    assert difference(made.program, program, 1e-4, 1e-4, 0) is None
+
+
 def test_register_tiles_fit_the_registers_and_prefer_reuse():
     codes = register_tiles(16, rows=100, vectors=100)
     tiles = [(c // TENS, c % TENS) for c in codes]

@@ -3,6 +3,9 @@ lie, from a panel copied beside its use, or from a copy packed for all uses. Con
 
 Around a register tile of `rows` by `vectors` there are two levels of loops: the outer ones run in parallel, the inner
 ones are a tile for a cache. Sizes need not divide: lowering cuts off the tails.
+
+A long reduction may be done in blocks, so that the part of an operand that a block reads stays in a cache (Goto and van
+de Geijn, Anatomy of high-performance matrix multiplication, 2008): results are in memory between blocks.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ STEPS = (0, 2, 4, 8, 16)
 """The largest number of copies of the innermost reduction loop."""
 WINDOW = 8
 """Reduction axes up to this extent are windows: they are not split."""
+LONG = 2048
+"""Reduction axes from this extent on may be done in blocks: a panel of 64 columns of so many f32 takes 512 KB."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -59,19 +64,21 @@ class Layout(msgspec.Struct, frozen=True):
 
     `order` is "columns" (the vector axis outermost) or "rows"; `operand` is "direct", "panel", "packed" or, where it is
     constant, "ahead"; `beside` says that producers are computed in the parallel loop, `wide` that operands are copied
-    in the type of the results (bf16 as f32), so that no conversion is left in the innermost loops.
+    in the type of the results (bf16 as f32), so that no conversion is left in the innermost loops; `blocked` that the
+    reduction is done in blocks.
     """
 
     order: str
     operand: str
     beside: bool = False
     wide: bool = False
+    blocked: bool = False
 
     @property
     def label(self) -> str:
         """The alternative's name."""
-        marks = (*(("beside",) if self.beside else ()), *(("wide",) if self.wide else ()))
-        return "_".join((self.order, self.operand, *marks))
+        marks = {"beside": self.beside, "wide": self.wide, "blocked": self.blocked}
+        return "_".join((self.order, self.operand, *(mark for mark, holds in marks.items() if holds)))
 
 
 def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layout, ...]:
@@ -84,7 +91,16 @@ def layouts(program: Program, found: Contraction, machine: Target) -> tuple[Layo
         out += [Layout("rows", o, True) for o in operands if o != "panel"]
     if packable(block, found) in converted(program, block):
         out += [Layout(order, "packed", wide=True) for order in ("columns", "rows")]
+    if _blocked_axis(block, found) is not None:
+        out += [Layout("columns", o, blocked=True) for o in operands if o in ("panel", "ahead")]
     return tuple(out)
+
+
+def _blocked_axis(block: Block, found: Contraction) -> str | None:
+    """The reduction axis that may be done in blocks: the longest one, if it is long."""
+    exact = extents(block)
+    axis = max(found.reduced, key=lambda a: exact.get(a, 0))
+    return axis if exact.get(axis, 0) >= LONG else None
 
 
 def _operands(program: Program, block: Block, found: Contraction, machine: Target) -> Iterator[str]:
@@ -169,13 +185,15 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
             widen(session, source, copy)
     if layout.operand == "packed" and panel is not None:
         panel = pack(session, source, found, panel)
-    loops = _split(session, source, found, machine, prefix)
+    loops = _split(session, source, found, machine, layout.blocked, prefix)
     shared, beside, inner = _ordered(session, source, found, layout, loops)
-    do(session, "reorder", *shared, *beside, *inner, *loops.reduced, *loops.tile)
-    place = (*shared, *beside, *inner)[-1]
-    results = write_back(session, block_handle(session, block), user, place)
+    do(session, "reorder", *shared, *loops.blocks, *beside, *inner, *loops.reduced, *loops.tile)
+    if layout.blocked:
+        results = None if user is None else _after_blocks(session, block_handle(session, user), shared[-1], found.lanes)
+    else:
+        results = write_back(session, block_handle(session, block), user, (*shared, *beside, *inner)[-1])
     if panel is not None and layout.operand == "panel":
-        do(session, "compute_at", panel, shared[-1])
+        do(session, "compute_at", panel, (*shared, *loops.blocks)[-1])
     outer = run_in_parallel(session, shared)
     if layout.beside:
         for b in before:
@@ -190,15 +208,17 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
 
 
 class _Loops(msgspec.Struct, frozen=True):
-    """The loops of a tiled contraction: outer and inner ones by axis, the reduction, the register tile."""
+    """The loops of a tiled contraction: outer and inner ones by axis, blocks of the reduction and the reduction in
+    them, the register tile."""
 
     outer: dict[str, Handle]
     inner: dict[str, Handle]
+    blocks: tuple[Handle, ...]
     reduced: tuple[Handle, ...]
     tile: tuple[Handle, ...]
 
 
-def _split(session: Session, block: Block, found: Contraction, machine: Target, prefix: str) -> _Loops:
+def _split(session: Session, block: Block, found: Contraction, machine: Target, blocked: bool, prefix: str) -> _Loops:
     sizes = greatest(block)
     vectors = -(-sizes[found.vector] // found.lanes)
     rows = 1 if found.row is None else sizes[found.row]
@@ -223,11 +243,15 @@ def _split(session: Session, block: Block, found: Contraction, machine: Target, 
         first, second, *rest = do(session, "split", loop, (None, count, *size), names=names)
         outer[axis], inner[axis] = first, second
         tile += rest
-    return _Loops(outer, inner, _reduction(session, block, found, prefix), tuple(tile))
+    in_blocks = _blocked_axis(block, found) if blocked else None
+    return _Loops(outer, inner, *_reduction(session, block, found, in_blocks, prefix), tuple(tile))
 
 
-def _reduction(session: Session, block: Block, found: Contraction, prefix: str) -> tuple[Handle, ...]:
-    """Split long reduction axes in two: windows run between their halves."""
+def _reduction(
+    session: Session, block: Block, found: Contraction, in_blocks: str | None, prefix: str
+) -> tuple[tuple[Handle, ...], tuple[Handle, ...]]:
+    """Split long reduction axes in two: windows run between their halves. One may be done in blocks, the first loop."""
+    blocks: list[Handle] = []
     first: list[Handle] = []
     second: list[Handle] = []
     sizes, exact = greatest(block), extents(block)
@@ -236,11 +260,13 @@ def _reduction(session: Session, block: Block, found: Contraction, prefix: str) 
         if sizes[axis] <= WINDOW or axis not in exact:
             first.append(loop)
             continue
-        tile = draw(session, "perfect_tile", loop, 2, address=f"{prefix}/{axis}")
-        a, b = do(session, "split", loop, tile, names=[f"{axis}0", f"{axis}1"])
+        parts = 3 if axis == in_blocks else 2
+        tile = draw(session, "perfect_tile", loop, parts, address=f"{prefix}/{axis}")
+        *around, a, b = do(session, "split", loop, tile, names=[f"{axis}{k}" for k in range(parts)])
+        blocks += around
         first.insert(len(second), a)
         second.append(b)
-    return (*first, *second)
+    return tuple(blocks), (*first, *second)
 
 
 def _ordered(
@@ -289,7 +315,17 @@ def write_back(session: Session, target: Handle, user: str | None, place: Handle
     return results
 
 
-def _finish(session: Session, block: Block, found: Contraction, loops: _Loops, results: Handle, prefix: str) -> None:
+def _after_blocks(session: Session, user: Handle, place: Handle, lanes: int) -> Handle | None:
+    """Run the stage that uses the results after all blocks of a tile, which is returned, or else by itself."""
+    if do_if_legal(session, "reverse_compute_at", user, place) is not None:
+        return user
+    spread_copy(session, user, lanes)
+    return None
+
+
+def _finish(
+    session: Session, block: Block, found: Contraction, loops: _Loops, results: Handle | None, prefix: str
+) -> None:
     """Vectorize the register tile, unroll it and a part of the reduction, and set it to 0 before."""
     target = block_handle(session, block.name)
     steps = draw(session, "choose", STEPS, address=f"{prefix}/unroll")
@@ -297,7 +333,8 @@ def _finish(session: Session, block: Block, found: Contraction, loops: _Loops, r
     for row in loops.tile[:-1]:
         do(session, "unroll", row)
     do(session, "unroll", loops.reduced[-1], max_steps=steps)
-    (zero,) = do(session, "decompose_reduction", target, loops.reduced[0])
-    if found.row is not None:
+    (zero,) = do(session, "decompose_reduction", target, (*loops.blocks, *loops.reduced)[0])
+    if found.row is not None and not loops.blocks:
         do(session, "unroll", session.axis(zero, found.row))
-    vectorize_along(session, results, found.lanes)
+    if results is not None:
+        vectorize_along(session, results, found.lanes)
