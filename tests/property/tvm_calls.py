@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from mslang.interop.block_names import tvm_names
 from mslang.interop.tvmscript.names import their_type
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.index_map import TO, IndexMap
@@ -21,10 +22,11 @@ class Theirs:
 
     def __init__(self, schedule: Any, program: Program) -> None:
         self.schedule, self.program = schedule, program
+        self._names = tvm_names(program)
 
     def block(self, ref: BlockRef) -> Any:
-        """The block of that name."""
-        return self.schedule.get_sblock(ref.name)
+        """The block of that name, which TVM may call otherwise."""
+        return self.schedule.get_sblock(self._names.get(ref.name, ref.name))
 
     def loop(self, ref: LoopRef) -> Any:
         """The loop at the same place above a block under it."""
@@ -32,7 +34,7 @@ class Theirs:
         loop = path[-1]
         assert isinstance(loop, For)
         below = next(s for s in walk(loop.body, into_blocks=False) if isinstance(s, Block))
-        return self.schedule.get_loops(self.schedule.get_sblock(below.name))[len(loops_above(path))]
+        return self.schedule.get_loops(self.block(BlockRef(below.name)))[len(loops_above(path))]
 
     def place(self, ref: BlockRef | LoopRef) -> Any:
         """A block or a loop."""
