@@ -1174,6 +1174,83 @@ class Methods:
         (result,) = self.apply("rfactor", loop, axis, names=names)
         return result
 
+    def rolling_update(
+        self: Told, block: Handle, loop: Handle, sums: Sequence[Handle], *, names: Sequence[str | None] = ()
+    ) -> tuple[Handle, ...]:
+        """Compute a maximum and sums of exponentials relative to it in one pass, along a loop of the maximum.
+
+        This is online softmax, and with tiles of keys FlashAttention. Each iteration of the loop reduces its part into
+        buffers of its own (`M_rf`, `S_rf`), in blocks named `m_rf` and `s_rf`, which are returned: that of the maximum,
+        then those of the sums. The block of the maximum keeps its name; it updates the running maximum and stores by what
+        factor the sums decrease (`M_scale`). The block of a sum keeps its name, too: it multiplies the running sum by this
+        factor, and adds the part. Blocks between the maximum and the sums, which compute the exponentials, move under the
+        loop. All of them get new serial loops.
+
+        The terms of a sum must be linear in `exp(f(x - M))` or `exp2(f(x - M))`: `M` is the maximum of the same `x`, and
+        `f` multiplies or divides by positive constants. The maximum stays as it is; the sums are rounded in another order,
+        and partial sums may overflow where they are large relative to the running maximum. Elements, rows and terms that
+        are infinite or NaN give what they gave: parts in which all elements are -inf add 0, and if the whole row is, NaN.
+
+        Before:
+            for i in 0..8, k0 in 0..4, k1 in 0..4 {
+                block m[x: 8 = i | y: 16 = k0 * 4 + k1] {
+                    init { M[x] = -inf }
+                    M[x] = max(M[x], A[x, y])
+                }
+            }
+            block s[x: 8 | y: 16] {
+                init { S[x] = 0.0 }
+                S[x] = S[x] + exp(A[x, y] - M[x])
+            }
+
+        After:
+            # m.rolling_update(k0, [s])
+            for i in 0..8 {
+                block m_init[x: 8 = i] { M[x] = -inf }
+                block s_init[x: 8 = i] { S[x] = 0.0 }
+                for k0 in 0..4 {
+                    for k1 in 0..4 {
+                        block m_rf[x: 8 = i, y_o: 4 = k0 | y_i: 4 = k1] {
+                            init { M_rf[y_o, x] = -inf }
+                            M_rf[y_o, x] = max(M_rf[y_o, x], A[x, y_o * 4 + y_i])
+                        }
+                    }
+                    block m[x: 8 = i, y_o: 4 @ scan = k0] {
+                        let largest = max(M[x], M_rf[y_o, x])
+                        let shift = select(largest == -inf and y_o < 3, 0.0, largest)
+                        M_scale[y_o, x] = exp(M[x] - shift)
+                        M_shift[y_o, x] = shift
+                        M[x] = largest
+                    }
+                    for k1_1 in 0..4 {
+                        block s_rf[x: 8 = i, y_o: 4 = k0 | y_i: 4 = k1_1] {
+                            init { S_rf[y_o, x] = 0.0 }
+                            S_rf[y_o, x] = S_rf[y_o, x] + exp(A[x, y_o * 4 + y_i] - M_shift[y_o, x])
+                        }
+                    }
+                    block s[x: 8 = i, y_o: 4 @ scan = k0] {
+                        S[x] = S[x] * M_scale[y_o, x] + S_rf[y_o, x]
+                    }
+                }
+            }
+
+        Rejects:
+            - a block that is no maximum of floating-point numbers over one axis, or starts from anything but -inf
+            - a loop that is not the outermost of those that reduce, or loops from it on that are not plain and serial
+            - a sum that is no sum over one axis, or does not start from 0
+            - terms that are not known to be linear in an exponential of a difference to the maximum, or are relative to
+              the maximum of something else
+            - sums whose terms need different factors, such as `exp(x - M)` and `exp((x - M) * 2.0)`
+            - exponentials that blocks other than the sums read
+            - maximum, exponentials and sums that share loops with other blocks, or do not run once for all values of their
+              axes
+            - a block between the maximum and a sum that writes what the sum reads, or reads what it writes
+            - a tile that may begin beyond the end of the axis
+
+        Source: online softmax; FlashAttention; the rolling update of Neptune
+        """
+        return self.apply("rolling_update", block, loop, sums, names=names)
+
     def blockize(self: Told, target: Handle | Sequence[Handle], *, names: Sequence[str | None] = ()) -> Handle:
         """Make what stands under a loop, or several blocks that stand side by side, one block.
 

@@ -33,6 +33,7 @@ from mslang.transform.primitives.reindex import reindex, reindex_cache_read, rei
 from mslang.transform.primitives.reverse_compute_inline import reverse_compute_inline
 from mslang.transform.primitives.rfactor import rfactor
 from mslang.transform.primitives.rolling_buffer import rolling_buffer
+from mslang.transform.primitives.rolling_update import rolling_update
 from mslang.transform.primitives.set_scope import set_scope
 from mslang.transform.primitives.specialize import specialize
 from mslang.transform.primitives.storage_align import storage_align
@@ -74,6 +75,7 @@ BUILT_IN: tuple[Primitive[Any], ...] = (
     decompose_reduction,
     atomic,
     rfactor,
+    rolling_update,
     blockize,
     tensorize,
     reorder_block_iter_var,

@@ -27,7 +27,7 @@ from tests.property.sampled_steps import SAMPLERS
 from tests.property.stages import WEIGHTS
 from tests.property.tally import Fault, Tally
 
-Weights = Mapping[str, int]
+Weights = Mapping[str, float]
 NO_WEIGHTS: Weights = MappingProxyType({})
 
 

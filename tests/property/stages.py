@@ -27,7 +27,7 @@ from tests.property.drawn_programs import drawn_program
 from tests.property.sampled_steps import SampledSteps
 from tests.property.steps import Step
 from tests.property.steps_caching import stencils
-from tests.property.steps_reductions import products_and_updates
+from tests.property.steps_reductions import products_and_updates, relative_sums
 from tests.property.tally import Tally
 
 WEIGHTS = {
@@ -67,6 +67,12 @@ ROLLING = ("rolling_buffer",)
 ROLLING_PAIRS = 0.06
 """How many pairs draw a program for this one."""
 
+RELATIVE = ("rolling_update",)
+"""The primitive that takes a maximum and sums relative to it."""
+
+RELATIVE_PAIRS = 0.22
+"""How many of the other pairs draw a program for that one, and try it."""
+
 ATTEMPTS = {
     "change_signedness": 3,
     "compute_at": 4,
@@ -84,6 +90,7 @@ ATTEMPTS = {
     "read_at": 2,
     "fission": 2,
     "rolling_buffer": 2,
+    "rolling_update": 6,
 }
 """How often arguments are drawn for those that need particular ones, until they are accepted; else once."""
 
@@ -106,13 +113,17 @@ def drawn_pair(seed: int, number: int) -> tuple[Program, random.Random]:
 def about(number: int) -> Sequence[str]:
     """The primitives that a pair is about, if it is about any."""
     drawn = random.Random(f"seldom/{number}").random()
-    return SELDOM if drawn < SELDOM_PAIRS else ROLLING if drawn < SELDOM_PAIRS + ROLLING_PAIRS else ()
+    if drawn < SELDOM_PAIRS + ROLLING_PAIRS:
+        return SELDOM if drawn < SELDOM_PAIRS else ROLLING
+    return RELATIVE if random.Random(f"rolling/{number}").random() < RELATIVE_PAIRS else ()
 
 
 def _program(rng: random.Random, number: int) -> Program:
     match about(number):
         case ("rolling_buffer",):
             return stencils(rng)
+        case ("rolling_update",):
+            return relative_sums(rng)
         case (_, *_):
             return products_and_updates(rng)
     if families.PROGRAMS and rng.random() < SPECIAL:
@@ -139,7 +150,7 @@ def schedule_pair(
     schedule: Schedule,
     rng: random.Random,
     tally: Tally,
-    weights: Mapping[str, int] = MappingProxyType(WEIGHTS),
+    weights: Mapping[str, float] = MappingProxyType(WEIGHTS),
     about: Sequence[str] = (),
 ) -> list[str]:
     """Apply 1 to 8 random primitives, rather more than fewer, and those that the pair is about; gives those that were
@@ -200,7 +211,7 @@ def _done(step: Step) -> str | None:
     return step[0]
 
 
-def _operations(rng: random.Random, weights: Mapping[str, int]) -> Iterable[str]:
+def _operations(rng: random.Random, weights: Mapping[str, float]) -> Iterable[str]:
     while True:
         yield from rng.choices(list(weights), list(weights.values()), k=8)
 

@@ -29,6 +29,10 @@ Maker = Callable[["Steps", Program], Step | None]
 """Draws arguments of one primitive that may be legal; None if the program has no place for it."""
 
 
+SELDOM = 0.001
+"""The weight of what pairs that are about it try: no other pair has a place for it."""
+
+
 class Family(msgspec.Struct, frozen=True):
     """What a family of primitives brings to the campaign.
 
@@ -37,7 +41,7 @@ class Family(msgspec.Struct, frozen=True):
     """
 
     steps: Mapping[str, Maker]
-    weights: Mapping[str, int]
+    weights: Mapping[str, float]
     programs: tuple[Callable[[random.Random], Program], ...] = ()
 
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mslang.ir.dtype import is_integer
-from mslang.ir.expr import Const, Select
-from mslang.ir.program import Program
+from mslang.ir.expr import Binary, Const, Expr, Select
+from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, free_vars, path_to_block
 from mslang.sema.program import parse_program
 from mslang.transform.analysis.dependence import consumers
 from mslang.transform.analysis.formula import formula_of
 from mslang.transform.analysis.position import leaves, loops_above
 from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
-from tests.property.steps import Family, Maker, Step, Steps
+from tests.property.steps import SELDOM, Family, Maker, Step, Steps
 
 
 def _rfactor(steps: Steps, p: Program) -> Step:
@@ -91,6 +91,28 @@ def _atomic(steps: Steps, p: Program) -> Step:
     return "atomic", (BlockRef(steps.rng.choice(found)) if likely else steps.block(p),), {}
 
 
+def _rolling_update(steps: Steps, p: Program) -> Step | None:
+    """Mostly a maximum along its first loop that reduces, with some of the sums that read what depends on it."""
+    found = [
+        (b.name, s.var)
+        for b in blocks_of(p.body)
+        if b.init is not None and any(isinstance(e, Binary) and e.op == "max" for e in (_stored(b),))
+        for s in loops_above(path_to_block(p, b.name) or ())
+        if any(a.kind == "reduce" and s.var in free_vars(a.binding) for a in b.axes)
+    ]
+    if not found:
+        return None
+    name, loop = steps.rng.choice(found)
+    sums = [b.name for b in blocks_of(p.body) if b.init is not None and b.name != name]
+    taken = sums if steps.rng.random() < 0.7 else [s for s in sums if steps.rng.random() < 0.6]
+    return "rolling_update", (BlockRef(name), LoopRef(loop), [BlockRef(s) for s in taken]), {}
+
+
+def _stored(b: Block) -> Expr | None:
+    formula = formula_of(b)
+    return None if formula is None else formula.value
+
+
 STEPS: Mapping[str, Maker] = MappingProxyType(
     {
         "rfactor": _rfactor,
@@ -98,6 +120,7 @@ STEPS: Mapping[str, Maker] = MappingProxyType(
         "pad_einsum": _pad_einsum,
         "change_signedness": _change_signedness,
         "atomic": _atomic,
+        "rolling_update": _rolling_update,
         "decompose_padding": _decompose_padding,
     }
 )
@@ -300,6 +323,7 @@ FAMILY = Family(
             "change_signedness": 24,
             "atomic": 4,
             "decompose_padding": 10,
+            "rolling_update": SELDOM,
         }
     ),
     (_positions, _folds, _two_sums, _updates, _products, *(_bytes,) * 3, _paddings, *(_mixed,) * 5),
@@ -323,4 +347,33 @@ def products_and_updates(rng: random.Random) -> Program:
     block mm[{axes}] {{ init {{ C[i, j] = {total}({start}) }} C[i, j] += {left} * {right} }}
     block add[i: {m} | j: {n}] {{ init {{}} {update} }}
     block after[i: {m}] {{ E[i] = D[i] - C[i, 1] }}
+}}""")
+
+
+def relative_sums(rng: random.Random) -> Program:
+    """The maximum of each row, and sums of powers of two relative to it, which are exact; in one or two ways."""
+    n, k, m = rng.choice([2, 3, 4]), rng.choice([5, 6, 8, 9]), rng.choice([2, 3])
+    dtype = rng.choice(["f32", "f32", "f64"])
+    x = rng.choice(["A[i, k]", "A[i, k]", "A[i, k] + b[k]", "min(A[i, k], b[k])"])
+    power = rng.choice([f"exp2({x} - M[i])", f"exp2({x} - M[i])", f"exp2(({x} - M[i]) * {dtype}(2.0))"])
+    powers = rng.random() < 0.5
+    weights = f"alloc P: {dtype}[{n}, {k}]" if powers else ""
+    made = f"block powers[i: {n}, k: {k}] {{ P[i, k] = {power} }}" if powers else ""
+    term = "P[i, k]" if powers else power
+    first = rng.choice([term, term, f"{term} * b[k]", f"-{term} - {term} * b[k]", f"{term} + b[k]"])
+    between = rng.choice(["", "", f"block aside[i: {n}] {{ R[i] = b[0] }}"])
+    after = "S[i] + M[i]" if between == "" else "S[i] + R[i]"
+    return parse_program(f"""program relative(
+    A: {dtype}[{n}, {k}], b: {dtype}[{k}], V: {dtype}[{k}, {m}], out D: {dtype}[{n}], out E: {dtype}[{n}, {m}]
+) {{
+    alloc M: {dtype}[{n}]
+    alloc S: {dtype}[{n}]
+    alloc R: {dtype}[{n}]
+    {weights}
+    block top[i: {n} | k: {k}] {{ M[i] = max(M[i], {x}) }}
+    {made}
+    block sum[i: {n} | k: {k}] {{ S[i] += {first} }}
+    {between}
+    block mix[i: {n}, j: {m} | k: {k}] {{ E[i, j] += {term} * V[k, j] }}
+    block after[i: {n}] {{ D[i] = {after} }}
 }}""")

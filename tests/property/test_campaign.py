@@ -29,7 +29,7 @@ SHORT_CHUNK, LONG_CHUNK = 25, 500
 SHORT_SEED, LONG_SEED = 1, 0
 PAGE_PAIRS, PAGE_APPLIED = 100_000, 2_000
 """What the summary in the documentation must hold at least: pairs, and applications of each primitive."""
-YOUNGER = frozenset({"change_signedness", "atomic"})
+YOUNGER = frozenset({"change_signedness", "atomic", "rolling_update"})
 """Primitives that were written after the campaign of that summary ran."""
 ROOT = Path(__file__).parents[2]
 EXCLUDED = {(generator, pair) for found in OPEN for generator, pair in found.pairs}
@@ -137,7 +137,9 @@ def test_a_pair_is_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ops", "times"), [(YOUNGER, 75), ({"rolling_buffer"}, 12)], ids=["sums of integers", "windows"]
+    ("ops", "times"),
+    [({"change_signedness", "atomic"}, 75), ({"rolling_buffer"}, 12), ({"rolling_update"}, 30)],
+    ids=["sums of integers", "windows", "relative sums"],
 )
 @pytest.mark.parametrize(("generator", "seldom"), [("stages", about), ("instances", also_of)], ids=list(GENERATORS))
 def test_primitives_that_few_programs_have_a_place_for_are_applied_often(

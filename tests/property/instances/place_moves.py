@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from mslang.ir.expr import Const, Load, Select
+from mslang.ir.expr import Binary, Const, Load, Select
 from mslang.ir.program import Block, For
 from mslang.ir.visit import walk_expr
 from tests.property.instances.moves import Board, Call, Proposal, formula
@@ -81,6 +81,18 @@ def rfactor(t: Board) -> Call | None:
     below = t.below(s)
     rank = len(below[0].writes[0].ranges) if below and below[0].writes else 0
     return Call((t.handle(s), t.rng.randint(-rank - 1, rank)))
+
+
+def rolling_update(t: Board) -> Call | None:
+    """A maximum along the outermost loop that reduces, seldom another, with blocks that sum after it."""
+    b = t.block(lambda b: isinstance(e := formula(b), Binary) and e.op == "max" and b.init is not None)
+    loops = [] if b is None else [s for s in t.above(b) if t.serves(s, "reduce")]
+    if b is None or not loops:
+        return None
+    after = t.blocks[t.blocks.index(b) + 1 :]
+    sums = [x for x in after if isinstance(e := formula(x), Binary) and e.op == "+" and x.init]
+    loop = loops[0] if t.coin(0.8) else t.rng.choice(loops)
+    return Call((t.handle(b), t.handle(loop), [t.handle(x) for x in sums if t.coin(0.85)]))
 
 
 def blockize(t: Board) -> Call | None:
@@ -174,5 +186,6 @@ PLACE_MOVES: dict[str, Proposal] = {
         decompose_padding,
         reorder_block_iter_var,
         tensorize,
+        rolling_update,
     )
 }

@@ -55,6 +55,7 @@ FOR: Mapping[str, Callable[[Scene], Lines]] = {
     "fuse_reduction_epilogue": reductions.followed,
     "rfactor": reductions.reduced,
     "decompose_reduction": reductions.reduced,
+    "rolling_update": reductions.relative,
     "atomic": reductions.reduced,
     "cache_inplace": nests.in_place,
     "fission": shared.side_by_side,
@@ -68,6 +69,7 @@ ALSO: Mapping[str, Callable[[Scene], Lines]] = {
     "change_signedness": reductions.integer_product,
     "atomic": reductions.added,
     "rolling_buffer": shared.halo,
+    "rolling_update": reductions.relative,
 }
 """Primitives that hardly any other nest has a place for, and the nest that has."""
 

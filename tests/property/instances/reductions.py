@@ -268,6 +268,37 @@ def positions(scene: Scene) -> Lines:
     return site.lines(body, init)
 
 
+def relative(scene: Scene) -> Lines:
+    """The maximum of each row, and sums of powers of two relative to it: exact, as the elements are small integers."""
+    n, k = scene.dim(), scene.dim()
+    dtype = scene.rng.choice(["f32", "f32", "f64"])
+    source, weights = scene.new((n, k), "in", dtype), scene.new((k,), "in", dtype)
+    top, total = scene.new((n,), "alloc", dtype), scene.new((n,), "out", dtype)
+    source.read = weights.read = top.read = True
+    x, at = f"{source.name}[i, k]", f"{top.name}[i]"
+    if scene.coin(0.3):
+        x = f"max({x}, {weights.name}[k])"
+    best, sums = (
+        Site(scene, stem, [Axis("i", n), Axis("k", k, "reduce")], short=scene.coin(0.8) or None) for stem in ("b", "v")
+    )
+    if not (best.whole and best.begins and sums.whole and sums.begins):
+        top.direction = total.direction = "inout"
+    first = identity(dtype, ">") if scene.coin(0.9) else scene.literal(dtype, 0)
+    lines = best.lines([f"{at} = max({at}, {x})"], [f"{at} = {first}"])
+    power, own = f"exp2({x} - {at})", f"{total.name}[i]"
+    if scene.coin(0.4):
+        apart = scene.new((n, k), "alloc", dtype)
+        apart.whole = apart.read = True
+        lines += Site(scene, "w", [Axis("i", n), Axis("k", k)], short=True).lines([f"{apart.name}[i, k] = {power}"])
+        power = f"{apart.name}[i, k]"
+    weight = f"{weights.name}[k]"
+    term = scene.rng.choice([power, f"{power} * {weight}", f"{weight} * {power} - {power}", f"{power} + {weight}"])
+    lines += sums.lines([f"{own} = {own} + ({term})"], [f"{own} = {scene.literal(dtype, 0)}"])
+    top.whole = total.whole = True
+    top.bound, total.bound = max(source.bound, 4), 999
+    return lines
+
+
 def nested(scene: Scene) -> Lines:
     """A block around a block, with an init that holds a block, too."""
     n, m = scene.dim(), scene.rng.choice([2, 4, 6])
@@ -320,5 +351,6 @@ __all__ = [
     "positions",
     "product",
     "reduced",
+    "relative",
     "running",
 ]

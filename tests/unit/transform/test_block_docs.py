@@ -74,6 +74,17 @@ EXAMPLES = {
     "rolling_buffer": ("A: f32[18], out B: f32[16]", [], (block("a"), buffer("T"))),
     "unsafe_set_dtype": ("A: f32[64], out B: f32[64]", [], (block("b"), buffer("t"), "f16")),
     "rfactor": ("A: f32[8, 16], out S: f32[8]", ["S_rf: f32[8, 4]"], (loop("k1"), 1)),
+    "rolling_update": (
+        "A: f32[8, 16], out S: f32[8]",
+        [
+            "M: f32[8]",
+            "M_rf: f32[4, 8]",
+            "M_scale: f32[4, 8]",
+            "M_shift: f32[4, 8]",
+            "S_rf: f32[4, 8]",
+        ],
+        (block("m"), loop("k0"), [block("s")]),
+    ),
     "fuse_reduction_epilogue": (
         "A: f32[64, 64], B: f32[64, 64], b: f32[64], out C: f32[64, 64]",
         ["T: f32[64, 64]"],
