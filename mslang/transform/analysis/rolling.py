@@ -18,6 +18,7 @@ from mslang.transform.analysis.initialization import why_may_not_iterate
 from mslang.transform.analysis.inlining import complete_formula, require_inner
 from mslang.transform.analysis.instances import domains_of, portable_predicate, runs_all, runs_once
 from mslang.transform.analysis.legality import why_not_reduction, why_not_stage_pipeline
+from mslang.transform.analysis.plain_loops import require_distinct, require_plain
 from mslang.transform.analysis.position import (
     bindings,
     block_at,
@@ -35,7 +36,6 @@ from mslang.transform.analysis.position import (
 from mslang.transform.analysis.reduction_updates import updates_of
 from mslang.transform.analysis.rescaling import Exponential, Multiple, multiples
 from mslang.transform.outcome import BlockRef, LoopRef, refuse
-from mslang.transform.rewriting.loop_nest import require_distinct, require_plain
 
 PRIMITIVE = "rolling_update"
 

@@ -13,6 +13,7 @@ from mslang.ir.visit import Path, bodies, fresh, substitute, walk_paths
 from mslang.transform.analysis.carried_dependence import leaf_paths, why_unplaced
 from mslang.transform.analysis.dependence import storages_read, storages_written
 from mslang.transform.analysis.loop_distribution import Under, why_order_matters
+from mslang.transform.analysis.plain_loops import require_distinct, require_plain
 from mslang.transform.analysis.position import (
     common_path,
     index_of,
@@ -30,7 +31,7 @@ from mslang.transform.kinds import LoopArguments
 from mslang.transform.outcome import BlockRef, Gone, Handle, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import require_still_concurrent, used_outside_of_blocks
-from mslang.transform.rewriting.loop_nest import called, require_distinct, require_plain
+from mslang.transform.rewriting.loop_nest import called
 from mslang.transform.rewriting.rewrite import put, substitute_loops
 
 

@@ -9,11 +9,11 @@ from mslang.ir.expr import ZERO, Binary, Expr, Var
 from mslang.ir.print import print_expr
 from mslang.ir.program import For, Program
 from mslang.ir.visit import free_vars, fresh
+from mslang.transform.analysis.plain_loops import require_plain
 from mslang.transform.analysis.position import loop_at, loop_path, taken_names
 from mslang.transform.outcome import Gone, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
 from mslang.transform.rewriting.cloning import Part, parted
-from mslang.transform.rewriting.loop_nest import require_plain
 
 
 @primitive(family="loops", gives=(LoopRef,), many=True, consumes=("loop",))

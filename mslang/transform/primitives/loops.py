@@ -15,6 +15,7 @@ from mslang.ir.visit import Path, free_vars, fresh, path_to_loop
 from mslang.ops.words import TAILS
 from mslang.transform.analysis.interchange import why_not_reorderable
 from mslang.transform.analysis.loop_kinds import require_kinds
+from mslang.transform.analysis.plain_loops import require_distinct, require_plain
 from mslang.transform.analysis.position import (
     leaves,
     loop_at,
@@ -28,7 +29,7 @@ from mslang.transform.analysis.position import (
 from mslang.transform.kinds import LoopArguments, Tail
 from mslang.transform.outcome import BlockRef, Gone, LoopRef, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.rewriting.loop_nest import called, mixed_radix, nested, require_distinct, require_plain
+from mslang.transform.rewriting.loop_nest import called, mixed_radix, nested
 from mslang.transform.rewriting.rewrite import guard, put, substitute_loops
 from mslang.transform.rewriting.rounded_loop import pad
 from mslang.transform.rewriting.split_tails import peel, shift
