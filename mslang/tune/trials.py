@@ -62,9 +62,9 @@ class Trials:
         job = BuildJob(candidate.program, task.target, task.allow_native, task.compiler)
         return self._workers.build(job, task.builder)
 
-    def built(self, pending: Pending) -> Built:
-        """Wait for a compilation."""
-        return self._workers.built(pending)
+    def built(self, pending: Pending, until: float | None = None) -> Built:
+        """Wait for a compilation, perhaps not as long as for other things."""
+        return self._workers.built(pending, until)
 
     def built_in_time(self, pending: Mapping[str, Pending], over: Callable[[], bool]) -> dict[str, Built]:
         """Wait for compilations: for the first as long as there is time, for all of them half as long.
@@ -75,18 +75,17 @@ class Trials:
             BudgetSpent: there was no time for the first.
         """
         end, now = self._workers.until, time.monotonic()
+        half = None if end is None else now + (end - now) / 2
         found: dict[str, Built] = {}
         try:
             for hash, task in pending.items():
                 if over():
                     break
-                found[hash] = self.built(task)
-                self._workers.until = None if end is None else now + (end - now) / 2
+                found[hash] = self.built(task, half if found else None)
         except BudgetSpent:
             if not found:
                 raise
         finally:
-            self._workers.until = end
             for hash in pending.keys() - found.keys():
                 pending[hash].cancel()
         return found

@@ -108,9 +108,10 @@ class Workers:
         """Whether `abandon` was called."""
         return self._abandoned
 
-    def _wait(self, task: Task[T]) -> Done[T] | Unsuccessful:
+    def _wait(self, task: Task[T], until: float | None = None) -> Done[T] | Unsuccessful:
         while not self._abandoned:
-            if self.until is not None and time.monotonic() >= self.until and not task.done:
+            end = min((t for t in (until, self.until) if t is not None), default=None)
+            if end is not None and time.monotonic() >= end and not task.done:
                 task.cancel()
                 raise BudgetSpent
             try:
@@ -137,9 +138,9 @@ class Workers:
         work = self._work.build if builder is None else BuildWith(builder).build
         return self._builders.submit(work, (jobs.encode(task),), seconds=self._build_seconds)
 
-    def built(self, pending: Pending) -> Built:
-        """Wait for a compilation."""
-        found = self._answer(pending, Built, "compiling")
+    def built(self, pending: Pending, until: float | None = None) -> Built:
+        """Wait for a compilation, perhaps not as long as for other things."""
+        found = self._answer(pending, Built, "compiling", until)
         return Built(result=found) if isinstance(found, Result) else found
 
     def measure(self, task: MeasureJob, seconds: float = RUN_SECONDS, runner: Runner | None = None) -> Result:
@@ -159,8 +160,8 @@ class Workers:
         found = self._answer(self._runner.submit(work, (jobs.encode(task),), seconds=seconds), tuple, "comparing")
         return found if isinstance(found, tuple) and len(found) == len(task.candidates) else None
 
-    def _answer(self, pending: Pending, wanted: type[T], doing: str) -> T | Result:
-        outcome = self._wait(pending)
+    def _answer(self, pending: Pending, wanted: type[T], doing: str, until: float | None = None) -> T | Result:
+        outcome = self._wait(pending, until)
         if not isinstance(outcome, Done):
             return _as_result(outcome, doing)
         try:
