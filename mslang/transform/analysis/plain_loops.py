@@ -34,5 +34,5 @@ def require_distinct(handles: Sequence[Handle], primitive: str) -> None:
     seen: set[Handle] = set()
     for h in handles:
         if h in seen:
-            raise refuse("MS303", primitive, f"{shown(h)} is named twice", help="name each loop once")
+            raise refuse("MS303", primitive, f"{shown(h)} is named twice", help="name each once")
         seen.add(h)

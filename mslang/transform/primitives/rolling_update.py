@@ -146,11 +146,7 @@ class _Made:
         self.start(m)
         self.partial(m, part, m.value, "max", same_loops=True)
         at = (Var(self.outer), *m.store.indices)
-        old, largest, relative = (
-            Load(m.store.buffer, m.store.indices, dtype),
-            Var("largest", dtype),
-            Var("shift", dtype),
-        )
+        old = Load(m.store.buffer, m.store.indices, dtype)
         names = {"largest": self.name("largest"), "shift": self.name("shift")}
         largest, relative = Var(names["largest"], dtype), Var(names["shift"], dtype)
         empty = Binary("==", largest, identity("max", dtype))
