@@ -14,10 +14,10 @@ then a peer, `mslang, per call`. Workloads without weights are left out.
 All are run in turn, one sample each a round, a loop of known work beside; ratios are taken round by round, peer over
 ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median; of the least times, too, which
 other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays as the run before left them.
-*Cold*: single runs, before each of which the caches are emptied. With several threads each sample is taken
-when the process is at rest: a library's threads wait for its next call by turning round and round, those of OpenBLAS
-for 0.12 s, on the cores of the one that is timed. The roofline is the larger of operations over the
-measured peak of the cores and of the arrays' bytes over the measured bandwidth of memory.
+*Cold*: single runs, before each of which the caches are emptied. With several threads each sample is taken when the
+process is at rest: a library's threads wait for its next call by turning round and round, on the cores of the one that
+is timed. The roofline is the larger of operations over the measured peak of the cores and of the arrays' bytes over the
+measured bandwidth of memory.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ DOTS = {"f32": 1.0, "i8": 4.0, "bf16": 2.0}
 
 SAMPLE = 0.004
 """Seconds of a warm sample."""
+
+REST = 400
+"""How often 5 ms are waited for other threads to sleep; those of OpenBLAS do after some 0.1 s."""
 
 Calls = dict[str, Callable[[], Any]]
 
@@ -282,12 +285,17 @@ def cold_rounds(calls: Calls, rounds: int, ready: Callable[[], None]) -> dict[st
 
 
 def at_rest() -> None:
-    """Wait until no thread of the process runs but this one, which sleeps."""
-    while True:
+    """Wait until no thread of the process runs but this one, which sleeps.
+
+    Raises:
+        SystemExit: some run on, as OpenMP's do under OMP_WAIT_POLICY=active.
+    """
+    for _ in range(REST):
         before = time.process_time()
         time.sleep(0.005)
         if time.process_time() - before < 0.001:
             return
+    raise SystemExit("threads of a library never sleep: unset OMP_WAIT_POLICY, GOMP_SPINCOUNT and KMP_BLOCKTIME")
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float]:
