@@ -1,7 +1,7 @@
 """The unscheduled program with its loops in the order of memory, for the expected results.
 
 In the order of its axes, a product `C[i, j] += A[i, k] * B[k, j]` reads a column of `B` for each result, which takes
-eight times as long as row by row for large matrices. So the loop of each nest along which accesses are contiguous
+several times as long as row by row for large matrices. So the loop of each nest along which accesses are contiguous
 becomes the innermost one, if it serves spatial axes only: then each element is still summed in the same order, and
 results are equal bit for bit.
 """
@@ -18,7 +18,6 @@ from mslang.transform.outcome import LoopRef
 
 STRIDED = 16
 """The cost of an access along a dimension other than the last, beside one along the last: elements of a cache line."""
-
 
 WAITING = 2
 """The cost of a sum each of whose steps waits for the one before, as it does in a loop over a reduction axis."""

@@ -47,7 +47,7 @@ ACCUMULATORS = 4
 """Vectors in which a reduction along a row keeps its parts."""
 
 JOBS = 4
-"""Iterations for each core from which on a parallel loop needs no other fused with it."""
+"""Iterations for each core from which on one parallel loop gives all cores work, so that producers may be put in it."""
 
 UNROLLED = 32
 """Copies of a reduction's body that the reduction loop around the register tile is unrolled to."""
