@@ -6,6 +6,10 @@ workers that were asleep do not hold it up. Idle workers spin shortly, giving wa
 sleep. A launch while another one is running (from a nested loop, or from another thread) runs serially in its caller,
 so that launches neither wait for one another nor take more processors than there are workers. A launch is made for a
 *team*: the pool's first so many workers.
+
+Linux tends to wake a worker on the processor of the thread that wakes it, and leaves the two there for milliseconds, in
+which the launcher does all the work. So a launcher that wakes workers gives way once, and a worker that finds itself on
+the launcher's processor moves to another one.
 """
 
 from __future__ import annotations
@@ -38,6 +42,57 @@ define internal void @wake(ptr %word) {
 }
 """
 
+_APART = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal i32 @processor() {
+  %p = call i32 @sched_getcpu()
+  ret i32 %p
+}
+
+; Moves the calling thread to another one of the processors that it may run on, if there is one.
+define internal void @leave_processor(i32 %p) {
+entry:
+  %allowed = alloca [16 x i64], align 8
+  %others = alloca [16 x i64], align 8
+  %known = icmp ult i32 %p, 1024
+  br i1 %known, label %ask, label %done
+ask:
+  %error = call i32 @sched_getaffinity(i32 0, i64 128, ptr %allowed)
+  %fine = icmp eq i32 %error, 0
+  br i1 %fine, label %move, label %done
+move:
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %others, ptr align 8 %allowed, i64 128, i1 false)
+  %at = lshr i32 %p, 6
+  %word = getelementptr i64, ptr %others, i32 %at
+  %place = and i32 %p, 63
+  %place64 = zext i32 %place to i64
+  %bit = shl i64 1, %place64
+  %keep = xor i64 %bit, -1
+  %old = load i64, ptr %word
+  %new = and i64 %old, %keep
+  store i64 %new, ptr %word
+  ; Refused, and so without effect, where no processor is left.
+  %moved = call i32 @sched_setaffinity(i32 0, i64 128, ptr %others)
+  %again = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
+  br label %done
+done:
+  ret void
+}
+"""
+
+_ANYWHERE = """
+define internal i32 @processor() {
+  ret i32 -1
+}
+define internal void @leave_processor(i32 %p) {
+  ret void
+}
+"""
+
 _SLEEP_POLL = """
 declare i32 @usleep(i32)
 define internal void @sleep(ptr %word, i32 %seen) {
@@ -57,7 +112,7 @@ _PAUSE = {
 
 # A team is two words: the state, and how many workers take part.
 # Words of the state, each on a cache line of its own: 0 generation, 1 sleepers, 2 open, 3 active, 4 next iteration,
-# 5 the job (task, closure, count, grain, team), 6 busy, 7 stop, 8 number of workers.
+# 5 the job (task, closure, count, grain, team, the launcher's processor), 6 busy, 7 stop, 8 number of workers.
 _POOL = """
 declare i32 @sched_yield()
 
@@ -129,6 +184,9 @@ publish:
   store i64 %grain, ptr %p3
   %p4 = getelementptr i64, ptr %job, i64 4
   store i64 %workers, ptr %p4
+  %p5 = getelementptr i64, ptr %job, i64 5
+  %processor = call i32 @processor()
+  store i32 %processor, ptr %p5
   %next = call ptr @word(ptr %state, i64 4)
   store atomic i64 0, ptr %next seq_cst, align 8
   %open = call ptr @word(ptr %state, i64 2)
@@ -141,6 +199,8 @@ publish:
   br i1 %any, label %rouse, label %work
 rouse:
   call void @wake(ptr %generation)
+  ; One that was woken on this processor can only leave it while it runs.
+  %gave = call i32 @sched_yield()
   br label %work
 work:
   call void @take_part(ptr %state, i64 0)
@@ -219,7 +279,16 @@ belong:
   %p4 = getelementptr i64, ptr %job, i64 4
   %workers = load i64, ptr %p4
   %mine = icmp slt i64 %worker, %workers
-  br i1 %mine, label %take, label %leave
+  br i1 %mine, label %look, label %leave
+look:
+  %p5 = getelementptr i64, ptr %job, i64 5
+  %launcher = load i32, ptr %p5
+  %processor = call i32 @processor()
+  %together = icmp eq i32 %processor, %launcher
+  br i1 %together, label %apart, label %take
+apart:
+  call void @leave_processor(i32 %launcher)
+  br label %take
 take:
   call void @take_part(ptr %state, i64 %worker)
   br label %leave
@@ -317,4 +386,5 @@ def pool_ir(platform: str = sys.platform, machine: str | None = None) -> str:
     declaration, pause = _PAUSE[family]
     futex = {"x86": "202", "arm": "98"}.get(family) if platform.startswith("linux") else None
     sleeping = _SLEEP_POLL if futex is None else _SLEEP_FUTEX.replace("@NUMBER@", futex)
-    return declaration + sleeping + _POOL.replace("@PAUSE@", pause)
+    placing = _APART if platform.startswith("linux") else _ANYWHERE
+    return declaration + sleeping + placing + _POOL.replace("@PAUSE@", pause)

@@ -39,7 +39,6 @@ def threads_ir(triple: str) -> str:
 
 
 _LINUX_COUNT = """
-declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i64 @llvm.ctpop.i64(i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -123,6 +124,31 @@ def test_each_part_runs_on_one_worker_at_a_time():
         assert sorted(k for start, end, _ in seen for k in range(start, end)) == list(range(count))
         assert {worker for *_, worker in seen} <= set(range(4))
     linker.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are placed by hand on Linux only")
+def test_a_thread_leaves_a_processor_and_may_return_to_it():
+    from llvmlite.binding import JITLibraryBuilder
+
+    ir = pool_ir().replace("define internal void @leave_processor", "define void @leave_processor")
+    builder = JITLibraryBuilder().add_ir(ir).add_current_process()
+    builder.export_symbol("leave_processor")
+    code = builder.link(Linker().jit, "apart")
+    leave = ctypes.CFUNCTYPE(None, ctypes.c_int32)(code["leave_processor"])
+    here = ctypes.CDLL(None).sched_getcpu
+    allowed = os.sched_getaffinity(0)
+    try:
+        for start in sorted(allowed):
+            os.sched_setaffinity(0, {start})
+            leave(start)
+            assert here() == start, "the only processor it may run on"
+            os.sched_setaffinity(0, allowed)
+            # Meanwhile other load may have moved it.
+            left = [p for p in (here() for _ in range(5)) if not leave(p) and here() != p]
+            assert left or len(allowed) == 1
+            assert os.sched_getaffinity(0) == allowed
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 @pytest.mark.parametrize(
