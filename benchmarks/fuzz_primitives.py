@@ -26,51 +26,58 @@ from tests.property.tally import Fault, Tally
 CHUNK = 50
 PAGE = """# The campaign
 
+Random programs under random sequences of primitives, compared bit for bit with the unscheduled program.
+
 `python benchmarks/fuzz_primitives.py --pairs {pairs} --seed {seed}` made this page, at {commits}.
 
-A *pair* is a random program and a random sequence of 1 to 8 primitives on it, drawn through the `Schedule` API: sizes,
-orders and places are given, or decisions that samplers draw; those that are numbers stay symbols until the end, and are
-used again by later primitives. Two generators, written apart, draw half of the pairs each:
+## What is run
+
+A *pair* is a random program and a random sequence of 1 to 8 primitives on it, applied through the `Schedule` API.
+Sizes, orders and places are either given or sampled. Sampled numbers stay symbolic until the end, and later primitives
+use them again. Two generators, written independently, produce half of the pairs each:
 
 - `stages`: chains of affine blocks over whole buffers, and programs made for one family of primitives;
 - `instances`: blocks whose instances depend on data, order and sizes. Flags and data in predicates; inits that read,
   gather, branch or are nested; reversed, shifted, strided, rotated and partial bindings; several writers, in-place
   updates, scans, running reductions, opaque axes; gathers and scatters; triangular loops; sizes known only at the call,
-  which are run at their least, at and below tile sizes; extents of 0 and 1; every element type with its extreme values
-  (NaN, infinities, −0.0, the least and greatest integers).
+  which are run at their minimum, at tile sizes and below them; extents of 0 and 1; every element type with its extreme
+  values (NaN, infinities, −0.0, the smallest and largest integers).
 
-Both give some parameters strides and offsets, and draw programs for primitives that few others have a place for.
+Both give some parameters strides and offsets, and draw programs for primitives that few other programs can take.
 
-Of each pair
+## What is checked
 
-- every program on the way is well-formed (`mslang.ir.verify`);
-- the scheduled program, interpreted with all checks (bounds, races, uninitialised reads, declared regions) and compiled
-  through LLVM, gives bit for bit what the unscheduled program gives in the interpreter, on whole numbers for which sums
-  are exact in any order, and on extreme values;
-- the printed program parses back to an equal one;
-- of every third, if it has decisions, the same structure with decisions drawn anew gives the same, too.
+- Every intermediate program is well-formed (`mslang.ir.verify`).
+- The scheduled program gives bit for bit what the unscheduled program gives in the interpreter. It runs in the
+  interpreter with all checks (bounds, races, uninitialised reads, declared regions) and compiled through LLVM, on whole
+  numbers for which sums are exact in any order, and on extreme values.
+- The printed program parses back to an equal one.
+- For every third pair that has decisions, the same structure with other values of them gives the same result, too.
+
+Loops bound to thread axes run serially on the CPU here, so `bind` is judged by its results like any other primitive.
+
+## Results
 
 {totals}
 
 {conditions}
 
+## Primitives
+
+*Tried* counts calls with arguments that look legal at first sight; some primitives are tried again with other
+arguments. *Rejected* counts calls that the primitive refused. *After three others* counts applications to a program
+that at least three other primitives had changed before. Columns count both generators; the share of `instances` is in
+parentheses.
+
 {rows}
 
-Every primitive takes part. Loops that are bound to thread axes run one iteration after the other on the CPU here, so
-that `bind` is judged by its results like any other.
+## Samplers
+
+*Used* counts applied primitives that took a value of this sampler, or a value derived from one. *Drawn anew* counts
+decisions for which another value was put into the same parametric program, which was then checked again. Orders and
+places are structure: another one gives another sketch. `enter_postproc` marks a place in the trace.
 
 {samplers}
-
-The columns count both generators; in parentheses what `instances` contributes.
-
-*Used* counts primitives that were applied with a value of this sampler, or one that was made of it before. *Drawn anew*
-are the decisions of which another value was put into the same parametric program, which was then judged again; orders
-and places are structure, and what a program looks like with others is another sketch. `enter_postproc` marks a place in
-the trace.
-
-*Tried* counts calls with arguments that look legal at first sight; some primitives are tried again with others.
-*Rejected* are those that the primitive refused. *After three others* are applications
-to a program that at least three other primitives had changed before.
 """
 
 
