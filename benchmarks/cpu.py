@@ -1,23 +1,23 @@
-"""Sixteen workloads beside the vendors' libraries, all in one run: what `mslang tune` finds from the bare program.
+"""Sixteen workloads compared with vendor libraries, all in one run: what `mslang tune` finds from the bare program.
 
     python benchmarks/cpu.py [NAMES] [--json] [--threads 1 2] [--trials N] [--seconds S] [--db FILE] [--tvm FOLDER]
 
-Ours is tuned from the bare program in the automatic space, or, where the file `--db` has records of the program on
-this machine, the best of them without tuning again: so a table is measured anew in a minute. Peers are NumPy (OpenBLAS)
-and torch (MKL, oneDNN), with weights packed ahead of time where they can be; one that is missing is left out, and the
-reason is printed. `--tvm` names the folder that `tuning_curve.py --folder` left: the times that TVM's own tuning
-recorded there are compared (of another run, so less exactly).
+Ours is tuned from the bare program in the automatic space, or, where the file `--db` has records of the program on this
+machine, the best of them without tuning again, so that a table is measured again in a minute. Peers are NumPy
+(OpenBLAS) and torch (MKL, oneDNN), with weights packed ahead of time where they can be; one that is missing is left
+out, and the reason is printed. `--tvm` names the folder that `tuning_curve.py --folder` left: the times that TVM's own
+tuning recorded there are compared (of another run, so less exactly).
 
 With `--constant` weights are declared constant, so that ours are packed ahead of time, too; what was tuned without is
 then a peer, `mslang, per call`. Workloads without weights are left out.
 
-All are run in turn, one sample each a round, a loop of known work beside; ratios are taken round by round, peer over
-ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median; of the least times, too, which
-other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays as the run before left them.
-*Cold*: single runs, before each of which the caches are emptied. With several threads each sample is taken when the
-process is at rest: a library's threads wait for its next call by turning round and round, on the cores of the one that
-is timed. The roofline is the larger of operations over the measured peak of the cores and of the arrays' bytes over the
-measured bandwidth of memory.
+All are run in turn, one sample each a round, with a loop of known work among them. Ratios are taken round by round,
+peer over ours (above 1 ours is faster), with their quartiles and the 95 % interval of the median. *min / min* is the
+ratio of the minimum times, which other load on the machine disturbs less. *Warm*: samples of some milliseconds, arrays
+as the run before left them. *Cold*: single runs, before each of which the caches are emptied. With several threads each
+sample is taken when the process is at rest: a library's threads spin while they wait for its next call, on the cores of
+the one that is timed. The roofline is the larger of operations over the measured peak of the cores and of the arrays'
+bytes over the measured bandwidth of memory.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def measure(options: argparse.Namespace, threads: int) -> None:
             "of roofline",
             "peer / ours, warm",
             "95 %",
-            "of least",
+            "min / min",
             "cold",
             "peer / ours, cold",
         )
