@@ -5,6 +5,9 @@ from __future__ import annotations
 ATOMIC = "atomic"
 """Of a block: its updates are atomic."""
 
+PREFETCH = "prefetch."
+"""Of a loop, before the name of a buffer: how many iterations ahead what is read of it is fetched."""
+
 MAX_STEPS = "unroll.max_steps"
 """Of an unrolled loop: it is unrolled only while it makes no more than so many copies."""
 

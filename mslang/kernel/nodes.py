@@ -135,6 +135,13 @@ class Atomic(Stmt, frozen=True, cache_hash=True):
     value: Expr
 
 
+class Prefetch(Stmt, frozen=True, cache_hash=True):
+    """Have the cache line of `buffer[indices]` brought into the caches. The element need not exist: nothing is read."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+
+
 class Launch(msgspec.Struct, frozen=True, cache_hash=True):
     """How many threads run a function: blocks and threads a block, each along x, y and z.
 

@@ -19,6 +19,7 @@ from mslang.kernel.nodes import (
     Invoke,
     Let,
     Module,
+    Prefetch,
     Stmt,
     Store,
     While,
@@ -120,5 +121,7 @@ def _lines(s: Stmt) -> Iterator[str]:
             yield f"barrier({scope})"
         case Atomic(op=op, buffer=b, indices=xs, value=v):
             yield f"atomic {_element(b, xs)} {op}= {print_expr(v)}"
+        case Prefetch(buffer=b, indices=xs):
+            yield f"prefetch {_element(b, xs)}"
         case _:
             raise TypeError(f"not a statement of a kernel: {s!r}")

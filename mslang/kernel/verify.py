@@ -25,7 +25,7 @@ from mslang.ir.expr import (
 from mslang.ir.program import LOOP_KINDS, Buffer
 from mslang.ir.text import print_expr
 from mslang.kernel.lanes import lanes_of
-from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, If, Let, Module, Stmt, Store, While
+from mslang.kernel.nodes import Allocate, Atomic, Barrier, Body, For, If, Let, Module, Prefetch, Stmt, Store, While
 from mslang.kernel.visit import bodies, expressions
 
 THREADS = frozenset(f"{a}.{d}" for a in ("blockIdx", "threadIdx") for d in "xyz")
@@ -90,6 +90,9 @@ def _statement(s: Stmt, buffers: Mapping[str, Buffer]) -> Iterator[str]:
         case If(condition=c) | While(condition=c):
             if dtype_of(c) != "bool" or lanes_of(c) > 1:
                 yield f"the condition `{print_expr(c)}` is not one bool"
+        case Prefetch(buffer=b, indices=xs):
+            known = buffers.get(b)
+            yield from _access(b, xs, "" if known is None else known.dtype, buffers)
         case Barrier(scope=scope):
             if scope not in ("block", "warp"):
                 yield f"a barrier of the unknown scope `{scope}`"

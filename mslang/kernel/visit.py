@@ -22,6 +22,7 @@ from mslang.kernel.nodes import (
     Invoke,
     Let,
     Module,
+    Prefetch,
     Stmt,
     Store,
     While,
@@ -48,6 +49,7 @@ CHILDREN: Mapping[type[Stmt], Fields] = {
     Within: Fields(("body",), ("values",)),
     Barrier: Fields(),
     Atomic: Fields((), ("indices", "value")),
+    Prefetch: Fields((), ("indices",)),
 }
 """The child table. A new statement is one line here; a statement that is not here is refused by every traversal."""
 

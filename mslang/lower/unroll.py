@@ -19,6 +19,7 @@ from mslang.kernel.nodes import Allocate, Atomic, Body, For, If, Invoke, Let, Mo
 from mslang.kernel.visit import bodies, map_deep, map_expressions, map_functions, walk, with_bodies
 from mslang.lower.analysis import indexes, weight
 from mslang.lower.fold import fold
+from mslang.lower.prefetch import distances, prefetches
 from mslang.lower.substitute import Known, loop_bounds
 from mslang.target.description import Target
 
@@ -119,7 +120,9 @@ def _loop(s: For, at: _Place) -> Iterator[Stmt]:
     task = s.kind == "parallel" and not at.in_parallel
     if trips is not None and not task and _is_unrolled(s, trips, at.registers):
         for k in range(trips):
-            yield from _body(s.body, at.with_value(s.var, at.expr(Binary("+", start, Const(k)))))
+            value = at.expr(Binary("+", start, Const(k)))
+            yield from _fetched(s, value, at)
+            yield from _body(s.body, at.with_value(s.var, value))
         return
     loop = replace(s, start=start, extent=extent)
     inner = at._replace(known=at.known.within(s.var, loop_bounds(loop, at.known)))
@@ -127,7 +130,16 @@ def _loop(s: For, at: _Place) -> Iterator[Stmt]:
         inner = inner._replace(registers=frozenset(), in_parallel=True)
     body = _body(s.body, inner)
     if body:
+        body = (*_fetched(s, Var(s.var), inner), *body)
         yield replace(loop, body=body, kind=s.kind if task else "serial")
+
+
+def _fetched(s: For, value: Expr, at: _Place) -> Iterator[Stmt]:
+    """What the iteration of a value fetches for later ones."""
+    for buffer, ahead in distances(s).items():
+        if buffer not in at.registers:
+            later = at.with_value(s.var, at.expr(Binary("+", value, Const(ahead))))
+            yield from prefetches(_body(s.body, later), buffer)
 
 
 def _is_unrolled(s: For, trips: int, registers: frozenset[str]) -> bool:

@@ -1545,6 +1545,33 @@ class Methods:
         """
         self.apply("storage_align", block, axis, factor, offset, buffer=buffer)
 
+    def prefetch(self: Told, loop: Handle, buffer: Handle, ahead: SizeLike) -> None:
+        """Have each iteration of a loop fetch what the iteration `ahead` later reads of a buffer.
+
+        A CPU is asked for the cache lines; nothing is computed otherwise, and what lies outside of the buffer does no harm.
+        It pays where the processor does not foresee the addresses, or too late: panels of a product that are read from the
+        second cache. Lines whose addresses depend on a loop inside are left out, unless that is unrolled or vectorized.
+
+        It is kept as the annotation `prefetch.BUFFER` of the loop, so `ahead` may be drawn; 0 fetches nothing. GPUs have no
+        use for it. Asked again for the same buffer, the new distance counts.
+
+        Before:
+            for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }
+
+        After:
+            # i.prefetch(A, ahead = 8)
+            for i in 0..64 @ serial("prefetch.A" = i64(8)) { block b[x: 64 = i] { B[x] = A[x] } }
+
+        Rejects:
+            - a distance that depends on a loop, or is not provably 0 or more
+            - a loop in which the buffer is not read
+            - a loop whose iterations do not follow one another: parallel, vectorized, or bound to threads
+            - a buffer in registers (scope `local`)
+
+        Source: Halide prefetch, TVM Stage.prefetch
+        """
+        self.apply("prefetch", loop, buffer, ahead)
+
     def unsafe_set_dtype(self: Told, block: Handle, buffer: Handle, dtype: str) -> None:
         """Change the element type of a buffer that the program allocates; views of it go with it.
 

@@ -28,6 +28,7 @@ from mslang.transform.primitives.loop_partition import loop_partition
 from mslang.transform.primitives.loops import add_unit_loop, fuse, reorder, split
 from mslang.transform.primitives.pad_einsum import pad_einsum
 from mslang.transform.primitives.pipeline import pipeline
+from mslang.transform.primitives.prefetch import prefetch
 from mslang.transform.primitives.read_write_at import read_at, write_at
 from mslang.transform.primitives.reindex import reindex, reindex_cache_read, reindex_cache_write
 from mslang.transform.primitives.reverse_compute_inline import reverse_compute_inline
@@ -85,6 +86,7 @@ BUILT_IN: tuple[Primitive[Any], ...] = (
     unsafe_hide_buffer_access,
     set_scope,
     storage_align,
+    prefetch,
     unsafe_set_dtype,
     rolling_buffer,
     transform_layout,

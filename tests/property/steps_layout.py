@@ -1,4 +1,4 @@
-"""Random steps: layouts of buffers and of blocks, strides, the order of axes, loops bound to threads."""
+"""Random steps: layouts of buffers and of blocks, strides, prefetches, the order of axes, loops bound to threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mslang.ir.index_map import IndexMap
 from mslang.ir.program import Block, Program
 from mslang.ir.visit import all_buffers, blocks_of, path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written
-from mslang.transform.outcome import BlockRef, BufferRef
+from mslang.transform.outcome import BlockRef, BufferRef, LoopRef
 from mslang.transform.rewriting.layout_filling import trivial_nest
-from tests.property.steps import Family, Step, Steps
+from tests.property.steps import Family, Step, Steps, loops
 
 
 def _op(op: str, a: Expr, b: Expr | int) -> Expr:
@@ -112,6 +112,14 @@ def _storage_align(m: Steps, p: Program) -> Step | None:
     return "storage_align", (BlockRef(block), axis, factor, offset), {"buffer": BufferRef(name)}
 
 
+def _prefetch(m: Steps, p: Program) -> Step | None:
+    found = [(s.var, b) for s in loops(p) for block in blocks_of((s,)) for b in buffers_read(block)]
+    if not found:
+        return None
+    loop, name = m.rng.choice(found)
+    return "prefetch", (LoopRef(loop), BufferRef(name), m.size(12)), {}
+
+
 def _bind(m: Steps, p: Program) -> Step:
     axis = m.rng.choice(["blockIdx", "threadIdx", "vthread"]) + m.rng.choice([".x", ".y"])
     return "bind", (m.loop(p), axis), {}
@@ -138,6 +146,7 @@ FAMILY = Family(
         "transform_block_layout": _transform_block_layout,
         "reorder_block_iter_var": _reorder_block_iter_var,
         "storage_align": _storage_align,
+        "prefetch": _prefetch,
         "bind": _bind,
     },
     weights={
@@ -145,6 +154,7 @@ FAMILY = Family(
         "transform_block_layout": 3,
         "reorder_block_iter_var": 1,
         "storage_align": 2,
+        "prefetch": 1,
         "bind": 2,
     },
     programs=(staged,),

@@ -11,7 +11,7 @@ from mslang.ir.arith.linear import Form, Linear, add, scale
 from mslang.ir.dtype import is_float, size_of
 from mslang.ir.expr import Expr, Load, MaskedLoad
 from mslang.kernel.lanes import active_lanes, lanes_of
-from mslang.kernel.nodes import Store
+from mslang.kernel.nodes import Prefetch, Store
 from mslang.lower.substitute import LANE
 
 if TYPE_CHECKING:
@@ -90,6 +90,16 @@ def address(writer: ExpressionWriter, e: Load, scope: Scope) -> str:
     if not isinstance(offset, Form) or LANE in offset.terms:
         raise AssertionError("an operand of an instruction is the same in all lanes")
     return _pointer(writer, place, offset)
+
+
+def prefetch(writer: ExpressionWriter, s: Prefetch, scope: Scope) -> None:
+    """Have the line of `buffer[indices]` brought into all caches; it may lie outside of the buffer."""
+    place = scope.memory[s.buffer]
+    offset = _offset(writer, place, s.indices, scope)
+    ref = writer.scalar(offset).ref if isinstance(offset, Form) else offset.ref
+    pointer = writer.fn.pure(f"getelementptr {base_type(place.buffer.dtype)}, ptr {place.pointer}, i64 {ref}")
+    writer.fn.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    writer.fn.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
 
 def base_type(dtype: str) -> str:

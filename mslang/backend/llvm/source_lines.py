@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mslang.brevity import brief
-from mslang.kernel.nodes import Atomic, Evaluate, For, If, Invoke, Stmt, Store, While
+from mslang.kernel.nodes import Atomic, Evaluate, For, If, Invoke, Prefetch, Stmt, Store, While
 from mslang.kernel.print import print_body
 
 LONGEST = 72
@@ -50,7 +50,7 @@ class SourceLines:
 
     def place(self, function: str, loops: tuple[str, ...], s: Stmt) -> str | None:
         """The location of a statement in a function, which is given by its metadata; None if it is no line."""
-        if not isinstance(s, Store | Evaluate | Invoke | Atomic | For | If | While):
+        if not isinstance(s, Store | Evaluate | Invoke | Atomic | Prefetch | For | If | While):
             return None
         text = print_body((s,)).partition("\n")[0].removesuffix(" {")
         line = SourceLine((*loops, s.var) if isinstance(s, For) else loops, brief(text, LONGEST))

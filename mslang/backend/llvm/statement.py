@@ -13,7 +13,7 @@ from mslang.backend.llvm.scope import Memory, Scope
 from mslang.ir.arith.linear import Form, Interval, Linear, add, interval
 from mslang.ir.expr import Const, Expr
 from mslang.ir.program import Buffer
-from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Stmt, Store, While, Within
+from mslang.kernel.nodes import Allocate, Body, Evaluate, For, If, Invoke, Let, Prefetch, Stmt, Store, While, Within
 from mslang.lower.layout import row_major
 
 
@@ -59,6 +59,8 @@ class StatementWriter:
                 self._while(c, b, scope)
             case Evaluate(value=v):
                 self.expressions.value(v, scope)
+            case Prefetch():
+                memory.prefetch(self.expressions, s, scope)
             case Within(body=b):
                 self.body(b, scope._replace(within=s))
             case Invoke(meaning=b) if self.module.guard is not None:

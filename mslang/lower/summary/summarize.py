@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mslang.ir import arith
-from mslang.ir.annotations import MAX_STEPS
+from mslang.ir.annotations import MAX_STEPS, PREFETCH
 from mslang.ir.arith.convert import read_size
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import ONE, ZERO, Binary, Const, Expr, Load, Var, dtype_of
@@ -135,7 +135,16 @@ def _in_loop(s: For, place: _Place) -> _Place:
     start = place.put_in(s.start)
     kind = "instruction" if place.instruction else s.kind
     copies = _copies(s, extent) if kind == "unrolled" else ONE
-    return place._replace(loops=(*place.loops, (Loop(s.var, kind, extent, copies), Range(start, extent))))
+    return place._replace(loops=(*place.loops, (Loop(s.var, kind, extent, copies, _ahead(s)), Range(start, extent))))
+
+
+def _ahead(s: For) -> Expr:
+    """The largest distance at which a loop fetches memory."""
+    most: Expr = ZERO
+    for key, value in s.annotations:
+        if key.startswith(PREFETCH) and isinstance(value, Expr | int):
+            most = arith.simplify(Binary("max", most, value if isinstance(value, Expr) else Const(value)))
+    return most
 
 
 def _number(extent: Expr, place: _Place) -> Expr:

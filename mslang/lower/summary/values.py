@@ -15,13 +15,15 @@ class Loop(msgspec.Struct, frozen=True):
     """A loop around a statement. `kind` is that of `ir.program`, `instruction` inside an instruction, or `while`.
 
     `extent` is its trip count (1 of a `while`, whose trip count is unknown). `copies` are the copies of its body in the
-    code: the trip count where it is unrolled, else 1.
+    code: the trip count where it is unrolled, else 1. `ahead` is how many iterations ahead memory is fetched, 0 where
+    nothing is.
     """
 
     var: str
     kind: str
     extent: Expr
     copies: Expr = ONE
+    ahead: Expr = ZERO
 
 
 class Arithmetic(msgspec.Struct, frozen=True):

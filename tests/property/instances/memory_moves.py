@@ -149,6 +149,12 @@ def storage_align(t: Board) -> Call | None:
     return Call((t.handle(b), axis, factor, t.rng.randrange(factor)), {"buffer": t.handle(name)})
 
 
+def prefetch(t: Board) -> Call | None:
+    b = t.block(lambda b: bool(b.reads) and bool(t.above(b)))
+    name = None if b is None else t.touched(b, False)
+    return None if b is None or name is None else Call((t.handle(t.rng.choice(t.above(b))), t.handle(name), t.size(9)))
+
+
 def unsafe_set_dtype(t: Board) -> Call | None:
     def fits(name: str) -> bool:
         return name in t.allocated and t.buffers[name].dtype in WIDER
@@ -247,6 +253,7 @@ MEMORY_MOVES: dict[str, Proposal] = {
         rolling_buffer,
         set_scope,
         storage_align,
+        prefetch,
         unsafe_set_dtype,
         unsafe_hide_buffer_access,
         annotate_buffer_access,

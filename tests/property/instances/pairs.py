@@ -32,6 +32,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
         "reorder": 5,
         "fuse": 4,
         "annotate": 1,
+        "prefetch": 1,
         "add_unit_loop": 2,
         "compute_at": 4,
         "reverse_compute_at": 5,

@@ -22,6 +22,7 @@ from mslang.kernel.nodes import (
     If,
     Invoke,
     Let,
+    Prefetch,
     Stmt,
     Store,
     While,
@@ -45,6 +46,7 @@ EXAMPLES: tuple[Stmt, ...] = (
     Within("b", ("v",), (X,), (LEAF,)),
     Barrier(),
     Atomic("+", "A", (X,), X),
+    Prefetch("A", (X,)),
 )
 
 

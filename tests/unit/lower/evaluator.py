@@ -42,6 +42,7 @@ from mslang.kernel.nodes import (
     Invoke,
     Let,
     Module,
+    Prefetch,
     Stmt,
     Store,
     While,
@@ -114,6 +115,8 @@ class _Machine:
                 for k in range(first, first + max(0, self.value(extent))):
                     self.names[v] = k
                     self.body(body)
+            case Prefetch():
+                pass
             case While(condition=c, body=body):
                 while self.value(c):
                     self.body(body)

@@ -53,6 +53,8 @@ OUTER_TILES = (*range(1, 13), 14, *range(16, 33, 4), *range(40, 65, 8), *range(8
 """The numbers of register tiles, or of iterations, in a tile for a cache."""
 STEPS = (0, 2, 4, 8, 16)
 """The largest number of copies of the innermost reduction loop."""
+AHEAD = (0, 8, 16)
+"""How many iterations of the innermost reduction loop ahead the operand that is read along vectors is fetched."""
 WINDOW = 8
 """Reduction axes up to this extent are windows: they are not split."""
 LONG = 2048
@@ -165,14 +167,16 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
         block: the contraction's name.
         machine: what it runs on.
         layout: the alternative.
-        prefix: of the addresses of decisions: `PREFIX/registers`, `PREFIX/AXIS` for tiles of an axis, `PREFIX/unroll`.
+        prefix: of the addresses of decisions: `PREFIX/registers`, `PREFIX/AXIS` for tiles of an axis, `PREFIX/unroll`,
+            `PREFIX/prefetch`.
     """
     source = block_of(session, block_handle(session, block))
     found = contraction(session.program, source, machine)
     assert found is not None
     before = _stages_before(session.program, found)
     user = epilogue(session.program, block)
-    operand = packable(source, found) if layout.operand != "direct" else None
+    streamed = packable(source, found)
+    operand = streamed if layout.operand != "direct" else None
     if layout.operand == "ahead" and operand is not None:
         pack_ahead(session, source, found, operand)
         operand = None
@@ -199,6 +203,10 @@ def tile(session: Session, block: str, machine: Target, layout: Layout, prefix: 
         for b in before:
             do_if_legal(session, "compute_at", block_handle(session, b.name), outer)
     _finish(session, source, found, loops, results, prefix)
+    if streamed is not None:
+        read = streamed if panel is None else block_of(session, panel).writes[0].buffer
+        ahead = draw(session, "choose", AHEAD, address=f"{prefix}/prefetch")
+        do(session, "prefetch", loops.reduced[-1], session.handles.handle(BufferRef(read)), ahead)
     for copy in () if panel is None else (panel,):
         (vectorize_along if layout.operand == "panel" else spread_panels)(session, copy, found.lanes)
     for copy in others:

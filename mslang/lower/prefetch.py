@@ -1,0 +1,78 @@
+"""What loops fetch ahead: the cache lines that a later iteration loads.
+
+A loop whose schedule says `prefetch` begins each iteration with a prefetch of what the iteration so many later loads of
+the buffer, in the same statements. An element whose index goes through a loop inside is left to the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mslang.ir.annotations import PREFETCH
+from mslang.ir.arith.linear import Form, Linear, add, linear
+from mslang.ir.dtype import size_of
+from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp
+from mslang.ir.visit import free_vars, walk_expr
+from mslang.kernel.lanes import lanes_of
+from mslang.kernel.nodes import Body, For, Let, Prefetch
+from mslang.kernel.visit import bodies, expressions
+from mslang.lower.fold import fold
+
+LINE = 64
+"""Bytes of a cache line; where it is longer, some are asked for twice."""
+
+
+def distances(loop: For) -> dict[str, int]:
+    """The buffers of which a loop fetches ahead, and how many iterations."""
+    found: dict[str, int] = {}
+    for key, value in loop.annotations:
+        ahead = fold(value) if isinstance(value, Expr) else value
+        ahead = ahead.value if isinstance(ahead, Const) else ahead
+        if key.startswith(PREFETCH) and isinstance(ahead, int) and ahead > 0:
+            found[key.removeprefix(PREFETCH)] = ahead
+    return found
+
+
+def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
+    """A prefetch of each cache line that statements load of a buffer.
+
+    Args:
+        later: the body of the loop as a later iteration runs it, its unrolled loops written out.
+    """
+    found: dict[tuple[Expr, ...], list[Linear]] = {}
+    for load in _loads(later, frozenset()):
+        if load.buffer != buffer or not load.indices:
+            continue
+        *rest, last = [x.base if isinstance(x, Ramp) else x for x in load.indices]
+        form = linear(last)
+        if form is None or any(lanes_of(x) > 1 for x in rest):
+            continue
+        line = LINE // size_of(load.dtype)
+        lines = found.setdefault(tuple(rest), [])
+        for start in range(0, _reach(load.indices[-1]), line):
+            at = add(form, Form(start, {}))
+            if not any(_near(at, other, line) for other in lines):
+                lines.append(at)
+                yield Prefetch(buffer, (*rest, Binary("+", last, Const(start)) if start else last))
+
+
+def _loads(body: Body, inside: frozenset[str]) -> Iterator[Load | MaskedLoad]:
+    """The loads whose indices do not depend on a variable that is bound in the body."""
+    for s in body:
+        for e in expressions(s):
+            for x in walk_expr(e):
+                if isinstance(x, Load | MaskedLoad) and not any(free_vars(i) & inside for i in x.indices):
+                    yield x
+        bound = {s.var} if isinstance(s, For) else {s.name} if isinstance(s, Let) else set[str]()
+        for b in bodies(s):
+            yield from _loads(b, inside | bound)
+
+
+def _reach(index: Expr) -> int:
+    """How many elements of a row lie between the first and the last lane."""
+    return (index.lanes - 1) * abs(index.stride) + 1 if isinstance(index, Ramp) else 1
+
+
+def _near(a: Linear, b: Linear, line: int) -> bool:
+    difference = add(a, b, -1)
+    return not difference.terms and abs(difference.constant) < line

@@ -1,0 +1,92 @@
+"""prefetch: what it leaves on a loop, what lowering makes of it, what it refuses."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import mslang as ms
+from mslang.backend.llvm.compile import compile
+from mslang.kernel.print import print_module
+from mslang.lower.passes import lower
+from mslang.sema.program import parse_program
+from mslang.target.description import AVX2
+from mslang.target.detect import host
+from mslang.transform.primitives.loop_kinds import parallel, unroll, vectorize
+from mslang.transform.primitives.loops import split
+from mslang.transform.primitives.prefetch import prefetch
+from tests.unit.transform.programs import buffer, loop, refused, sizes
+
+COPY = parse_program("program p(A: f32[64], out B: f32[64]) { for i in 64 { block b[x: 64 = i] { B[x] = A[x] } } }")
+ROWS = parse_program("""program p(A: f32[6, 40], out B: f32[6, 40]) {
+    for i in 6 { for j in 40 { block b[x: 6 = i, y: 40 = j] { B[x, y] = A[x, y] + A[x, 0] } } }
+}""")
+
+
+def fetched(program: ms.Program) -> list[str]:
+    """The elements whose lines are fetched, in order of the text."""
+    return re.findall(r"prefetch (.*)", print_module(lower(program, host())))
+
+
+def ahead(program: ms.Program, at: str, name: str, count: int) -> ms.Program:
+    return prefetch(program, loop(at), buffer(name), *sizes(count)).program
+
+
+def test_a_loop_fetches_what_a_later_iteration_loads():
+    assert fetched(ahead(COPY, "i", "A", 8)) == ["A[i + 8]"]
+    assert fetched(ahead(ahead(COPY, "i", "A", 8), "i", "A", 4)) == ["A[i + 4]"], "what is said last counts"
+    assert not fetched(ahead(COPY, "i", "A", 0))
+
+
+def test_each_line_is_fetched_once_and_inner_loops_count_if_they_are_written_out():
+    assert fetched(ahead(ROWS, "i", "A", 2)) == ["A[i + 2, 0]"], "what the loop `j` goes through is left out"
+    wide = vectorize(ROWS, loop("j")).program
+    assert fetched(ahead(wide, "i", "A", 2)) == ["A[i + 2, 0]", "A[i + 2, 16]", "A[i + 2, 32]"]
+
+
+def test_an_unrolled_loop_fetches_in_each_copy():
+    cut = split(COPY, loop("i"), [None, *sizes(2)]).program
+    inner = unroll(cut, loop("i_1")).program
+    assert fetched(ahead(inner, "i_1", "A", 3)) == ["A[i_0 * 2 + 3]", "A[i_0 * 2 + 4]"]
+
+
+def test_results_stay_and_the_machine_code_has_the_instruction():
+    program = ahead(ROWS, "i", "A", 1000)
+    kernel = ms.build(program)
+    a = np.arange(240, dtype=np.float32).reshape(6, 40)
+    assert np.array_equal(kernel(a), a + a[:, :1]), "addresses far behind the array do no harm"
+    assert "prefetcht0" in compile(lower(program, AVX2), AVX2).assembly
+
+
+@pytest.mark.parametrize(
+    ("program", "at", "name", "count", "code", "text"),
+    [
+        (COPY, "i", "B", 2, "MS335", "nothing of `B` is read in the loop `i`"),
+        (COPY, "i", "A", -1, "MS303", "`ahead` is not provably 0 or more"),
+        (parallel(COPY, loop("i")).program, "i", "A", 2, "MS335", "the loop is parallel"),
+        (vectorize(COPY, loop("i")).program, "i", "A", 2, "MS335", "the loop is vectorized"),
+    ],
+)
+def test_what_is_refused(program: ms.Program, at: str, name: str, count: int, code: str, text: str):
+    with refused(code, text):
+        ahead(program, at, name, count)
+
+
+def test_registers_are_not_fetched():
+    program = parse_program("""program p(A: f32[64], out B: f32[64]) {
+        alloc T: f32[64] @ local
+        for i in 64 { block a[x: 64 = i] { T[x] = A[x] } }
+        for j in 64 { block b[x: 64 = j] { B[x] = T[x] } }
+    }""")
+    with refused("MS335", "in registers"):
+        ahead(program, "j", "T", 2)
+
+
+def test_a_drawn_distance_is_put_in_when_it_is_known():
+    file = ms.parse("""program p(A: f32[64], out B: f32[64]) { block b[x: 64] { B[x] = A[x] } }
+    schedule s for p { let t ~ choose([0, 8])
+        b.x.prefetch(A, ahead = t) }""")
+    space = file.space("s")
+    assert {len(fetched(space.replay({"t": n}).program)) for n in (0, 8)} == {0, 1}
