@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from mslang.ir.arith.linear import Interval
+from mslang.ir.dtype import INDEX
 from mslang.ir.expr import Binary, Const, Expr, Select, Var, children
 from mslang.ir.visit import conjuncts, free_vars, fresh, map_expr, walk_expr
 from mslang.kernel.nodes import Body, For, If, Let, Stmt
@@ -29,9 +30,9 @@ def named_parts(body: Body, var: str) -> Body:
 
 
 def part_bounds(part: Expr, known: Mapping[str, Interval]) -> Interval | None:
-    """The least and the greatest value of a part; None if `part` is something else."""
+    """The least and the greatest value of a part; None if `part` is something else, as a number that is no index."""
     match part:
-        case Const(value=int(value)):
+        case Const(value=int(value), dtype=d) if d == INDEX:
             return value, value
         case Var(name=name):
             return known.get(name)

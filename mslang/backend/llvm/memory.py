@@ -53,6 +53,8 @@ def store(writer: ExpressionWriter, s: Store, scope: Scope) -> None:
     mask = None if s.mask is None else arithmetic.widen(fn, writer.value(s.mask, scope), lanes)
     offset = _offset(writer, place, s.indices, scope)
     value = _as_stored(writer, value)
+    # LLVM's pointers have no type, so a wider value would overwrite what lies behind the element.
+    assert value.dtype == _stored(place.buffer.dtype), f"{value.dtype} is stored in {s.buffer}: {place.buffer.dtype}"
     align = size_of(value.dtype)
     lane = offset.terms.get(LANE, 0) if isinstance(offset, Form) else None
     if isinstance(offset, Form) and lane == 0 and mask is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mslang as ms
+from mslang.backend.reference import interpret
 from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.kernel.nodes import For, If
 from mslang.kernel.visit import walk
@@ -65,3 +66,16 @@ def test_bounds_of_a_part_are_those_of_its_values() -> None:
         assert bounds[0] <= min(values) and max(values) <= bounds[1]
         if all(op == "//" for op, _ in steps):
             assert bounds == (min(values), max(values))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "constant"), [("bool", "true"), ("u8", "u8(3)"), ("i32", "i32(-7)"), ("u64", "u64(5)")]
+)
+def test_a_named_number_that_is_no_index_keeps_its_type(dtype: str, constant: str) -> None:
+    """Its store took 8 bytes, whatever the type: what lay behind the element was overwritten."""
+    text = f"program p(inout B: {dtype}[9]) {{ block b[i: 8] {{ let v = {constant}\n B[i] = v }} }}"
+    program = ms.parse_program(text)
+    given = np.ones(9, {"bool": np.bool_, "u8": np.uint8, "i32": np.int32, "u64": np.uint64}[dtype])
+    (want,) = interpret.run(program, {"B": given}).values()
+    ms.build(program)(given)
+    assert np.array_equal(given, want) and given[8] == 1
