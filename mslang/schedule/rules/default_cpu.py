@@ -141,8 +141,7 @@ def _fuse_rows(it: Interpreter) -> None:
         group = group_of(it.session.program, block)
         if group is None:
             continue
-        stages = [block_of(it.session, block_handle(it.session, n)) for n in (*group.stages, group.last)]
-        if not any(needs_tiling(it.session.program, b) for b in stages):
+        if not group.products:
             rule.apply(it, block, "fused")
             done.update(group.stages)
 

@@ -20,12 +20,15 @@ class Group(msgspec.Struct, frozen=True):
     """Stages that share rows.
 
     `last` is the stage that gives the result; `stages` are those before it in program order; `rows` are the leading
-    axes of the last stage for whose values the others can be computed one by one.
+    axes of the last stage for whose values the others can be computed one by one. `axes` has for each stage its axes
+    that stand for axes of the last one. `products` are the stages with reuse across results of one row.
     """
 
     last: str
     stages: tuple[str, ...]
     rows: tuple[str, ...]
+    axes: Mapping[str, Mapping[str, str]]
+    products: tuple[str, ...]
 
 
 def group_of(program: Program, last: Block) -> Group | None:
@@ -48,12 +51,18 @@ def group_of(program: Program, last: Block) -> Group | None:
         rows.append(axis)
     stages = tuple(n for n in named if n in shared and n != last.name)
     members = [named[n] for n in (*stages, last.name)]
-    products = [b for b in members if needs_tiling(program, b)]
-    if not rows or (products and len(rows) == len(spatial)):
+    reusing = [b for b in members if needs_tiling(program, b)]
+    if not rows or (reusing and len(rows) == len(spatial)):
         return None
-    if not any(adjacent_reduction(b) for b in members if b not in products):
+    products = tuple(b.name for b in reusing if not _in_rows(b, shared[b.name], frozenset(rows)))
+    if not any(adjacent_reduction(b) for b in members if b.name not in products):
         return None
-    return Group(last.name, stages, tuple(rows))
+    return Group(last.name, stages, tuple(rows), shared, products)
+
+
+def _in_rows(block: Block, axes: Mapping[str, str], rows: frozenset[str]) -> bool:
+    """Whether a block computes one result for each row: a masked maximum reuses its mask, but is no product."""
+    return all(axes.get(a.name) in rows for a in block.axes if a.kind == "spatial")
 
 
 def _plain(program: Program, block: Block) -> bool:
