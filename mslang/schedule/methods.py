@@ -903,7 +903,8 @@ class Methods:
         The block gets new loops, one an axis, over the values for which it reads what its producers under the loop write
         in one iteration, kept inside the axis by a guard unless it is proved to be inside. Axes that this does not narrow
         run over all of their domains; so do those of a block that reads nothing that is written under the loop: it is done
-        again in each iteration. Its old loops go where nothing else is left under them.
+        again in each iteration. A block that runs for a part of an axis, such as a copy of a part of a buffer, keeps to
+        that part. Its old loops go where nothing else is left under them.
 
         `index` is the position among the statements of the loop: -1 the last legal one, -2 the first, else counted
         from 0.

@@ -12,7 +12,7 @@ from mslang.ir import arith
 from mslang.ir.expr import COMPARISONS, ONE, ZERO, Binary, Expr, Var
 from mslang.ir.program import Block, For, Range, Region
 from mslang.ir.visit import Path, conjunction, conjuncts, free_vars, loads_of, substitute
-from mslang.transform.analysis.cover import cuts_only_outside, produced_box
+from mslang.transform.analysis.cover import consumed_box, cuts_only_outside, produced_box
 from mslang.transform.analysis.definite_writes import stored_under
 from mslang.transform.analysis.position import bindings, block_at, loop_ranges, loops_above, ranges_above, scope_path
 from mslang.transform.analysis.predicated_indices import detect
@@ -80,6 +80,28 @@ def domains_of(path: Path) -> dict[str, Range]:
         outer = free_vars(a.binding) - loops.keys()
         found[a.name] = arith.relax((a.binding,), loops)[0] if outer else Range(ZERO, a.extent)
     return found
+
+
+def provable_domains(path: Path) -> dict[str, Range] | None:
+    """The values of the axes for which the block at the end of a path provably runs, each of them and no others but
+    for what its own conditions leave out: those of `domains_of`, or of spatial axes a box of them, as a copy of a part
+    of a buffer has it; None if neither is known."""
+    domains = domains_of(path)
+    if runs_all(path, domains):
+        return domains
+    found = conditions_of(path)
+    if found is None:
+        return None
+    guarded, axes = with_predicate(path, conjunction(found.guards)), block_at(path).axes
+    everywhere, scope = Region("", tuple(Range(Var(a.name), ONE) for a in axes)), scope_path(path)
+    ranges, whole = ranges_above(scope), tuple(Range(ZERO, a.extent) for a in axes)
+    reached = produced_box(guarded, everywhere, scope)
+    touched = arith.intersect_box(consumed_box(guarded, everywhere, scope), whole, ranges)
+    if reached is None or arith.covers(reached, touched, ranges) is not arith.Verdict.PROVED:
+        return None
+    narrow = {a.name: r for a, r in zip(axes, touched, strict=True) if a.kind == "spatial"}
+    done = {name: narrow.get(name, domain) for name, domain in domains.items()}
+    return done if _reaches(guarded, done) else None
 
 
 def runs_all(path: Path, domains: Mapping[str, Range]) -> bool:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from mslang.diagnostics import MsError, ScheduleError
 from mslang.ir import arith
-from mslang.ir.expr import ZERO
+from mslang.ir.expr import ZERO, Var
 from mslang.ir.program import Block, Buffer, Program, Range, Region
-from mslang.ir.visit import Path, all_buffers, path_to_block, path_to_loop
+from mslang.ir.visit import Path, all_buffers, free_vars, path_to_block, path_to_loop
 from mslang.transform.analysis.axes import called
 from mslang.transform.analysis.cover import consumed_box, produces_for
 from mslang.transform.analysis.definite_writes import Box
@@ -22,7 +22,7 @@ from mslang.transform.analysis.dependence import (
     producers,
     storages_written,
 )
-from mslang.transform.analysis.instances import domains_of, runs_all
+from mslang.transform.analysis.instances import domains_of, provable_domains, runs_all
 from mslang.transform.analysis.loop_kinds import require_own_writes
 from mslang.transform.analysis.position import (
     block_at,
@@ -32,7 +32,7 @@ from mslang.transform.analysis.position import (
     scope_path,
     whole_box,
 )
-from mslang.transform.analysis.spans import Spans, joined_spans, spans_touching
+from mslang.transform.analysis.spans import Spans, joined_spans, kept_inside, spans_touching
 from mslang.transform.analysis.stability import runs_alike
 from mslang.transform.kinds import Location
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
@@ -119,7 +119,8 @@ def reverse_compute_at(program: Program, block: BlockRef, loop: Location, *, ind
     The block gets new loops, one an axis, over the values for which it reads what its producers under the loop write
     in one iteration, kept inside the axis by a guard unless it is proved to be inside. Axes that this does not narrow
     run over all of their domains; so do those of a block that reads nothing that is written under the loop: it is done
-    again in each iteration. Its old loops go where nothing else is left under them.
+    again in each iteration. A block that runs for a part of an axis, such as a copy of a part of a buffer, keeps to
+    that part. Its old loops go where nothing else is left under them.
 
     `index` is the position among the statements of the loop: -1 the last legal one, -2 the first, else counted
     from 0.
@@ -309,13 +310,13 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     under = [b for b in makers if b in leaves(moving.loop)]
     require_order(program, moving.path, primitive)
     require_final(program, makers, moving.around, block.name, primitive)
-    domains = domains_of(moving.path)
-    if not runs_all(moving.path, domains):
+    domains = provable_domains(moving.path)
+    if domains is None:
         raise refuse(
             "MS348",
             primitive,
             f"block `{block.name}` does not provably run for all values of its axes",
-            why="its loops and its predicate do not provably cover the domains of its axes",
+            why="its loops and its predicate cover neither the domains of its axes nor a known box of them",
         )
 
     rest = without(program, moving.path)
@@ -325,7 +326,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     spans = joined_spans(
         [spans_touching(moving.block, r, box, ranges) for r, box in made], domains, ranges, absent_is_whole=False
     )
-    _require_own_part(spans, domains, moving, ranges)
+    spans, moving = _kept_to_part(spans, domains, moving, ranges)
     outcome = placed(program, rest, moving, position(index, first, last, moving, primitive), spans, primitive)
     path = path_to_block(outcome.program, block.name) or ()
     _require_each_maker(outcome.program, under, path, primitive)
@@ -343,18 +344,29 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     return outcome
 
 
-def _require_own_part(spans: Spans, domains: Spans, moving: Movable, ranges: Mapping[str, Range]) -> None:
-    """Axes that the block around tells their part must keep to it: all else is for other iterations of that block."""
+def _kept_to_part(
+    spans: Spans, domains: Spans, moving: Movable, ranges: Mapping[str, Range]
+) -> tuple[dict[str, Range], Movable]:
+    """The spans of axes of which the block runs for a part only, kept inside of it, with the conditions that this
+    takes. Where the block around tells the part, they must provably be inside: all else is for other iterations of that
+    block (MS348)."""
+    found, guards = dict(spans), list(moving.kept)
     for a in moving.block.axes:
         span, domain = spans[a.name], domains[a.name]
-        whole = Range(ZERO, a.extent)
-        if domain != whole and span != domain and arith.covers((domain,), (span,), ranges) is not arith.Verdict.PROVED:
+        if domain == Range(ZERO, a.extent):
+            continue
+        if not free_vars(domain.start) | free_vars(domain.extent):
+            inside = kept_inside(span, Var(a.name), domain, ranges)
+            found[a.name] = inside.span
+            guards.extend(g for g in inside.guards if g not in guards)
+        elif span != domain and arith.covers((domain,), (span,), ranges) is not arith.Verdict.PROVED:
             raise refuse(
                 "MS348",
                 "reverse_compute_at",
                 f"block `{moving.block.name}` would run for more values of `{a.name}` than are its own",
                 why="the block around tells it which part to do, and what the loop produces may be more",
             )
+    return found, replace(moving, kept=tuple(guards))
 
 
 def _made(

@@ -116,10 +116,10 @@ def test_reverse_compute_at_refuses_what_would_not_all_run():
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (8,))
     with b.block("first", spatial("x", 8)) as (x,):
         t[x] = a[x]
-    with b.loop("i", 4) as i, b.block("half", spatial("x", 8, i)) as (x,):
+    with b.loop("i", 4) as i, b.block("even", spatial("x", 8, i * 2)) as (x,):
         o[x] = t[x]
-    with refused("MS348", "`half` does not provably run for all values"):
-        reverse_compute_at(b.finish(), block("half"), loop("x"))
+    with refused("MS348", "`even` does not provably run for all values", "nor a known box of them"):
+        reverse_compute_at(b.finish(), block("even"), loop("x"))
     b = ProgramBuilder("pad")
     a, t, o = b.input("A", (8,)), b.alloc("T", (8,)), b.output("B", (10,))
     with b.block("first", spatial("x", 8)) as (x,):
@@ -128,6 +128,50 @@ def test_reverse_compute_at_refuses_what_would_not_all_run():
         o[x] = select((x >= 1) & (x < 9), t[x - 1], 0.0)
     with refused("MS348", "`pad` would not provably run for all values"):
         reverse_compute_at(b.finish(), block("pad"), loop("x"))
+
+
+PART = """program p(A: f32[64], inout C: f32[64]) {{
+    alloc T: f32[64]
+    for i in 0..64 {{ block first[x: 64 = i] {{ T[x] = A[x] * 2.0 }} }}
+    for i in {part} {{ block last[x: 64 = i] {{ {where} C[x] = T[x] + 1.0 }} }} }}"""
+
+
+@pytest.mark.parametrize("tile", [8, 7])
+@pytest.mark.parametrize(
+    ("part", "where", "guards"),
+    [
+        ("0..24", "", ["x < 24"]),
+        ("8..40", "", ["8 <= x", "x < 40"]),
+        ("8..40", "where x != 11", ["8 <= x", "x < 40", "x != 11"]),
+    ],
+)
+def test_of_a_part_of_the_axis_no_more_is_done(part, where, guards, tile):
+    p = parse_program(PART.format(part=part, where=where))
+    q = split(p, loop("i"), sizes(None, tile)).program
+    moved = accepted(q, reverse_compute_at(q, block("last"), loop("i_0")))
+    last = outline(moved).splitlines()[-1]
+    assert all(f"({guard})" in last or last.endswith(f"where {guard}") for guard in guards)
+
+
+def test_a_copy_of_what_is_written_follows_the_tile():
+    p = parse_program("""program p(A: f32[16, 24], inout C: f32[64, 64]) {
+        for i in 16, j in 24 { block b[x: 64 = i, y: 64 = j + 8] { C[x, y] = A[x, y - 8] } } }""")
+    p = split(cache_write(p, block("b"), buffer("C"), "local").program, loop("i"), sizes(None, 4)).program
+    q = accepted(p, reverse_compute_at(p, block("C_local"), loop("i_0")))
+    assert [line.strip() for line in part(q, "ax0_1")] == [
+        "ax0_1 in 0+4",
+        "ax1_1 in 0+24",
+        "C_local[ax0 = (i_0 * 4) + ax0_1, ax1 = ax1_1 + 8]",
+    ]
+
+
+def test_a_part_of_a_reduction_is_not_moved():
+    p = parse_program("""program p(A: f32[8, 8], inout C: f32[8]) {
+        alloc T: f32[8, 8]
+        block first[x: 8, y: 8] { T[x, y] = A[x, y] }
+        for i in 8, k in 0..4 { block last[x: 8 = i | r: 8 = k] { init { C[x] = 0.0 } C[x] += T[x, r] } } }""")
+    with refused("MS348", "`last` does not provably run for all values"):
+        reverse_compute_at(p, block("last"), loop("x"))
 
 
 def test_reverse_compute_at_refuses_to_read_what_a_producer_may_leave_out():
