@@ -155,6 +155,9 @@ class Expressions:
                 return Const(bool(number), dtype) if dtype == "bool" else Const(number, dtype)
             case "FloatImm":
                 return Const(float(g.field(node, "value")), self.dtype_of(node))  # type: ignore[arg-type]
+            case "Cast" if g.at(node, "value").kind == "IntImm" and self.is_index(g.field(node, "value")):
+                # TVM folds what its users write; a conversion that it has kept is kept, as in TVMScript.
+                return Cast(self.dtype_of(node), self.index(g.field(node, "value")))
             case _ if self.is_index(ref):
                 return _cast(self.dtype_of(node), self.index(ref))
             case "Var":

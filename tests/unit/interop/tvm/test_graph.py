@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mslang.backend.reference.interpret import run
 from mslang.diagnostics import MsError
+from mslang.interop import tvmscript
 from mslang.interop.tvm.index_maps import MapText, read_map, write_map
 from mslang.interop.tvm.program_in import programs
 from mslang.interop.tvm.program_out import to_graph
@@ -66,6 +67,20 @@ def back(p: Program) -> Program:
 def test_everything_comes_back() -> None:
     p = parse_program(EVERYTHING)
     assert alpha_equal(back(p), p)
+
+
+def test_a_conversion_of_a_literal_is_kept() -> None:
+    p = tvmscript.parse_one("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int64"), B: T.Buffer((4,), "int64")):
+    for i in T.serial(4):
+        with T.sblock("b"):
+            v = T.axis.spatial(4, i)
+            B[v] = A[v] * T.Cast("int64", 1408572815)
+""")
+    graph = to_graph(p)
+    assert graph.count('"prim.Cast"') == 1
+    assert alpha_equal(programs(graph)["main"], p)
 
 
 WORKLOADS = sorted(f.stem for f in (stdlib_folder() / "workloads").glob("*.ms"))
