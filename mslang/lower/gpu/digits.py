@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mslang.ir import arith
 from mslang.ir.arith.digits import sum_of, terms_of
 from mslang.ir.arith.linear import Linear, linear
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
@@ -96,15 +97,21 @@ def one_number(
         found[place] = (base, Binary("-", value, offset))
     if len(numbers) != 1 or not found:
         return None
-    place = 1
+    number, place = numbers.pop(), 1
+    last = False
     total: Expr = ZERO
-    while place in found:
+    while not last and place in found:
         base, value = found.pop(place)
         total = Binary("+", total, Binary("*", value, Const(place)))
-        if base is None:
-            break
-        place *= base
-    return None if found else (numbers.pop(), total)
+        last = base is None
+        place *= base or 1
+    # Remainders alone do not tell a number that has further digits.
+    whole = last or _lies_in(number, place, ranges)
+    return (number, total) if whole and not found else None
+
+
+def _lies_in(e: Expr, end: int, ranges: Mapping[str, Range]) -> bool:
+    return all(arith.proved(c, ranges) for c in (Binary("<=", ZERO, e), Binary("<", e, Const(end))))
 
 
 def _merged(e: Expr, ranges: Mapping[str, Range], fixed: frozenset[str]) -> Expr:

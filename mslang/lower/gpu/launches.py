@@ -17,7 +17,7 @@ from mslang.diagnostics import TargetError, problem
 from mslang.ir import arith
 from mslang.ir.expr import ONE, TRUE, ZERO, Binary, Const, Expr, Var
 from mslang.ir.print import print_expr
-from mslang.ir.program import HOLDERS, Buffer
+from mslang.ir.program import HOLDERS, Buffer, Param
 from mslang.ir.visit import conjunction, free_vars, loads_of, substitute
 from mslang.kernel import (
     Allocate,
@@ -54,6 +54,7 @@ def launches(module: Module, target: Target) -> Module:
             depend on one another; MS436, threads would write different values to one element; MS437, memory of one
             launch is used by another.
     """
+    module = replace(module, params=tuple(_in_global_memory(p) for p in module.params))
     buffers = {b.name: b for b in _global(module)}
     nests: list[Body] = []
     allocations: dict[str, Allocate] = {}
@@ -69,6 +70,11 @@ def launches(module: Module, target: Target) -> Module:
         own = tuple(a for n, a in allocations.items() if homes.get(n) == k)
         functions.append(_function(name, nest, own, buffers, frozenset(b.name for b in workspaces)))
     return replace(module, functions=tuple(functions), workspaces=(*module.workspaces, *workspaces))
+
+
+def _in_global_memory(p: Param) -> Param:
+    """A parameter is memory of the caller, whatever scope the program gives it."""
+    return p if p.buffer.scope == "global" else replace(p, buffer=replace(p.buffer, scope="global"))
 
 
 def _global(module: Module) -> Iterator[Buffer]:

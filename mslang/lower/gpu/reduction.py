@@ -22,7 +22,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mslang.diagnostics import TargetError, problem
+from mslang.ir import arith
 from mslang.ir.annotations import ATOMIC
+from mslang.ir.arith.linear import condition
 from mslang.ir.atomics import is_atomic
 from mslang.ir.expr import TRUE, ZERO, Binary, Call, Const, Expr, Load, Var, dtype_of
 from mslang.ir.intrin import intrin_of
@@ -459,18 +461,40 @@ class _Reduction:
         return (*(self.block.init or ()), *body)
 
     def _spatial_predicate(self) -> Expr:
-        """The part of the predicate that decides which elements are computed."""
+        """Which elements are computed: the part of the predicate that decides it, and that there is any term.
+
+        What is said of the terms holds for an element if it does for any of them: for the one at a corner of the loops,
+        as all such conditions must have the same.
+        """
         bindings = {a.name: a.binding for a in self.block.axes}
         reduced = {s.var for s in self.reduced} | {a.name for a in self._axes("reduce")}
         spatial = frozenset(bindings) | {x.old.var for x in self.kept}
-        parts = []
+        parts: list[Expr] = [Binary("<", ZERO, s.extent) for s in self.reduced if s.kind not in THREAD_AXES]
+        corner: dict[str, Expr] = {}
         for part in conjuncts(self.block.predicate):
-            used = free_vars(substitute(part, bindings)) | free_vars(part)
+            bound = substitute(part, bindings)
+            used = free_vars(bound) | free_vars(part)
             if used.isdisjoint(reduced):
                 parts.append(part)
             elif not (used - reduced).isdisjoint(spatial):
                 raise self._refused("its predicate decides by elements and by parts of the reduction at once")
-        return conjunction(tuple(parts))
+            else:
+                parts.append(substitute(bound, self._corner(bound, corner)))
+        return conjunction(tuple(p for p in map(arith.simplify, parts) if p != TRUE))
+
+    def _corner(self, part: Expr, known: dict[str, Expr]) -> dict[str, Expr]:
+        """Where in the loops of the reduction a condition is most easily met, which it adds to what is `known`."""
+        loops = {s.var: s for s in self.reduced}
+        form = condition(part)
+        if form is None or form.relation != "<":
+            raise self._refused("which terms there are does not follow from the bounds of its loops alone")
+        for name, k in form.form.terms.items():
+            if name in loops:
+                s = loops[name]
+                end = s.start if k > 0 else arith.simplify(Binary("-", Binary("+", s.start, s.extent), Const(1)))
+                if known.setdefault(name, end) != end:
+                    raise self._refused("its predicate bounds a loop of the reduction on both sides")
+        return known
 
 
 def _extents(nest: Stmt) -> dict[str, int]:

@@ -30,6 +30,8 @@ from mslang.transform.outcome import LoopRef, refuse
 THREAD_AXES = frozenset(k for k in LOOP_KINDS if "." in k)
 """The thread axes that loops are bound to: `blockIdx.x` … `vthread.z`."""
 
+BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
+"""The axes of blocks of threads."""
 
 NOT_IN_LANES = ("parallel", "vectorized", *sorted(THREAD_AXES))
 """Kinds of loops that a vectorized loop does not hold."""
@@ -208,6 +210,23 @@ def _dependent(loop: For, reason: str, primitive: str) -> ScheduleError:
         why=reason,
         help=f"{primitive} first, then mark the loop",
     )
+
+
+def kept_out(kind: str) -> tuple[str, ...]:
+    """The kinds of loops that may not be inside of a loop of this kind."""
+    if kind in ("parallel", "vectorized"):
+        return NOT_IN_LANES if kind == "vectorized" else ("parallel",)
+    if kind not in THREAD_AXES:
+        return ()
+    # Loops of one `threadIdx` axis inside each other are one thread index.
+    same = () if kind.startswith("threadIdx") else (kind,)
+    return tuple(sorted({*same, *(() if kind in BLOCK_AXES else BLOCK_AXES)}))
+
+
+def require_nesting(path: Path, primitive: str) -> None:
+    """Check that the loops inside of a block that was moved may be inside of those around it now (MS311)."""
+    for s in loops_above(path):
+        require_no_kind(s, primitive, kept_out(s.kind))
 
 
 def require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:

@@ -30,6 +30,7 @@ from mslang.transform.analysis.position import (
     axis_ranges,
     block_at,
     common_path,
+    is_under,
     leaves,
     loop_at,
     ranges_above,
@@ -141,8 +142,10 @@ def _why(program: Program, reader: Path, storage: str, loop: For, leaves_it: boo
     if any(storage_of(program, x.buffer) == storage for x in guard_loads(block_at(reader))):
         return f"the predicate of block `{block_at(reader).name}` reads `{storage}`, which loop `{loop.var}` writes"
     reason = why_not_stable(program, storage, path_to_loop(program, loop.var) or ())
-    if reason is not None or not leaves_it:
+    if reason is not None or not is_under(reader, loop):
         return reason
+    if not leaves_it:  # an instance that runs in another iteration now could find what is written between the two
+        return _why_not_anew(program, reader, storage, loop)
     asked = tuple(r for r in block_at(reader).reads if storage_of(program, r.buffer) == storage)
     return why_not_covered(program, reader, asked, under=loop)
 

@@ -23,7 +23,7 @@ from mslang.transform.analysis.dependence import (
     storages_written,
 )
 from mslang.transform.analysis.instances import domains_of, provable_domains, runs_all
-from mslang.transform.analysis.loop_kinds import require_own_writes
+from mslang.transform.analysis.loop_kinds import require_nesting, require_own_writes
 from mslang.transform.analysis.position import (
     block_at,
     leaves,
@@ -275,6 +275,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     require_same_results(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
+    require_nesting(path, primitive)
     return outcome
 
 
@@ -341,6 +342,7 @@ def _reverse_compute_at(program: Program, block: BlockRef, loop: LoopRef, index:
     require_same_results(program, moving.path, outcome.program, path, primitive)
     require_own_writes(outcome.program, path, primitive)
     require_sequence(moving.path, path, primitive)
+    require_nesting(path, primitive)
     return outcome
 
 

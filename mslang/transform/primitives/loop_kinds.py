@@ -15,8 +15,9 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_independent,
 )
 from mslang.transform.analysis.loop_kinds import (
-    NOT_IN_LANES,
+    BLOCK_AXES,
     THREAD_AXES,
+    kept_out,
     require_no_kind,
     shares_out_a_reduction,
     why_not_joined_lanes,
@@ -63,7 +64,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
                 f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
                 help="`fuse` the loops that are to run in parallel into one",
             )
-    require_no_kind(old, "parallel", ("parallel",))
+    require_no_kind(old, "parallel", kept_out("parallel"))
     _require_independent(program, path, "parallel")
     return Outcome(put(program, path, _marked(old, "parallel")))
 
@@ -110,7 +111,7 @@ def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Ou
                 f"loop `{old.var}` is inside the vectorized loop `{s.var}`",
                 help="`fuse` the loops and vectorize the result",
             )
-    require_no_kind(old, "vectorize", NOT_IN_LANES)
+    require_no_kind(old, "vectorize", kept_out("vectorized"))
     marked = _marked(old, "vectorized")
     if reduction and (why_not_data_parallel(path) or why_not_independent(program, path)):
         _require_joined_lanes(path)
@@ -197,7 +198,7 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
     if old.kind == axis:
         return Outcome(program)
     threads = axis.startswith("threadIdx")
-    outside = {"vectorized", *(() if threads else (axis,)), *(THREAD_AXES - _BLOCK_AXES if axis in _BLOCK_AXES else ())}
+    outside = {"vectorized", *(() if threads else (axis,)), *(THREAD_AXES - BLOCK_AXES if axis in BLOCK_AXES else ())}
     for s in _around(path):
         if s.kind in outside:
             raise refuse(
@@ -206,8 +207,7 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
                 f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
                 help="bind each loop of a nest to an axis of its own, blocks outside of threads",
             )
-    inside = {*(() if threads else (axis,)), *(() if axis in _BLOCK_AXES else _BLOCK_AXES)}
-    require_no_kind(old, "bind", tuple(sorted(inside)))
+    require_no_kind(old, "bind", kept_out(axis))
     _require_launchable(path, axis)
     done = put(program, path, _marked(old, axis))
     if not (threads and shares_out_a_reduction(program, path)):
@@ -215,9 +215,6 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
         _require_independent(done, loop_path(done, loop, "bind"), "bind")
     require_one_index(done, "bind")
     return Outcome(done)
-
-
-_BLOCK_AXES = frozenset(k for k in THREAD_AXES if k.startswith("blockIdx"))
 
 
 def _require_launchable(path: Path, axis: str) -> None:
@@ -233,7 +230,7 @@ def _require_launchable(path: Path, axis: str) -> None:
             help="`split` the loop by a number, and bind that part",
         )
     sizes = [x for x in walk_expr(loop.extent) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)]
-    if sizes and axis not in _BLOCK_AXES:
+    if sizes and axis not in BLOCK_AXES:
         raise refuse(
             "MS395",
             "bind",

@@ -514,3 +514,35 @@ def test_a_block_keeps_to_its_part():
             o[x] = t[x]
     with refused("MS348", "`last` would run for more values of `x` than are its own"):
         reverse_compute_at(b.finish(), block("last"), loop("i"))
+
+
+@pytest.mark.parametrize("direction", ["inout", "alloc"])
+def test_a_read_before_the_write_is_not_moved_behind_it(direction: str):
+    """In the iteration of the last row, the row before still holds what was there first; moved, it would be read after
+    it is written."""
+    given, own = ("inout T: f32[8, 8], ", "") if direction == "inout" else ("", "alloc T: f32[8, 8]\n")
+    first = "" if given else "for i in 8, j in 8 { block zero[x: 8 = i, y: 8 = j] { T[x, y] = 0.0 } }\n"
+    p = parse_program(f"""program t({given}A: f32[8, 8], out B: f32[8, 2]) {{ {own}{first}
+        for l in 8 {{
+            for m in 8 {{ block w[x: 8 = 7 - l, y: 8 = m] {{ T[x, y] = A[x, y] }} }}
+            for n in 2 {{ block r[x: 8 = 7 - l, y: 2 = n] {{ B[x, y] = T[7 - y, x] }} }}
+        }}
+    }}""")
+    with refused("MS320", "`T`"):
+        reverse_compute_at(p, block("r"), loop("m"))
+
+
+def test_blocks_of_a_launch_do_not_nest_by_a_move():
+    p = parse_program("""program t(A: f32[4, 8], out B: f32[4, 8]) {
+        alloc T: f32[4, 8]
+        for i in 4 {
+            block outer[x: 4 = i] {
+                reads A[x, 0..8]
+                writes T[x, 0..8]
+                for j in 8 @ blockIdx.x { block inner[y: 4 = x, z: 8 = j] { T[y, z] = A[y, z] } }
+            }
+        }
+        for k in 4 @ blockIdx.x { for l in 8 { block user[x: 4 = k, y: 8 = l] { B[x, y] = T[x, y] } } }
+    }""")
+    with refused("MS311", "is around the blockIdx.x loop `j`"):
+        compute_at(p, block("outer"), loop("k"))

@@ -262,3 +262,18 @@ def test_whole_warps_wait_where_only_their_lanes_meet(read: str, across: int, ro
     text = by_warps(read, across, rows)
     assert scopes(text) == [scope]
     same_meaning(program(text))
+
+
+@pytest.mark.parametrize(("read", "needed"), [("i % 5", 1), ("i % 7", 0)])
+def test_a_remainder_does_not_tell_the_thread(read: str, needed: int):
+    """Threads 0 and 5 read the element 0: what thread 0 has stored is waited for."""
+    p = program(f"""program p(A: f32[7], out B: f32[7]) {{
+        alloc T: f32[7] @ shared
+        for b in 1 @ blockIdx.x {{
+            for t in 7 @ threadIdx.x {{ block one[i: 7 = t] {{ T[i] = A[i] }} }}
+            for u in 7 @ threadIdx.x {{ block two[i: 7 = u] {{ B[i] = T[{read}] }} }}
+        }}
+    }}""")
+    module = lowered(p)
+    assert barriers(module) == needed
+    same_meaning(p, module)

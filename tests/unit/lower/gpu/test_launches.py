@@ -172,3 +172,11 @@ def test_a_copy_with_more_threads_than_elements():
     module = lowered(p)
     assert barriers(module) == 2
     same_meaning(p, module)
+
+
+def test_a_parameter_is_memory_of_the_caller_whatever_its_scope():
+    same_meaning(
+        program("""program p(A: f32[64], inout T: f32[64] @ local) {
+            for i in 2 @ blockIdx.x, j in 32 @ threadIdx.x { block b[x: 64 = i * 32 + j] { T[x] = T[x] + A[x] } }
+        }""")
+    )

@@ -233,3 +233,35 @@ def test_a_reducer_that_is_not_known_is_refused():
     }"""
     with pytest.raises(TargetError, match="how it combines values is not known"):
         lowered(program(text))
+
+
+CUT = """program cut(A: f32[3, 8], inout B: f32[3]) {
+    for b in 2, y in 2 @ threadIdx.y, t in 8 @ threadIdx.x {
+        block s[i: 3 = b * 2 + y | r: 8 = t] {
+            where PREDICATE
+            init { B[i] = 0.0 }
+            B[i] = B[i] + A[i, r]
+        }
+    }
+}"""
+
+
+@pytest.mark.parametrize("predicate", ["(b * 2 + y) * 8 + t < 24", "24 > b * 16 + y * 8 + t"])
+def test_a_predicate_over_elements_and_terms_guards_the_result(predicate: str):
+    """The fourth row does not exist: its sum was written behind the end of `B`."""
+    same_meaning(program(CUT.replace("PREDICATE", predicate)))
+
+
+def test_a_sum_without_terms_leaves_the_result_as_it_was():
+    p = program("""program none(A: f32[3, 8], inout B: f32[3]) {
+        for b in 3 @ blockIdx.x, k in 0, t in 8 @ threadIdx.x {
+            block s[i: 3 = b | r: 8 = k * 8 + t] { init { B[i] = 0.0 } B[i] = B[i] + A[i, r] }
+        }
+    }""")
+    same_meaning(p)
+
+
+def test_terms_that_data_decide_are_refused():
+    p = program(CUT.replace("PREDICATE", "A[0, t] > 0.0 and b * 2 + y < 3"))
+    with pytest.raises(TargetError, match="MS435"):
+        lowered(p)
