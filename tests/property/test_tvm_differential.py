@@ -11,7 +11,7 @@ from tests.property.stages import WEIGHTS
 from tests.property.steps import Step
 from tests.property.tvm_calls import CALLS
 from tests.property.tvm_decided import DECIDED, decided
-from tests.property.tvm_differential import Tally, check_pair, ours, theirs
+from tests.property.tvm_differential import Tally, broken, check_pair, ours, theirs
 
 pytestmark = pytest.mark.peer
 tvm = pytest.importorskip("tvm")
@@ -65,6 +65,34 @@ GEMM = parse_program("""program gemm(A: f32[8, 6], B: f32[6, 4], out C: f32[8, 4
 def test_steps_that_are_known(step: Step, both: bool) -> None:
     """The two are really asked, and say what is known."""
     assert _answers(GEMM, step) == (both, both)
+
+
+BLOCKIZED = """program main(x: i64[3, 3], out y: i64[3]) {
+    alloc t: i64[3]
+    block tile[io: 1 = 0 | ko: 1 = 0] {
+        reads x[io * 3 .. io * 3 + 3, ko * 3 .. ko * 3 + 3]
+        writes t[io * 3 .. io * 3 + 3]
+        init { for i in 3 { block start[v: 3 = io * 3 + i] { t[v] = -9223372036854775808 } } }
+        for LOOPS, k in 3 {
+            block largest[v: 3 = io * 3 + AXIS | r: 3 = ko * 3 + k] {
+                where AXIS < 3
+                init {}
+                t[v] = max(t[v], x[v, r])
+            }
+        }
+    }
+    for i in 3 { block add[v: 3 = i] { y[v] = t[v] + i64(v) } }
+}"""
+
+
+@pytest.mark.parametrize("loops, axis", [("i in 3", "i"), ("i0 in 2, i1 in 2", "i0 * 2 + i1")])
+def test_an_epilogue_of_a_blockized_reduction_is_wrong_in_tvm(loops: str, axis: str) -> None:
+    """TVM takes it, and what it makes gives another result."""
+    program = parse_program(BLOCKIZED.replace("LOOPS", loops).replace("AXIS", axis))
+    step: Step = ("fuse_reduction_epilogue", (BlockRef("tile"), BlockRef("add")), {})
+    taken, script = theirs(tvm, program, step)
+    assert taken and broken(program, script, 0)
+    assert decided(step[0], "TVM", ours(program, step).reason) == "reductions of other shapes"
 
 
 def _answers(program: Program, step: Step) -> tuple[bool, bool]:

@@ -143,7 +143,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "reductions of other shapes": Decision(
             "TVM",
             ("fuse_reduction_epilogue",),
-            r"MS353|MS369",
+            r"MS313|MS353|MS369",
             "TVM pairs the blocks by the places of their axes, whatever else the reduction holds or the epilogue reads",
         ),
         "copies before what they copy": Decision(

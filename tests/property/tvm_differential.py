@@ -244,7 +244,7 @@ def _one(tvm: Any, program: Program, step: Step, number: int, tally: Tally, rng:
     elif here.program is None:
         tally.theirs[op] += 1
         case = Case(number, op, here.reason, print_program(program), str(step))
-        tally.disagree("TVM", case, _broken(program, text, number))
+        tally.disagree("TVM", case, broken(program, text, number))
     else:
         tally.ours[op] += 1
         case = Case(number, op, text, print_program(program), str(step))
@@ -264,7 +264,7 @@ def _packed_as(here: Program, theirs: Program) -> Program:
     return msgspec.structs.replace(theirs, params=params)
 
 
-def _broken(before: Program, text: str, number: int) -> bool:
+def broken(before: Program, text: str, number: int) -> bool:
     """Does what TVM alone made give another result, or race, or read what nobody wrote or even allocated?"""
     if UNBOUND.search(text):
         return True
