@@ -188,15 +188,16 @@ def _note_carried(s: Block, axes: Mapping[str, Expr], predicate: Expr, body: Bod
         carrying: frozenset[str] = frozenset()
     else:
         carrying = frozenset(x.var for x in walk(body) if isinstance(x, For))
-    for a in s.axes:
-        if a.kind != "spatial":
-            carrying |= free_vars(axes[a.name])
+    ordered = [axes[a.name] for a in s.axes if a.kind != "spatial"]
     everywhere = frozenset[str]().union(*(free_vars(e) for e in axes.values())) | carrying
     found = list(accesses(body))
     for name in {a.buffer for a in found if isinstance(a, Store | Atomic)}:
         places = {a.indices for a in found if a.buffer == name}
+        # Along a loop that is an index, each iteration has elements of its own, whatever the axis orders.
+        apart = [e for e in ordered if isinstance(e, Var) and all(e in place for place in places)]
+        kept = carrying.union(*(free_vars(e) for e in ordered if e not in apart))
         # A block that reads what it writes elsewhere may read what an earlier iteration wrote.
-        loops = everywhere - (notes.concurrent - carrying) if len(places) > 1 else carrying
+        loops = everywhere - (notes.concurrent - kept) if len(places) > 1 else kept
         notes.carried.update((name, v) for v in loops)
         # A loop that the predicate names and no index does: an iteration may leave an element unchanged.
         touched = frozenset[str]().union(*(free_vars(i) for place in places for i in place))

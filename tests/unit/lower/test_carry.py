@@ -54,3 +54,28 @@ def test_where_buffers_are_placed():
 def test_results():
     for program in (HANDED_ON, OWN, HALF):
         same(program, program)
+
+
+SCAN = """program p(A: f32[8], out B: f32[8]) {
+    alloc T: f32[8]
+    alloc S: f32[]
+    block z[] { S[] = 0.0 }
+    for i in 0..8 {
+        block a[x: 8 @ scan = i] {
+            T[x] = STORED
+            S[] = S[] + A[x]
+        }
+        block b[x: 8 = i] { B[x] = T[x] + S[] }
+    }
+}"""
+
+
+def test_what_a_scan_stores_at_its_own_axis_is_placed_inside():
+    own = parse_program(SCAN.replace("STORED", "A[x] * 2.0 + S[]"))
+    before = parse_program(SCAN.replace("STORED", "A[x] + select(x > 0, T[max(x - 1, 0)], 0.0)"))
+    for program, inside in ((own, True), (before, False)):
+        same(program, program)
+        outer = lower(program, host(), passes=LOOPS).body
+        loops = [s for a in outer for s in (a, *getattr(a, "body", ())) if isinstance(s, For)]
+        held = {a.buffer.name for loop in loops for a in loop.body if isinstance(a, Allocate)}
+        assert ("T" in held) == inside and "S" not in held
