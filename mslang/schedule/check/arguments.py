@@ -175,7 +175,7 @@ def methods_of(kind: Kind, registry: Registry = REGISTRY) -> tuple[Signature, ..
     return tuple(s for s in registry.operations.values() if s.receiver in wanted and s.group is not Group.SAMPLER)
 
 
-_NEW_AXES = frozenset({"rfactor", "transform_block_layout", "transform_layout"})
+_NEW_AXES = frozenset({"rfactor", "rolling_update", "transform_block_layout", "transform_layout"})
 
 
 def may_give_axes(signature: Signature) -> bool:

@@ -7,10 +7,13 @@ import pytest
 
 import mslang as ms
 from mslang.backend.reference.interpret import run
+from mslang.diagnostics import Severity
+from mslang.ide.findings import findings
 from mslang.ir.print import print_program
 from mslang.ir.program import Program
 from mslang.ir.verify import verify
 from mslang.ir.visit import blocks_of
+from mslang.sema.modules import load
 from mslang.sema.program import parse_program
 from mslang.transform.primitives.loop_kinds import parallel
 from mslang.transform.primitives.loops import split
@@ -273,3 +276,9 @@ def beyond() -> Program:
 def test_parallel_rows_stay_parallel() -> None:
     p = parallel(rows(), loop("i")).program
     alike(p, rolled(p, None, 4), drawn())
+
+
+def test_the_checker_knows_the_new_axes() -> None:
+    more = "let w0, w1 = weights.j_i.split([_, 2]) w1.vectorize()"
+    found = findings(load("page.ms", ATTENTION + ROLLED.replace("MORE", more)))
+    assert not [d for d in found if d.severity is Severity.ERROR]
