@@ -1,8 +1,9 @@
 """`std.cuda.auto`: a schedule for GPUs without search, in the manner of TVM's dlight.
 
-What a nest does decides, never a name: products are tiled, chains of reductions along rows share a block of threads,
-transpositions go through shared memory, and of anything else each element of the result has a thread. A step that a
-primitive refuses, or the back end, leaves the nest to the next one; the last is one thread, which is always legal.
+What a nest does decides, never a name: attention of many scores is one kernel over tiles of keys, products are tiled,
+chains of reductions along rows share a block of threads, transpositions go through shared memory, and of anything else
+each element of the result has a thread. A step that a primitive refuses, or the back end, leaves the nest to the next
+one; the last is one thread, which is always legal.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mslang.schedule.rules.gpu.nests import (
     tiled_axes,
     unbound,
 )
+from mslang.schedule.rules.gpu.online import KEYS, chain_of, online
 from mslang.schedule.rules.gpu.steps import columns, partial_sums, rows, spread, spread_apart, tile, turned
 from mslang.schedule.rules.nests import attempt, block_handle, do, leaf_blocks
 from mslang.schedule.session import Session
@@ -65,6 +67,9 @@ def schedule_threads(session: Session, accepts: Accepts = anything) -> None:
 def _steps(session: Session, left: Sequence[Block], accepts: Accepts) -> Iterator[Step]:
     """The ways of scheduling the last nest of some, the best first."""
     block = left[-1]
+    chain = chain_of(session.program, [b.name for b in left])
+    if chain is not None:
+        yield from (online(chain, keys) for keys in KEYS)
     axes = tiled_axes(session.program, block)
     if axes is not None:
         yield from (tile(block.name, axes, *sizes) for sizes in TILES)
