@@ -74,7 +74,7 @@ def many(call: Callable[[], object]) -> Callable[[], None]:
 
 
 def new_form(kernel: LoadedKernel) -> float:
-    """Seconds of one call whose arguments are checked: by name, which is no form that is remembered."""
+    """Seconds of one call whose arguments are checked: by name, which is not a form that is remembered."""
     a, b, c = (np.ones(256, np.float32) for _ in range(3))
     start = time.perf_counter()
     kernel(a, b, C=c)

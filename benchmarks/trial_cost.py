@@ -77,7 +77,7 @@ def trials(item: str, count: int, settings: Settings) -> tuple[dict[str, list[fl
             best = min((c for c in (record.cost, best) if c is not None), default=None)
             cut += result.outcome is Outcome.CUT_OFF and number > 0
             for stage, seconds in took.items() if number else ():
-                # The first one pays for what is loaded once; timing that was cut off is no whole trial.
+                # The first one pays for what is loaded once; timing that was cut off is not a whole trial.
                 if result.outcome is not Outcome.CUT_OFF or stage not in ("time", "all", "cpu"):
                     found[stage].append(seconds * 1e3)
     return found, cut

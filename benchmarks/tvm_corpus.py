@@ -34,7 +34,7 @@ CLASSES = (
     ),
     ("vectors in expressions", r"vector|lanes|[Rr]amp|[Bb]roadcast"),
     ("an element type that mslang has not", r"element type|no type|float8|float4|int4|MS734"),
-    ("a size or scalar that nothing gives", r"nothing tells|nothing gives|size"),
+    ("a size or scalar that nothing gives", r"cannot be inferred|nothing gives|size"),
     ("no well-formed program", r"MS1\d\d|MS4\d\d"),
 )
 """The classes of reasons for refusals; the first match counts."""

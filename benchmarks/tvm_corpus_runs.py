@@ -252,7 +252,7 @@ def _bits(array: Any) -> Any:
 
 
 def _iterations(path: visit.Path, sizes: dict[str, int]) -> int:
-    """About how often the end of a path runs; extents that are no sizes count as 1."""
+    """About how often the end of a path runs; extents that are not sizes count as 1."""
     extents = (_size(s.extent, sizes) for s in path if isinstance(s, For))
     return math.prod(n for n in extents if n <= LARGEST)
 

@@ -203,7 +203,7 @@ def extension(group: str, name: str, kind: type) -> Extension | None:
     except Exception as failure:  # noqa: BLE001 - whatever a package does when imported is its fault, told as one diagnostic
         return Extension(name, packages, problem=_broken(point, f"{type(failure).__name__}: {failure}"))
     if not isinstance(value, kind):
-        why = f"`{point.value}` is no {kind.__name__} but {_described(value)}"
+        why = f"`{point.value}` is not a {kind.__name__} but {_described(value)}"
         return Extension(name, packages, problem=_broken(point, why))
     return Extension(name, packages, value)
 
@@ -218,7 +218,7 @@ def _broken(point: EntryPoint, why: str) -> Diagnostic:
         "MS212",
         f"`{point.name}` of the package {package_of(point)} cannot be loaded",
         why=why,
-        help=f"mend or uninstall {package_of(point)}; its entry point is `{point.value}`",
+        help=f"fix or uninstall {package_of(point)}; its entry point is `{point.value}`",
     )
 
 

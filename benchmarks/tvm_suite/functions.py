@@ -14,7 +14,7 @@ from mslang.interop import tvmscript
 
 REASONS = (
     ("MS732", "", "say what only running the file gives"),
-    ("MS731", "nothing tells", "use a size that nothing gives a value"),
+    ("MS731", "cannot be inferred when", "use a size that nothing gives a value"),
     ("MS731", ".data`", "call external functions with pointers, whose meaning nobody says"),
 )
 """Why a program is not read, by the code and a part of the message of the first diagnostic."""

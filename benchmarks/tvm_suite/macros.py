@@ -1,6 +1,7 @@
 """Python functions of a test file that its programs call: carried out on expressions, as TVM's parser does.
 
-An argument that is no literal is its own text; what the function does to it gives a text, which takes the call's place.
+An argument that is not a literal is its own text; what the function does to it gives a text, which takes the call's
+place.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Outside(Whatever):
 
 
 class Accessed(Whatever):
-    """A region that a block touches, of which tests ask the buffer."""
+    """A region that a block accesses, of which tests ask the buffer."""
 
     def __init__(self, buffer: str) -> None:
         self.buffer = Named(buffer)

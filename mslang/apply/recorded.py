@@ -93,7 +93,7 @@ class FromRecords(msgspec.Struct, frozen=True):
             f"is slower than the {self.alternative.name} schedule"
             if costs
             else (
-                f"was never timed beside the {self.alternative.name} schedule: tune again, "
+                f"was never timed together with the {self.alternative.name} schedule: tune again, "
                 f"or leave out `{self.alternative.name}`"
             )
         )

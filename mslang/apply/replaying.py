@@ -54,6 +54,6 @@ def stale(record: Record, why: str) -> MsError:
             "MS610",
             f"record {record.id} is stale",
             why=f"{why}; mslang {record.version} made it{since}",
-            help="`mslang tune` measures anew",
+            help="`mslang tune` measures it again",
         )
     )

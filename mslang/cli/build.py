@@ -59,7 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make every form that is asked for, then write them."""
     if args.name is not None and not (args.name.isascii() and args.name.isidentifier()):
-        raise UsageError(f"--name: `{args.name}` is no name of a C function")
+        raise UsageError(f"--name: `{args.name}` is not a name of a C function")
     for path in args.outputs:
         _require_place(path)
     targets = _ordered([named_target(name) for name in args.targets or ["host"]])
@@ -151,9 +151,7 @@ def _form(library: Library, path: Path) -> Callable[[], bytes]:
     found = library.forms.get(path.suffix)
     if found is None:
         suffixes = ", ".join(library.forms)
-        raise UsageError(
-            f"-o {path}: nothing is known of files that end with `{path.suffix}`", f"the suffixes are {suffixes}"
-        )
+        raise UsageError(f"-o {path}: unknown file suffix `{path.suffix}`", f"the suffixes are {suffixes}")
     return found
 
 

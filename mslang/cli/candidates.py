@@ -203,7 +203,7 @@ def pins_of(pins: list[tuple[str, str]]) -> dict[str, Value]:
             found |= [parse_pin(f"{address} = {value}")]
         except MsError as error:
             raise UsageError(
-                f"--pin: `{value}` is no value for `{address}`: {error.diagnostic.message}",
+                f"--pin: `{value}` is not a value for `{address}`: {error.diagnostic.message}",
                 "a number, a list of numbers, the name of a case, `at(loop)`, or a text in quotes",
             ) from error
     return found

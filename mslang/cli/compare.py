@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     _require_one_program(chosen)
     functions = [_function(text) for text in args.functions]
     if len(chosen) + len(functions) < 2:
-        raise UsageError("one item cannot be compared", "name another schedule, a --record, or a function --with")
+        raise UsageError("a single item cannot be compared", "name another schedule, a --record, or a function --with")
     back_end, target = compiling(first.target, host(), args.backend)
     require_runnable(back_end, target)
     plain, at = first.space.program, [] if args.at is None else [args.at]
@@ -143,8 +143,8 @@ def _require_one_program(chosen: dict[str, Chosen]) -> None:
             raise MsError(
                 problem(
                     "MS708",
-                    f"`{name}` computes something else than `{first}`",
-                    why="what is compared gets the same inputs, and must give the same results",
+                    f"`{name}` and `{first}` compute different results",
+                    why="all items get the same inputs and must give the same results",
                     help="name schedules of one program, with the same sizes (`--set`)",
                 )
             )
@@ -200,7 +200,7 @@ def _timed(entrants: Sequence[Entrant], folder: str, args: argparse.Namespace, w
     job = CompareJob(tuple((p, b) for _, p, b in sound), folder, limits, seconds)
     together = workers.compare(job, 30.0 + 3.0 * seconds)
     if together is None:
-        lost = Compared(Result(Outcome.CRASH, "timing it beside the others ended the process"))
+        lost = Compared(Result(Outcome.CRASH, "timing it with the others ended the process"))
         together = (lost,) * len(sound)
     return found | {name: c for (name, _, _), c in zip(sound, together, strict=True)}
 
@@ -262,7 +262,7 @@ def verdict(between: Gap) -> str:
     'faster by 1.11 to 1.15'
     """
     if math.isinf(between.noise):
-        return f"{between.ratio:.3g} times as fast in one round: more --seconds give an interval"
+        return f"{between.ratio:.3g} times as fast in one round: a larger --seconds gives an interval"
     low, high = between.ratio - between.noise, between.ratio + between.noise
     if between.within_noise:
         return f"within noise ({low:.3g} to {high:.3g})"

@@ -25,7 +25,7 @@ PARTS = (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Whether to measure."""
-    parser.add_argument("--measure", action="store_true", help="measure this machine's peak and memory speed anew")
+    parser.add_argument("--measure", action="store_true", help="measure this machine's peak and memory bandwidth again")
 
 
 def run(args: argparse.Namespace) -> int:

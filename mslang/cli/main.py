@@ -29,7 +29,7 @@ VERBS = {
     "expand": "a program in its long form",
     "show": "the program or trace after a schedule, or after each step",
     "run": "compile, verify against the reference, time",
-    "compare": "time several schedules, records or libraries in turns",
+    "compare": "time several schedules, records or libraries in turn",
     "build": "a library for C: header, object, shared library, assembly",
     "apply": "a file with the best schedules known for its programs",
     "test": "the tests of files, and generated equivalence tests",
@@ -100,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
         return DONE
     except OSError as error:
         _discard_output(sys.stdout)
-        return _report(MsError(problem("MS702", "cannot go on", why=error.strerror or str(error))), as_json=False)
+        return _report(MsError(problem("MS702", "cannot continue", why=error.strerror or str(error))), as_json=False)
     return status
 
 
@@ -191,7 +191,7 @@ def _internal(error: Exception) -> int:
         traceback.print_exception(error, file=log)
     print(
         f"internal error[MS999]: {type(error).__name__}: {error}\n"
-        f"  = note: this is a fault of mslang, not of your file; the details are in {log.name}\n"
+        f"  = note: this is a bug in mslang, not in your file; the details are in {log.name}\n"
         "  = help: please report it with that file",
         file=sys.stderr,
     )

@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         action="store_true",
-        help="show where its time goes: seconds, operations and bytes of its loops, beside the machine's peak",
+        help="show where its time goes: seconds, operations and bytes of its loops, compared with the machine's peak",
     )
     parser.add_argument(
         "--part",

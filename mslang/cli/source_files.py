@@ -56,7 +56,7 @@ def _refused(name: str, why: str) -> MsError:
         problem(
             "MS707",
             f"{name} stays as it is",
-            why=f"{why}; this is a fault of mslang",
+            why=f"{why}; this is a bug in mslang",
             help="please report it with this file",
         )
     )

@@ -104,8 +104,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="M=128[:W]",
-        help="a size known only at the call that calls are likely to have, and how often beside others; repeatable "
-        "(default: the least, a middle and the greatest of each bucket)",
+        help="a size known only at the call that calls are likely to have, and its weight relative to others; "
+        "repeatable "
+        "(default: the smallest, a middle and the largest of each bucket)",
     )
     parser.add_argument("--builder", default="", metavar="NAME", help="what compiles candidates, of an allowed package")
     parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")

@@ -53,7 +53,7 @@ def written_addresses(module: Module, placed: tree.PlacedItem) -> Iterator[Writt
 
 
 _OF_SAMPLE = frozenset(p.name for p in LIBRARY["sample"].params)
-"""The arguments of `sample` that are no addresses."""
+"""The arguments of `sample` that are not addresses."""
 
 
 def _written(text: str, start: int, address: str, of: tree.Strategy | None) -> Written:

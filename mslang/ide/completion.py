@@ -259,7 +259,7 @@ def _of_kind(kind: Kind | None) -> Iterator[Candidate]:
         case Kind.TAIL:
             yield from words(TAILS, Sort.VALUE, "how a remainder is run", first=True)
         case Kind.ACCESS:
-            yield from words(ACCESSES, Sort.VALUE, "how a buffer is touched", first=True)
+            yield from words(ACCESSES, Sort.VALUE, "how a buffer is accessed", first=True)
         case Kind.DTYPE:
             yield from words(ELEMENT_TYPES, Sort.VALUE, "element type", first=True)
         case Kind.AXIS:

@@ -28,10 +28,10 @@ DYN = Signature(
 MEANING = MappingProxyType(
     {
         "dyn": "A size known only when the kernel is called. Schedules must be legal for every size of its range.",
-        "range": "The least and the greatest size, both included.",
+        "range": "The smallest and the largest size, both included.",
         "multiple": "Every size is a multiple of this number.",
-        "buckets": "The greatest sizes of the parts of the range that are tuned apart, ascending, without the last. "
-        "Without it, the parts end at powers of two.",
+        "buckets": "The largest sizes of the parts of the range that are tuned separately, ascending, without "
+        "the last. By default the parts end at powers of two.",
     }
 )
 """What `dyn` and its arguments mean."""
@@ -64,7 +64,7 @@ def explained(nodes: Sequence[tree.Node], offset: int) -> tuple[Span, str] | Non
 
 
 def size_facts(program: Program, name: str) -> str:
-    """The range of a dynamic size, and the parts of it that are tuned apart; "" of any other size."""
+    """The range of a dynamic size, and the parts of it that are tuned separately; "" of any other size."""
     size = next((s for s in dynamic_sizes(program) if s.name == name), None)
     if size is None or not isinstance(size.domain, DynamicRange):
         return ""
@@ -72,4 +72,4 @@ def size_facts(program: Program, name: str) -> str:
     multiple = f", a multiple of {domain.multiple}" if domain.multiple > 1 else ""
     parts = dict.fromkeys(dict(b.ranges)[name] for b in buckets_of(program))
     ranges = ", ".join(f"{r.lo}..{r.hi}" if r.hi > r.lo else str(r.lo) for r in parts)
-    return f"size `{name}`, known only at the call: {domain.lo}..{domain.hi}{multiple}\n\ntuned apart: {ranges}"
+    return f"size `{name}`, known only at the call: {domain.lo}..{domain.hi}{multiple}\n\ntuned separately: {ranges}"

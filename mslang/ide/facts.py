@@ -56,7 +56,7 @@ class BlockFacts(msgspec.Struct, frozen=True):
         if self.operations is not None:
             lines.append(f"- {amount(self.operations, 1000, ('FLOP', 'kFLOP', 'MFLOP', 'GFLOP', 'TFLOP'))}")
         if self.bytes is not None:
-            lines.append(f"- touches {bytes_text(self.bytes)}")
+            lines.append(f"- accesses {bytes_text(self.bytes)}")
         return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ def _brackets(text: str) -> Iterator[Fold]:
         if token.kind in _CLOSING.values():
             opened.append(token)
         elif token.kind in _CLOSING:
-            # What is never closed is no range.
+            # What is never closed is not a range.
             while opened and opened[-1].kind != _CLOSING[token.kind]:
                 opened.pop()
             if opened:

@@ -10,7 +10,7 @@ from mslang.syntax.format import Edit, format_range, format_text
 
 
 def formatting(snapshot: Snapshot, path: str, span: Span | None = None) -> tuple[Edit, ...]:
-    """The edits that format a file, or the items that a span touches; none if nothing is to be done.
+    """The edits that format a file, or the items that a span overlaps; none if nothing is to be done.
 
     Raises:
         MsError: the file cannot be read.

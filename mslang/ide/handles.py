@@ -24,7 +24,7 @@ class Binder(msgspec.Struct, frozen=True):
 
 
 def binders(placed: tree.PlacedItem) -> tuple[Binder, ...]:
-    """Every binder of an item that is no program, in the order of the text."""
+    """Every binder of an item that is not a program, in the order of the text."""
     return _binders(Keyed(placed.parsed.text, placed.item))
 
 

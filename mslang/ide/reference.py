@@ -135,7 +135,7 @@ def _facts(function: Callable[..., object]) -> tuple[frozenset[str], tuple[Calla
     names = vars(sys.modules[inspect.unwrap(function).__module__])
     codes = {c.args[0].value for c in _refusals(tree)}  # type: ignore[attr-defined]
     mentioned = (names.get(n.id) for n in ast.walk(tree) if isinstance(n, ast.Name))
-    # The decorator declares a primitive: it is no part of what it does.
+    # The decorator declares a primitive: it is not a part of what it does.
     used = (x.function if isinstance(x, Primitive) else x for x in mentioned if x is not primitive)
     reached = {
         f for f in used if (inspect.isfunction(f) or inspect.isclass(f)) and f.__module__.startswith("mslang.transform")

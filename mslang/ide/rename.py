@@ -170,7 +170,7 @@ def _verify(
         wrong = next((d for d in findings(snapshot.module(path)) if d.severity is Severity.ERROR), None)
         if wrong is not None:
             raise _refused(
-                f"cannot rename `{symbol.text}`", f"`{path}` has errors", _note(wrong), help="mend them first"
+                f"cannot rename `{symbol.text}`", f"`{path}` has errors", _note(wrong), help="fix them first"
             )
         after = after.with_text(path, edited(snapshot.module(path).file.text, some))
     for path in files:

@@ -90,7 +90,7 @@ _PLAIN = (tree.Place, tree.Type, tree.Attribute, tree.Impl, tree.Within, tree.Fi
 
 
 def _is_plain(around: tuple[tree.Node, ...], own: Span) -> bool:
-    """Whether the word is no name at all, or one of a kind that nothing declares."""
+    """Whether the word is not a name at all, or one of a kind that nothing declares."""
     if not around or not isinstance(around[-1], tree.Name) or around[-1].span != own:
         return True
     parent = around[-2] if len(around) > 1 else None

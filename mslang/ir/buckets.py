@@ -53,7 +53,7 @@ def _within(r: DynamicRange, part: int) -> int:
 
 
 UNBOUNDED = 1 << 30
-"""A greatest size from here on is no size to measure at."""
+"""A greatest size from here on is not a size to measure at."""
 
 
 def dynamic_sizes(program: Program) -> tuple[Symbol, ...]:

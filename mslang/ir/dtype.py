@@ -24,7 +24,7 @@ class Parts(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parts(dtype: str) -> Parts | None:
-    """The scalar type and lanes of `dtype`, or None if it is no element type. `parts("f32x16") == ("f32", 16)`."""
+    """The scalar type and lanes of `dtype`, or None if it is not an element type. `parts("f32x16") == ("f32", 16)`."""
     if dtype in SCALARS:
         return Parts(dtype, 1)
     scalar, x, lanes = dtype.rpartition("x")

@@ -223,7 +223,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
     """The direct operands of an expression (a symbol's domain is not one).
 
     Raises:
-        TypeError: it is no expression that stands here.
+        TypeError: it is not an expression that stands here.
     """
     # Every traversal comes here: tests of the exact type, the most frequent first, are faster than a `match`.
     if type(e) is Binary:

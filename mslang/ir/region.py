@@ -88,7 +88,7 @@ class _Access(msgspec.Struct, frozen=True):
     write: bool
     loops: tuple[tuple[str, Range], ...]
     limits: tuple[Box, ...] = ()
-    """What a block inside can touch at all, whatever its loops run over: through a view what is viewed, and if it is
+    """What a block inside can access at all, whatever its loops run over: through a view what is viewed, and if it is
     guarded what its axes reach."""
 
 
@@ -116,7 +116,7 @@ class _Scope(msgspec.Struct, frozen=True):
         return _Access(buffer, box, write, self.loops)
 
     def window(self, buffer: str) -> tuple[Box, ...]:
-        """What can be touched through a view, in the buffer that is viewed; nothing for another buffer."""
+        """What can be accessed through a view, in the buffer that is viewed; nothing for another buffer."""
         source = self.views.get(buffer)
         return () if source is None else (self.touch(source.buffer, source.ranges, False).box,)
 

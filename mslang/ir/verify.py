@@ -78,7 +78,7 @@ def _program(p: Program) -> Found:
             yield from expression(s, here)
     for q in p.params:
         if q.direction not in ("in", "out", "inout"):
-            yield here.fault("MS155", f"`{q.direction}` is no direction of a parameter")
+            yield here.fault("MS155", f"`{q.direction}` is not a direction of a parameter")
         if q.constant and q.direction != "in":
             yield here.fault("MS155", f"`{q.buffer.name}` is constant, and written")
         yield from _packing(q, here)
@@ -99,7 +99,7 @@ def _within(q: Param, here: Visible) -> Found:
     if w is None:
         return
     if q.direction == "out" or not (is_integer(dtype) or is_float(dtype)):
-        yield here.fault("MS153", f"a range of `{name}`, which is no input of numbers")
+        yield here.fault("MS153", f"a range of `{name}`, which is not an input of numbers")
         return
     for e in (w.low, w.high):
         yield from typed(e, dtype if is_float(dtype) else INDEX, here, f"the range of `{name}`")
@@ -123,7 +123,7 @@ def _packing(q: Param, here: Visible) -> Found:
         yield here.fault("MS155", f"`{name}` is packed, and has strides or an offset too")
     if packing.pad is not None:
         if not isinstance(packing.pad, Const):
-            yield here.fault("MS155", f"the padding of `{name}` is no number")
+            yield here.fault("MS155", f"the padding of `{name}` is not a number")
         yield from typed(packing.pad, q.buffer.dtype, here, f"the padding of `{name}`")
 
 
@@ -183,7 +183,7 @@ def _annotations(notes: Annotations, here: Visible) -> Found:
 def _buffers(buffers: Iterable[Buffer], here: Visible) -> Found:
     for b in buffers:
         if parts(b.dtype) is None:
-            yield here.fault("MS155", f"`{b.dtype}`, the type of `{b.name}`, is no element type")
+            yield here.fault("MS155", f"`{b.dtype}`, the type of `{b.name}`, is not an element type")
         if b.scope not in SCOPES:
             yield here.fault("MS155", f"`{b.scope}`, the scope of `{b.name}`, is none")
         for x in b.shape:
@@ -193,7 +193,7 @@ def _buffers(buffers: Iterable[Buffer], here: Visible) -> Found:
         for x in (*(b.strides or ()), *(() if b.offset is None else (b.offset,))):
             yield from typed(x, INDEX, here, f"a stride or the offset of `{b.name}`")
         if b.align is not None and (b.align < 1 or b.align & (b.align - 1)):
-            yield here.fault("MS154", f"`{b.name}` cannot be aligned to {b.align} bytes", "that is no power of two")
+            yield here.fault("MS154", f"`{b.name}` cannot be aligned to {b.align} bytes", "that is not a power of two")
 
 
 def _layout(b: Buffer, written: bool, here: Visible, *, allocated: bool = True) -> Found:
@@ -215,7 +215,7 @@ def _layout(b: Buffer, written: bool, here: Visible, *, allocated: bool = True) 
     if why_shared is not None:
         yield here.fault("MS154", f"elements of `{b.name}`, which is written, share memory", why_shared)
     elif allocated and any(map(is_dynamic, (*b.strides, *b.shape))) and not provably_apart(b.strides, b.shape):
-        why = "its strides hold a size of the call, and are not known to step over what smaller ones reach"
+        why = "its strides hold a size of the call, and are not known to exceed the reach of the smaller ones"
         yield here.fault("MS154", f"elements of `{b.name}`, which is written, may share memory", why)
 
 
@@ -319,7 +319,7 @@ class _Statements:
         yield from typed(s.start, INDEX, at, "the start")
         yield from typed(s.extent, INDEX, at, "the extent")
         if s.kind not in LOOP_KINDS:
-            yield at.fault("MS155", f"`{s.kind}` is no kind of loop")
+            yield at.fault("MS155", f"`{s.kind}` is not a kind of loop")
         yield from self.hides(s.var, at)
         yield from _annotations(s.annotations, at)
         yield from self.body(s.body, here.adding({s.var: INDEX}))
@@ -355,7 +355,7 @@ class _Statements:
             yield from size(a.extent, outside, f"the extent of axis `{a.name}`")
             yield from typed(a.binding, INDEX, outside, f"the binding of axis `{a.name}`,")
             if a.kind not in AXIS_KINDS:
-                yield outside.fault("MS155", f"`{a.kind}` is no kind of axis")
+                yield outside.fault("MS155", f"`{a.kind}` is not a kind of axis")
 
     def init(self, b: Block, inner: Visible) -> Found:
         if b.init is None:
@@ -399,7 +399,7 @@ class _Statements:
         return Region(first.buffer, box)
 
     def outside(self, found: Region, declared: Region, ranges: Mapping[str, Range]) -> bool:
-        """Is what is touched provably not within a region, nor the part of it that lies in the buffer? (The hull of
-        what is touched may be larger than the buffer, though no access is outside.)"""
+        """Is what is accessed provably not within a region, nor the part of it that lies in the buffer? (The hull of
+        what is accessed may be larger than the buffer, though no access is outside.)"""
         inside = intersect_box(found.ranges, whole(self.buffers[found.buffer]), ranges)
         return all(covers(declared.ranges, box, ranges) is Verdict.REFUTED for box in (found.ranges, inside))

@@ -116,7 +116,7 @@ def _node(e: Expr, here: Visible) -> Found:
                 yield here.fault("MS153", f"`{print_expr(e)}` chooses between `{dtype_of(t)}` and `{dtype_of(o)}`")
         case Cast(dtype=d):
             if parts(d) is None:
-                yield here.fault("MS155", f"`{d}` is no element type")
+                yield here.fault("MS155", f"`{d}` is not an element type")
         case Call():
             yield from _call(e, here)
         case Load(buffer=b, indices=xs, dtype=d):
@@ -145,7 +145,7 @@ def access(buffer: str, indices: tuple[Expr, ...], dtype: str, here: Visible) ->
 def _const(e: Const, here: Visible) -> Found:
     found = parts(e.dtype)
     if found is None:
-        yield here.fault("MS155", f"`{e.dtype}` is no element type")
+        yield here.fault("MS155", f"`{e.dtype}` is not an element type")
         return
     match found.scalar, e.value:
         case ("bool", bool()):
@@ -157,7 +157,7 @@ def _const(e: Const, here: Visible) -> Found:
                 return
         case (scalar, float() | int() as v) if is_float(scalar) and not isinstance(v, bool):
             return
-    yield here.fault("MS153", f"{e.value!r} is no value of type `{e.dtype}`")
+    yield here.fault("MS153", f"{e.value!r} is not a value of type `{e.dtype}`")
 
 
 def _symbol(e: Symbol, here: Visible) -> Found:
@@ -170,7 +170,7 @@ def _symbol(e: Symbol, here: Visible) -> Found:
         case PerfectTile(n=n) | FreeTile(n=n) | PartitionedTile(n=n), int() as k if 0 <= k < n:
             pass
         case PerfectTile() | FreeTile() | PartitionedTile(), _:
-            yield here.fault("MS158", f"`{e.text}` is no factor of its tile")
+            yield here.fault("MS158", f"`{e.text}` is not a factor of its tile")
         case _, int():
             yield here.fault("MS158", f"`{e.name}` has no factors", "only tiles do")
         case DynamicRange(lo=lo, hi=hi), _ if lo > hi:
@@ -213,7 +213,7 @@ def _unary(op: str, dtype: str, e: Expr, here: Visible) -> Found:
 
 def _call(e: Call, here: Visible) -> Found:
     if parts(e.dtype) is None:
-        yield here.fault("MS155", f"`{e.dtype}` is no element type")
+        yield here.fault("MS155", f"`{e.dtype}` is not an element type")
     function = FUNCTIONS.get(e.name)
     if function is None:
         yield here.fault("MS155", f"there is no function `{e.name}`")

@@ -82,7 +82,7 @@ def bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     """The statement lists directly inside a statement (a block's init first).
 
     Raises:
-        TypeError: it is no statement of a program.
+        TypeError: it is not a statement of a program.
     """
     match s:
         case For(body=b) | While(body=b) | Let(body=b):

@@ -37,7 +37,7 @@ def verify(module: Module) -> None:
 
     Raises:
         MsError: MS424, it is not well-formed; the first fault is named.
-        TypeError: something in it is no node of the kernel IR.
+        TypeError: something in it is not a node of the kernel IR.
     """
     for fault in faults(module):
         raise MsError(problem("MS424", f"the kernel {module.name} is not well-formed", why=fault))
@@ -109,7 +109,7 @@ def _expression(e: Expr, names: Mapping[str, str], buffers: Mapping[str, Buffer]
                 yield f"`{n}` is {names[n]}, not {_spelled(d, lanes)}"
         case Symbol():
             if e.text not in names:
-                yield f"`{e.text}` is no size of the kernel"
+                yield f"`{e.text}` is not a size of the kernel"
         case Load(buffer=b, indices=xs, dtype=d) | MaskedLoad(buffer=b, indices=xs, dtype=d):
             yield from _access(b, xs, d, buffers)
             yield from _lanes(*children(e))

@@ -56,7 +56,7 @@ LOOPS = (
         "buffers are allocated around their accesses, no larger than what is accessed there",
     ),
     Pass("align", lambda m, _: map_functions(m, align), "strides are what `storage_align` asked for"),
-    Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
+    Pass("init", lambda m, _: map_functions(m, hoist), "work of the first iteration alone is moved before the loop"),
     Pass("pipeline", lambda m, _: map_functions(m, pipelined), "copies of later iterations run ahead"),
     Pass(
         "predicates",
@@ -68,8 +68,8 @@ LOOPS = (
 
 PASSES = (
     *LOOPS,
-    Pass("stack", place_on_stack, "small local buffers stand on the stack, all others in the workspace"),
-    Pass("vectorize", vectorize, "vectorized loops are vectors; what a lane may not do is masked"),
+    Pass("stack", place_on_stack, "small local buffers go on the stack, all others into the workspace"),
+    Pass("vectorize", vectorize, "vectorized loops become vector statements; lanes that must not act are masked"),
     Pass("unroll", unroll, "unrolled loops, and those over registers, are written out; indices are in normal form"),
     Pass("registers", pad_rows, "rows on the stack are as long as vectors, so that their tails need no masks"),
 )

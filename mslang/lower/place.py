@@ -156,7 +156,7 @@ def _touched(buffer: str, body: Body, ranges: Mapping[str, Range], box: Box | No
             box = part if box is None else union_box(box, part, whole)
         match s:
             case For(extent=Const(value=n)) if n <= 0:
-                continue  # It never runs; what its body would touch may have an extent below 0.
+                continue  # It never runs; what its body would access may have an extent below 0.
             case For(var=v, start=start, extent=extent):
                 inner: Mapping[str, Range] = {**ranges, v: Range(start, extent)}
             case Let(name=n):

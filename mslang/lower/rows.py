@@ -1,6 +1,6 @@
 """Vectorized loops over several rows: each row as a vectorized loop of its own.
 
-`A[l // 32, l % 32]` for `l` in 64 lanes is no vector of memory, but two rows of 32 are.
+`A[l // 32, l % 32]` for `l` in 64 lanes is not a vector of memory, but two rows of 32 are.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Kind(StrEnum):
     TAIL = "tail"
     """One of guard, pad, peel, shift."""
     ACCESS = "access"
-    """How a block touches a buffer: read or write."""
+    """How a block accesses a buffer: read or write."""
     DTYPE = "element type"
     CONDITION = "condition"
     BUFFERS = "buffers"

@@ -9,5 +9,5 @@ TAILS = ("guard", "pad", "peel", "shift")
 COPIES = ("cp_async",)
 """Ways to move elements that `pipeline` may be given."""
 ACCESSES = ("read", "write")
-"""How a block touches a buffer."""
+"""How a block accesses a buffer."""
 ELEMENT_TYPES = SCALARS

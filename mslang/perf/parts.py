@@ -242,7 +242,7 @@ def _not_timed(name: str, is_block: bool, kept: set[str], blocks: Sequence[str])
     return MsError(
         problem(
             "MS710",
-            f"`{name}` cannot be timed: it is no loop of the compiled kernel",
+            f"`{name}` cannot be timed: it is not a loop of the compiled kernel",
             why=why,
             help=did_you_mean(name, (*kept, *blocks))
             or "name a serial or parallel loop of `--stage loops`, or a block",

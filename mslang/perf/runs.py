@@ -1,4 +1,5 @@
-"""How often each statement of a kernel runs, conditions counted: the padding of tiles that do not divide is no work."""
+"""How often each statement of a kernel runs, conditions counted: the padding of tiles that do not divide is not
+work."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ class LoadedKernel:
     def __call__(self, *arrays: object, **named: object) -> Any:
         """Run on arrays, in the order of the parameters, by name, or with the outputs left out.
 
-        `threads = n`, which is no array, lets at most so many threads run its parallel loops (default: as many as there
-        are processors). Dynamic sizes are those of the arrays; one that no array has as a dimension is given by its
-        name, `M = 3`.
+        `threads = n`, which is not an array, lets at most so many threads run its parallel loops (default: as many as
+        there are processors). Dynamic sizes are those of the arrays; one that no array has as a dimension is given by
+        its name, `M = 3`.
 
         Where the schedule gave a parameter another layout, its array is given and returned as the unscheduled program
         has it, and packed and unpacked here; `pack` does that once for an array that stays as it is. Parameters that

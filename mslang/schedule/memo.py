@@ -121,7 +121,7 @@ def _require_well_formed(program: Program) -> None:
         raise ScheduleError(
             problem(
                 "MS398",
-                "the blocks around are not known to cover what would be touched",
+                "cannot prove that the enclosing blocks' declared regions cover these accesses",
                 why=faults[0].message,
                 help="do this before `blockize`, or declare the region by `annotate_buffer_access`",
             )

@@ -47,7 +47,7 @@ class Methods:
           below, whose names end in `_tail`. A reduction that is cut goes on there: its block says that it reads what it
           updates, and has no init where that provably never runs.
         - `shift`: the last tile is moved inwards until it ends with the loop, so that some iterations run again.
-        - `pad`: the domain is rounded up, and the buffers that the iterations added touch grow. What they read that nobody
+        - `pad`: the domain is rounded up, and the buffers that the iterations added access grow. What they read that nobody
           under the loop writes is filled with zeros in front, by a block `T_fill`.
 
         With `disable_predication` a predicate must provably stay away. Loops of one iteration stay.
@@ -77,7 +77,7 @@ class Methods:
             - `peel`, if the iterations of a concurrent loop below would share a buffer
             - `shift`, if one tile may be larger than the loop
             - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
-            - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
+            - `pad`, if the iterations added would reduce, or access anything but new elements of buffers that the scope
               allocates, in steps of a fixed size
 
         Source: TVM split
@@ -228,8 +228,8 @@ class Methods:
             - loops of different scopes, one inside another, at different depths, or with something beside a loop on the way
             - loops whose ranges are not provably equal
             - statements under the loops that stand in no block
-            - an iteration that would come before one that it builds on: it may touch what a later iteration of an earlier
-              nest touches, where one of them writes it, and not both only add to it (or take the maximum, …)
+            - an iteration that would come before one that it builds on: it may access what a later iteration of an earlier
+              nest accesses, where one of them writes it, and not both only add to it (or take the maximum, …)
             - things between the nests that must come neither all after them nor all before
 
         Source: TVM merge
@@ -262,7 +262,7 @@ class Methods:
             - a loop that is not serial, or that is annotated
             - a statement that is not under the loop in its scope, or after which nothing follows
             - statements under the loop that stand in no block
-            - an iteration of the rest that may touch what a later iteration of the first part touches, where one of them
+            - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
               writes it: so is a buffer that each iteration uses anew
 
         Source: not in TVM
@@ -312,7 +312,7 @@ class Methods:
     def parallel(self: Told, loop: Handle) -> None:
         """Run the iterations of a loop concurrently, shared among the machine's cores.
 
-        A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
+        A buffer that is allocated in the scope and accessed under the loop alone becomes private to each iteration. Another
         kind that the loop had is forgotten: what is said last counts.
 
         Before:
@@ -325,7 +325,7 @@ class Methods:
         Rejects:
             - a loop that a reduction, scan or opaque axis depends on
             - a statement below that stands in no block
-            - iterations that may touch the same element of a buffer that one of them writes
+            - iterations that may access the same element of a buffer that one of them writes
             - a loop around or inside another parallel loop, or inside a vectorized one
 
         Source: TVM parallel
@@ -356,7 +356,7 @@ class Methods:
             - a loop that a reduction, scan or opaque axis depends on; with `reduction`, such a loop around several blocks,
               or around one that must keep its order
             - a statement below that stands in no block
-            - iterations that may touch the same element of a buffer that one of them writes
+            - iterations that may access the same element of a buffer that one of them writes
             - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
         Source: TVM vectorize; with `reduction`, Halide's `atomic().vectorize()`
@@ -406,14 +406,14 @@ class Methods:
             - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
               a vectorized one
             - a loop around or inside another of the same `threadIdx` axis, if their extents are not provably equal, if what
-              is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
-              or if it writes memory that each thread has to itself
+              is inside depends on the outer loop, continues from what it wrote before (a reduction does), or reads what
+              does, or if it writes memory that each thread has to itself
             - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
             - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
               for all sizes: one launch has as many threads everywhere
             - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads or by atomic updates
             - a statement below that stands in no block
-            - iterations that may touch the same element of a buffer that one of them writes
+            - iterations that may access the same element of a buffer that one of them writes
 
         Source: TVM bind
         """
@@ -548,7 +548,7 @@ class Methods:
 
         The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
         `C_local_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the block, in
-        the innermost loop that the block shares with another that touches the buffer, else after all of its loops.
+        the innermost loop that the block shares with another that accesses the buffer, else after all of its loops.
 
         Readers still read the old buffer, but for `consumers`, which read the new one.
 
@@ -565,7 +565,7 @@ class Methods:
             - a block that does not write the buffer, or reads it without having started it
             - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
             - a block of which it is not known exactly what it writes
-            - another block that touches the buffer inside a loop over which the block still reduces
+            - another block that accesses the buffer inside a loop over which the block still reduces
 
         Source: TVM cache_write
         """
@@ -579,7 +579,7 @@ class Methods:
 
         Two copies are made and returned: `A_local`, which fills the new buffer `A_local_1` with what the block reads, and
         `A_local_back`, which copies to the old one what the block has written. They stand around the statement nearest to
-        the program that holds the block and no other that touches the buffer.
+        the program that holds the block and no other that accesses the buffer.
 
         Before:
             block add[i: 64] { A[i] = A[i] + B[i] }
@@ -593,10 +593,10 @@ class Methods:
         Rejects:
             - an unknown storage scope
             - a block that does not both read and write the buffer
-            - a buffer that the block touches by another name too, or that is touched outside of blocks
+            - a buffer that the block accesses by another name too, or that is accessed outside of blocks
             - a buffer of which not all that is read is provably written before
             - a block of which it is not known exactly what it writes
-            - another block that touches the buffer inside a loop over which the block reduces
+            - another block that accesses the buffer inside a loop over which the block reduces
 
         Source: TVM cache_inplace
         """
@@ -664,11 +664,11 @@ class Methods:
             block conv[i: 16 | k: 3] { C[i] += A_reindex_1[i, k] * W[k] }
 
         Rejects:
-            - a block that does not touch the buffer so, or that holds other blocks
-            - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+            - a block that does not access the buffer so, or that holds other blocks
+            - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
               block, or through a view
-            - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
-              for writing reads it
+            - a scope that is not a stage pipeline for the buffer, or another block under the block's loops that writes it,
+              or for writing reads it
             - for writing: indices that are the same for several values of their axes, instances that do not provably
               run or write, or a block that reads the buffer without having started it; for reading: a block that writes
               it too
@@ -701,11 +701,11 @@ class Methods:
         Rejects:
             - an unknown storage scope
             - a block that does not read the buffer, or writes it too, or holds other blocks
-            - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+            - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
               block, or through a view
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes
-            - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
+            - a scope that is not a stage pipeline for the buffer, or a buffer with several writers in it
             - elements that are not provably written before
 
         Source: TVM reindex_cache_read
@@ -735,11 +735,12 @@ class Methods:
             - an unknown storage scope
             - a block that does not write the buffer, is not its only writer, reads it without having started it, or
               holds other blocks
-            - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+            - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
               block, or through a view
             - a map with another number of parameters than the block has axes, of other axes than the indices of the
               buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
-            - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
+            - a scope that is not a stage pipeline for the buffer, or a reader inside a loop over which the block still
+              reduces
             - instances that do not provably run, or write
 
         Source: TVM reindex_cache_write
@@ -784,9 +785,9 @@ class Methods:
         Rejects:
             - an unknown storage scope
             - a block that does not read the buffer, or a loop that is not above it or is vectorized
-            - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
+            - a scope that is not a stage pipeline for the buffer, or a block under the loop that writes it after it is read
               there
-            - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
+            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
             - elements that are not provably written before
 
         Source: TVM read_at
@@ -831,9 +832,9 @@ class Methods:
         Rejects:
             - an unknown storage scope
             - a block that does not write the buffer, or a loop that is not above it or is vectorized
-            - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
-              there last
-            - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
+            - a scope that is not a stage pipeline for the buffer, or a block under the loop that reads it after it is
+              written there last
+            - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
             - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
               iteration; several that write different parts
             - a block that reads what the same iteration has not provably written before
@@ -998,7 +999,7 @@ class Methods:
               provably one to one
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
             - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
-              touches nothing out of bounds; one that reads what its producer does not provably write
+              accesses nothing out of bounds; one that reads what its producer does not provably write
             - another block that writes what the block reads after the producer, or reads what it writes before it
             - a producer that would store the same element in iterations that run at the same time
 
@@ -1026,7 +1027,7 @@ class Methods:
             }
 
         Rejects:
-            - a block that is no reduction block, or updates more than one buffer or in another way than a sum, product,
+            - a block that is not a reduction block, or updates more than one buffer or in another way than a sum, product,
               minimum or maximum
             - an epilogue that is not complete, or does anything but one store (`let`s apart)
             - an epilogue that does not read the reduction's result once, or is not its only reader
@@ -1236,9 +1237,9 @@ class Methods:
             }
 
         Rejects:
-            - a block that is no maximum of floating-point numbers over one axis, or starts from anything but -inf
+            - a block that is not a maximum of floating-point numbers over one axis, or starts from anything but -inf
             - a loop that is not the outermost of those that reduce, or loops from it on that are not plain and serial
-            - a sum that is no sum over one axis, or does not start from 0
+            - a sum that is not a sum over one axis, or does not start from 0
             - terms that are not known to be linear in an exponential of a difference to the maximum, or are relative to
               the maximum of something else
             - sums whose terms need different factors, such as `exp(x - M)` and `exp((x - M) * 2.0)`
@@ -1260,7 +1261,7 @@ class Methods:
         rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under loops of its own. What
         the predicate says of the loops outside becomes the predicate of the new block.
 
-        What the blocks inside hide that they touch the new one hides, too.
+        What the blocks inside hide that they access the new one hides, too.
 
         Given blocks, the new one, `a_b_o`, holds them in their order, each under the loops that it alone is under; its axes
         come from the loops around all of them. Their inits stay where they are.
@@ -1288,7 +1289,7 @@ class Methods:
             - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
               loops outside and inside
             - an init that would not run as often as before
-            - a block with an init that hides what it touches
+            - a block with an init that hides what it accesses
             - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
 
         Source: TVM blockize
@@ -1416,7 +1417,7 @@ class Methods:
             }
 
         Rejects:
-            - a block that is no reduction block, or is not one sum of products of integers
+            - a block that is not a reduction block, or is not one sum of products of integers
             - a buffer that is not one factor of the product, of an integer type, converted or not, and read once
             - a block inside another, or one that does not provably run for all values of its axes
             - another block of the nest that writes what the other factor reads
@@ -1434,7 +1435,7 @@ class Methods:
 
         `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
         the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-        declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
+        declared must hold all that the body accesses. Where that cannot be told from the form of the indices (they are
         rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
         body, not from what is declared.
 
@@ -1451,10 +1452,10 @@ class Methods:
             }
 
         Rejects:
-            - a block that does not touch the buffer so
+            - a block that does not access the buffer so
             - a map with another number of parameters than the block has axes, or of results than the buffer has
               dimensions, or with a range that is not provably 1 or longer
-            - a region that does not provably hold all that the body touches, as where indices are loaded
+            - a region that does not provably hold all that the body accesses, as where indices are loaded
             - for a block inside of another: a region that may hold more than before
 
         Source: TVM annotate_buffer_access
@@ -1515,7 +1516,7 @@ class Methods:
         """Let the stride of a dimension of the buffer that a block writes be `offset` modulo `factor`, in elements.
 
         So rows of a tile in shared memory come to lie in different banks. It is kept as an annotation of the block and
-        counts for the memory that lowering makes for the buffer: what is touched of it, not its whole shape. `axis` may be
+        counts for the memory that lowering makes for the buffer: what is accessed of it, not its whole shape. `axis` may be
         counted from the end (`-2` is the last but one). Asked again for the same dimension, the new values count.
 
         `buffer` says which, if the block writes several.
@@ -1593,7 +1594,7 @@ class Methods:
             block c[i: 64] { B[i] = f32(t[i]) + 1.0 }
 
         Rejects:
-            - what is no element type, or one with another number of lanes
+            - what is not an element type, or one with another number of lanes
             - a buffer that the block does not write
             - a parameter of the program: its type is the caller's
             - an operand of an instruction, which takes elements of the type that they have
@@ -1685,7 +1686,7 @@ class Methods:
             block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
         Rejects:
-            - a buffer that the block does not touch, or that is looked at through a view
+            - a buffer that the block does not access, or that is looked at through a view
             - a parameter with strides or an offset, or one that is padded already, with another number
             - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
             - a map of which it is not known that it keeps different elements apart

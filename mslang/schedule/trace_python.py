@@ -69,7 +69,7 @@ class _Writer:
             elif value != p.default or type(value) is not type(p.default):
                 parts.append(f"{p.name}={self._text(value)}")
         if instruction.op not in OPERATIONS:
-            # A user's own primitive is no method.
+            # A user's own primitive is not a method.
             return f"s.apply({', '.join((repr(instruction.op), *parts, *more))})"
         return f"s.{instruction.op}({', '.join((*parts, *more))})"
 

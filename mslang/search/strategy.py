@@ -40,7 +40,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class Rejections(msgspec.Struct):
-    """What was drawn and is no proposal, counted: by the constraint it breaks, by why its structure is illegal, and
+    """What was drawn and is not a proposal, counted: by the constraint it breaks, by why its structure is illegal, and
     programs that another candidate gives too. `drafted`: how many points were looked at."""
 
     constraint: Counter[str] = msgspec.field(default_factory=Counter)

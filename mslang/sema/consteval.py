@@ -39,7 +39,7 @@ def evaluate(e: tree.Expr, names: Names = no_names, known: tuple[str, ...] = ())
         known: the names that there are, to suggest one.
 
     Raises:
-        MsError: with one diagnostic at the node that is no constant, or has the wrong type.
+        MsError: with one diagnostic at the node that is not a constant, or has the wrong type.
     """
 
     value = _value(e, names, known)

@@ -34,7 +34,7 @@ def intrin_from(found: Found, name: str) -> Intrin:
     """
     item = found.item
     if not isinstance(item, tree.Intrin):
-        raise MsError(problem("MS128", f"`{name}` is no intrinsic"))
+        raise MsError(problem("MS128", f"`{name}` is not an intrinsic"))
     syntax = tuple(d for d in found.placed.parsed.diagnostics if d.severity is Severity.ERROR)
     if syntax:
         raise MsError(*(d.placed(found.module.path, found.placed.start) for d in syntax))

@@ -65,7 +65,7 @@ def _axes(b: Block, declared: Declarations) -> Iterator[Diagnostic]:
             yield warning(
                 "MS119",
                 at,
-                f"axis `{a.name}` is no index of what block `{b.name}` writes",
+                f"axis `{a.name}` is not an index of what block `{b.name}` writes",
                 why="the same elements would be written once for each of its values",
                 help=f"write it after `|` if the block reduces over it: `[… | {a.name}: …]`",
             )

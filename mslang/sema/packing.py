@@ -19,7 +19,7 @@ def packing(e: tree.Expr, buffer: Buffer, scope: Scope) -> Packing:
     """What stands after the `=` of a parameter of a program.
 
     Raises:
-        MsError: MS110, it is no packing; MS105, it is one of another number of indices.
+        MsError: MS110, it is not a packing; MS105, it is one of another number of indices.
     """
     match e:
         case tree.Call(

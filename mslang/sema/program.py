@@ -247,7 +247,7 @@ def find_program(module: Module, name: str) -> Found:
         case None:
             help = f"the programs are {', '.join(module.programs)}" if module.programs else None
             raise MsError(_unplaced(unknown("MS101", Span(0, 0), "program", name, module.programs, help=help)))
-    raise MsError(problem("MS128", f"`{name}` is no program"))
+    raise MsError(problem("MS128", f"`{name}` is not a program"))
 
 
 def _unplaced(d: Diagnostic) -> Diagnostic:
@@ -285,7 +285,7 @@ def parse_program(text: str) -> Program:
     """The program that the text of one `program` item describes: the inverse of `mslang.ir.print.print_program`.
 
     Raises:
-        MsError: the text is no program, or has faults; spans count from the start of `text`.
+        MsError: the text is not a program, or has faults; spans count from the start of `text`.
     """
     from mslang.syntax.parse import parse_item
 

@@ -111,7 +111,7 @@ def size_domain(kind: tree.Expr, scope: Scope) -> Domain:
                     help="a size known only at the call is `dyn(1..4096, multiple = 8)`",
                 )
             )
-    raise failure("MS112", kind, "this is no kind of size", help="write `dyn(1..4096, multiple = 8)`")
+    raise failure("MS112", kind, "this is not a kind of size", help="write `dyn(1..4096, multiple = 8)`")
 
 
 def _arguments(call: tree.Call, kind: str, names: tuple[str, ...]) -> dict[str, tree.Expr]:
@@ -159,12 +159,12 @@ def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) 
         case tree.Binary(op="..", left=left, right=right):
             lo, hi = constant_int(left, scope), constant_int(right, scope)
         case other:
-            raise failure("MS112", other, "the range of a dynamic size is `least..greatest`")
+            raise failure("MS112", other, "the range of a dynamic size is `smallest..largest`")
     if not 1 <= lo <= hi:
         raise failure("MS112", at, f"no size is from {lo} to {hi}", why="a size is at least 1")
     if hi > LARGEST:
-        why = "a size is at most 2**47: a process has no more bytes"
-        raise failure("MS112", at, f"the greatest size is {hi}", why=why)
+        why = "a size is at most 2**47: a process cannot address more"
+        raise failure("MS112", at, f"the largest size is {hi}", why=why)
     if multiple < 1 or (lo - 1) // multiple == hi // multiple:
         raise failure("MS112", at, f"no size from {lo} to {hi} is a multiple of {multiple}")
     return DynamicRange(lo, hi, multiple, _buckets(args.get("buckets"), lo, hi, multiple, scope))
@@ -179,7 +179,7 @@ def _buckets(e: tree.Expr | None, lo: int, hi: int, multiple: int, scope: Scope)
     ends = tuple(constant_int(x, scope) for x in e.items)
     for before, end in zip((lo - 1, *ends), ends, strict=False):
         if not before < end < hi or end // multiple == before // multiple:
-            why = f"each is the greatest size of a bucket: they ascend from {lo} to below {hi}"
+            why = f"each is the largest size of a bucket: they ascend from {lo} to below {hi}"
             why += f", with a multiple of {multiple} in each" if multiple > 1 else ""
             raise failure("MS112", e, f"{end} does not end a bucket", why=why)
     if ends and hi // multiple == ends[-1] // multiple:

@@ -56,7 +56,7 @@ def describe(module: Module, name: str) -> Target:
         case None:
             help = did_you_mean(name, target_names(module))
             raise MsError(problem("MS124", f"unknown target `{name}`", help=help))
-    raise MsError(problem("MS128", f"`{name}` is no target"))
+    raise MsError(problem("MS128", f"`{name}` is not a target"))
 
 
 def target_names(module: Module) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def _base(module: Module, item: tree.Target, below: tuple[str, ...]) -> Target:
                     help="a target is a kind of `cpu`, of `cuda`, or extends another target",
                 )
             )
-    raise failure("MS128", at, f"`{name}` is no target")
+    raise failure("MS128", at, f"`{name}` is not a target")
 
 
 def _of_base(found: Found, base: tree.Target, below: tuple[str, ...], at: tree.Node) -> Target:

@@ -24,7 +24,7 @@ def value_of(module: Module, item: tree.Const) -> Value:
     """The value of a const item of `module`.
 
     Raises:
-        MsError: the expression is no constant, or names itself; spans count from the item's start.
+        MsError: the expression is not a constant, or names itself; spans count from the item's start.
     """
     return _value(module, item, (), {})
 

@@ -18,7 +18,7 @@ def within(e: tree.Within, buffer: Buffer, direction: str, scope: Scope) -> With
     """The declared range of a parameter's elements.
 
     Raises:
-        MsError: MS129, it is no range, an empty one, or stands at an output; MS104, a bound is of another type.
+        MsError: MS129, it is not a range, an empty one, or stands at an output; MS104, a bound is of another type.
     """
     name, dtype = buffer.name, buffer.dtype
     if direction == "out":

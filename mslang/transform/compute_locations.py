@@ -18,7 +18,7 @@ from mslang.transform.primitives.compute_inline import compute_inline
 
 
 class Place(StrEnum):
-    """Places that are no loop: put into the consumers, or left where it is."""
+    """Places that are not loops: put into the consumers, or left where it is."""
 
     INLINE = "inline"
     ROOT = "root"

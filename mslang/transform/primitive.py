@@ -97,7 +97,7 @@ class Primitive(msgspec.Struct, Generic[P], frozen=True):
         """Apply it as `apply` does; what it gives is checked before anybody sees it.
 
         Raises:
-            ScheduleError: it refuses; or MS397, it failed; or MS396, what it gives is no well-formed program.
+            ScheduleError: it refuses; or MS397, it failed; or MS396, what it gives is not a well-formed program.
         """
         try:
             outcome = self.apply(program, **args)
@@ -109,7 +109,7 @@ class Primitive(msgspec.Struct, Generic[P], frozen=True):
                 self.name,
                 "this primitive failed",
                 why=f"{type(failure).__name__}: {failure}",
-                help=f"a primitive refuses by raising `mslang.refuse(…)`; mend {_place(self.function)}",
+                help=f"a primitive refuses by raising `mslang.refuse(…)`; fix {_place(self.function)}",
             ) from failure
         self._check(outcome)
         return outcome
@@ -139,7 +139,7 @@ class Primitive(msgspec.Struct, Generic[P], frozen=True):
         return refuse(
             "MS396",
             self.name,
-            "what this primitive gives is no well-formed program",
+            "what this primitive gives is not a well-formed program",
             why=why,
             help=f"the fault is in {_place(self.function)}, not in the schedule; the program is as it was",
         )
@@ -222,7 +222,7 @@ def _params(function: Callable[..., Outcome], given: Mapping[str, Kind]) -> tupl
     found: list[Param] = []
     for p in rest:
         if p.kind is p.VAR_KEYWORD:
-            raise _misdeclared(name, f"`**{p.name}` is no parameter that the language has")
+            raise _misdeclared(name, f"`**{p.name}` is not a parameter that the language has")
         kind = given.get(p.name) or kind_of(hints.get(p.name), name, p.name)
         default = REQUIRED if p.default is p.empty else p.default
         variadic = p.kind is p.VAR_POSITIONAL or _said(hints.get(p.name), Spread) is not None
@@ -258,7 +258,7 @@ def kind_of(annotation: object, primitive: str, parameter: str) -> Kind:
         known = None
     if known is None:
         raise _misdeclared(
-            primitive, f"`{parameter}` is annotated {annotation!r}, which is no kind of argument of the language"
+            primitive, f"`{parameter}` is annotated {annotation!r}, which is not a kind of argument of the language"
         )
     return known
 

@@ -70,7 +70,7 @@ class Registry(msgspec.Struct, frozen=True):
             ScheduleError: there is none, or why it cannot be used.
         """
         if not isinstance(name, str):
-            raise ScheduleError(problem("MS203", f"{name!r} is no name of an operation"))
+            raise ScheduleError(problem("MS203", f"{name!r} is not a name of an operation"))
         found = self.find(name)
         if found is None:
             help = did_you_mean(name, self.operations)

@@ -93,7 +93,7 @@ def _operands(match: _Match) -> Iterator[tuple[str, bool, tuple[int, ...]]]:
     place = {s.var: k for k, s in enumerate(match.loops)}
     for p in dict.fromkeys(match.pairs):
         if not all(isinstance(e, Var) and e.name in place for e in p.asked):
-            raise match.nothing(f"the description touches `{p.param}` elsewhere than at its loops' places")
+            raise match.nothing(f"the description accesses `{p.param}` elsewhere than at its loops' places")
         written = any(r.buffer == p.buffer for r in match.block.writes)
         yield p.buffer, written, tuple(place[e.name] for e in p.asked if isinstance(e, Var))
 
@@ -179,7 +179,7 @@ def _found(
     if chosen is None:
         bad = next((s for s in match.loops if not list(_candidates(s, match.desc, match.block, match.pairs))), None)
         raise match.nothing(
-            "the loops of the description cannot be told apart in it"
+            "the loops of the description cannot be distinguished in it"
             if bad is None
             else f"no axis has the place of the description's loop `{bad.var}` in all operands"
         )

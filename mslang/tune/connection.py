@@ -25,7 +25,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """A connection to a store of the present version; an older one is migrated, in memory if it is only read.
 
     Raises:
-        MsError: MS602, a newer version made it; MS603, it is no record store.
+        MsError: MS602, a newer version made it; MS603, it is not a record store.
         sqlite3.Error: as `faults` turns into diagnostics.
     """
     mode = "ro" if read_only else "rwc"
@@ -38,7 +38,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
             _prepare(connection)
             return connection
         if version == 0:
-            raise MsError(problem("MS603", f"{path} is no record store", why="it is empty"))
+            raise MsError(problem("MS603", f"{path} is not a record store", why="it is empty"))
         return connection if version == SCHEMA_VERSION else _copied(connection)
     except BaseException:
         connection.close()
@@ -81,7 +81,7 @@ def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _with_text(connection: sqlite3.Connection) -> sqlite3.Connection:
-    # Text that a damaged file has in it may be no UTF-8: the checksum is to find that, not the reading.
+    # Text that a damaged file has in it may not be UTF-8: the checksum finds that, not reading it.
     connection.text_factory = decoded
     return connection
 
@@ -118,7 +118,7 @@ def faults(path: Path) -> Iterator[None]:
                 "MS601",
                 f"{path} is not a record store, or is damaged",
                 why=str(error),
-                help="move it away and start anew, or restore it from a copy; `sqlite3 FILE .recover` may help",
+                help="move it away and start over, or restore it from a copy; `sqlite3 FILE .recover` may help",
             )
         ) from error
     except OSError as error:

@@ -231,5 +231,5 @@ def compared(job: CompareJob) -> tuple[Compared, ...]:
 def _checked(call: Call | Calls, rounds: Rounds) -> Compared:
     wrong = call.check()
     if isinstance(wrong, Result):
-        return Compared(msgspec.structs.replace(wrong, reason=f"beside others, {wrong.reason}"))
+        return Compared(msgspec.structs.replace(wrong, reason=f"among others, {wrong.reason}"))
     return Compared(Result(Outcome.MEASURED, timing=rounds.timing, verified=(wrong,)), rounds.samples)

@@ -178,7 +178,7 @@ class Tally(msgspec.Struct):
             self.reasons[outcome, reason] += 1
 
     def reject(self, rejections: Rejections) -> None:
-        """Count what a strategy drew that is no candidate."""
+        """Count what a strategy drew that is not a candidate."""
         for outcome, reasons in (
             (Outcome.CONSTRAINT, rejections.constraint),
             (Outcome.ILLEGAL, rejections.illegal),

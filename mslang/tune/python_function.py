@@ -31,7 +31,7 @@ class PythonFunction(msgspec.Struct, frozen=True):
 def built_function(file: Path, name: str, program: Program) -> Built:
     """A function as what a worker takes for a compiled candidate.
 
-    It is called with the program's arrays by name; outputs that are no parameters of it are left out. It writes the
+    It is called with the program's arrays by name; outputs that are not parameters of it are left out. It writes the
     outputs or returns them; or it returns a function
     without parameters, which is then what runs, so that what is done once need not be timed.
 

@@ -128,6 +128,6 @@ def check_plain_compiler(program: Program, target: Target, allow_native: bool = 
                 "MS501",
                 f"the plainly compiled {program.name} differs from the interpreter",
                 why=found.text,
-                help="this is a fault of mslang: please report it with the program",
+                help="this is a bug in mslang: please report it with the program",
             )
     return None

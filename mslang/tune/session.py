@@ -225,7 +225,7 @@ class Session:
                 problem(
                     "MS513",
                     f"the budget of {seconds:g} s is spent before the first trial",
-                    why=f"candidates are compared with the results of the unscheduled {name}, which is not done yet",
+                    why=f"candidates are compared with the results of the unscheduled {name}, which has not finished",
                     help="give a larger `--budget`, or smaller sizes (`--set`)",
                 )
             ) from None

@@ -122,6 +122,6 @@ def scheduler_named(name: str) -> TaskScheduler:
     make = load(GROUP, name, allowed())
     made = make() if callable(make) else make
     if not isinstance(made, TaskScheduler):
-        why = f"`next(tasks)` is missing: {type(made).__name__} is no TaskScheduler"
+        why = f"`next(tasks)` is missing: {type(made).__name__} is not a TaskScheduler"
         raise MsError(problem("MS546", f"the extension `{name}` makes no task scheduler", why=why))
     return made

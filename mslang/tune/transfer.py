@@ -81,7 +81,7 @@ def read_lines(lines: Iterable[str | bytes], name: str) -> Iterator[Row | Diagno
         except (ValueError, RecursionError) as error:
             yield Diagnostic(
                 "MS608",
-                f"line {number} of {name} is no row of a record store",
+                f"line {number} of {name} is not a row of a record store",
                 severity=Severity.WARNING,
                 why=str(error),
                 help="`mslang db export` writes such lines; this one is skipped, the others are not affected",

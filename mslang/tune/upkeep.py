@@ -169,7 +169,7 @@ def _outcomes(records: list[Record]) -> dict[str, int]:
 
 
 def _run_stats(run: str, records: list[Record]) -> RunStats:
-    # A finalist's second record is no trial.
+    # A finalist's second record is not a trial.
     tried = list({r.candidate: r for r in reversed(records) if r.result.outcome in TRIED}.values())
     times = sorted(t for t in (_time(r) for r in tried) if t is not None)
     stages: defaultdict[str, list[float]] = defaultdict(list)

@@ -169,7 +169,7 @@ class Workers:
         except Exception as error:  # noqa: BLE001 - whatever a candidate brings about is its outcome, not the tuner's end
             return Result(Outcome.CRASH, f"{doing}: {type(error).__name__}: {error}")
         if not isinstance(answer, wanted):
-            return Result(Outcome.CRASH, f"{doing}: the answer is no {wanted.__name__}")
+            return Result(Outcome.CRASH, f"{doing}: the answer is not a {wanted.__name__}")
         return answer
 
 

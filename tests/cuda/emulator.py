@@ -33,7 +33,7 @@ CHECKED = (
 )
 ORDERS = {"forward": 0, "reversed": 1, "shuffled": 2}
 GUARD = 256
-"""Bytes between buffers; what is beyond a buffer's end is no buffer."""
+"""Bytes between buffers; what is beyond a buffer's end is not a buffer."""
 POISON = 0xFF
 MOST_THREADS, MOST_DYNAMIC = 1024, 227 * 1024
 

@@ -168,7 +168,7 @@ def test_accumulators_are_stored_by_rows_of_tiles() -> None:
 
 
 def test_convolutions_with_any_number_of_pixels_are_made_by_tensor_cores() -> None:
-    """Rows of tiles are pixels of an image whose sides are no power of two."""
+    """Rows of tiles are pixels of an image whose sides are not powers of two."""
     text = """program pixels(X: f16[1, 12, 12, 32], F: f16[32, 32], out Y: f32[1, 12, 12, 32]) {
         block conv[n: 1, h: 12, w: 12, o: 32 | c: 32] { Y[n, h, w, o] += f32(X[n, h, w, c]) * f32(F[c, o]) }
     }"""

@@ -261,7 +261,7 @@ def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_pat
         ((), 2, ["-o/--output"]),
         (("-o", "none/gemm.h"), 1, ["MS702", "there is no folder none"]),
         (("-o", "folder.h"), 1, ["MS702", "it is a folder"]),
-        (("-o", "gemm.h", "--name", "a b"), 2, ["MS701", "`a b` is no name of a C function"]),
+        (("-o", "gemm.h", "--name", "a b"), 2, ["MS701", "`a b` is not a name of a C function"]),
         (("-o", "gemm.h", "--name", "double"), 1, ["MS701", "`double` is a word of C", "--name"]),
         (("-o", "gemm.h", "--target", "avx3"), 1, ["MS703", "unknown target `avx3`"]),
         (("-o", "gemm.h", "--backend", "reference"), 3, ["MS454", "the back end reference makes no libraries"]),

@@ -76,7 +76,7 @@ def test_what_is_wrong_or_crashes_is_left_out_and_said(folder: Path):
     ("words", "code", "said"),
     [
         (("add.ms:vector", "add.ms:other"), 1, "MS708"),
-        (("add.ms:vector",), 2, "one item cannot be compared"),
+        (("add.ms:vector",), 2, "a single item cannot be compared"),
         (("add.ms:vector", "--with", "peers.py"), 2, "names no function"),
         (("add.ms:vector", "--with", "none.py:f"), 2, "there is no file"),
         (("add.ms:vector", "--with", "peers.py:none"), 1, "has no function none"),

@@ -37,6 +37,6 @@ def test_a_program_without_a_schedule_is_tuned_written_back_and_run(run: Run, tm
         assert database.runs()[0].space == "automatic"
     again = json_lines(run("run", f"{file}:{name}_best", "--json").stdout)[0]
     assert again["program"] in tried and again["outcome"] == "measured"
-    # what tuning wrote is no space of its own: the next run searches the automatic one again
+    # what tuning wrote is not a space of its own: the next run searches the automatic one again
     assert run("tune", str(file), "--trials", "5", "--resume", "--write").returncode == 0
     assert file.read_text().count(f"schedule {name}_best") == 1

@@ -135,7 +135,7 @@ def _simpler(e: Expr) -> Iterator[Expr]:
 
 
 def _declared_anew(p: Program) -> Program:
-    """The program with the regions that blocks of stores touch now."""
+    """The program with the regions that blocks of stores access now."""
     buffers = all_buffers(p)
     for path in walk_paths(p.body):
         match path[-1]:

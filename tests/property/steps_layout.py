@@ -53,7 +53,7 @@ def index_map(rng: random.Random, extents: list[Expr], groups: list[str] | None 
 
 
 def _touched(m: Steps, p: Program) -> tuple[str, str] | None:
-    """A block and a buffer that it touches: mostly one that is allocated."""
+    """A block and a buffer that it accesses: mostly one that is allocated."""
     own = {b.name for b in p.allocs} | {a.name for b in blocks_of(p.body) for a in b.allocs}
     found = [
         (b.name, name)

@@ -47,7 +47,7 @@ class Theirs:
         return names.index(buffer.name) if buffer.name in names else len(names)
 
     def access(self, block: BlockRef, buffer: BufferRef) -> tuple[str, int]:
-        """How a block touches a buffer, and its place among those."""
+        """How a block accesses a buffer, and its place among those."""
         node = self.schedule.get(self.block(block))
         written = any(r.source.name == buffer.name for r in node.writes)
         way = "write" if written else "read"

@@ -127,7 +127,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS374 a condition of",
             "conditions on several axes at once, as a layout makes them; TVM fills all of the buffer first",
         ),
-        "scopes that are no stage pipelines": Decision(
+        "scopes that are not stage pipelines": Decision(
             "TVM",
             ("read_at", "write_at", "reindex", "reindex_cache_read", "reindex_cache_write", "rfactor"),
             r"MS362|MS368 block `_` stands where",
@@ -167,7 +167,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
         "paddings that would count": Decision(
             "TVM",
             ("pad_einsum",),
-            r"MS348|MS373|MS372 (block `_` is no product|the spatial axis)",
+            r"MS348|MS373|MS372 (block `_` is not a product|the spatial axis)",
             "TVM fills with 0 whatever is combined and however it is indexed, and pads axes over which a predicate "
             "runs; the iterations that are added must not count",
         ),
@@ -213,11 +213,11 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS305",
             "TVM drops or copies the kind silently; here it is said first, and kept",
         ),
-        "iterations that touch the same elements": Decision(
+        "iterations that access the same elements": Decision(
             "TVM",
             ("parallel", "vectorize", "bind"),
             r"MS309|MS310",
-            "TVM asks how the blocks bind the loop, not what they touch: iterations may write one element at once (a "
+            "TVM asks how the blocks bind the loop, not what they access: iterations may write one element at once (a "
             "block moved under a loop that it does not use), or a copy that all share; here that needs a proof",
         ),
         "copies in lanes": Decision(
@@ -319,7 +319,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "TVM",
             ("fuse_reduction_epilogue",),
             r"MS370",
-            "a buffer of another type than is summed holds what is converted at each step, which is no sum any more",
+            "a buffer of another type than is summed holds what is converted at each step, which is not a sum any more",
         ),
         "partial results": Decision(
             "TVM",
@@ -351,12 +351,12 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS365",
             "TVM lets a block declare more than the block that holds it; others are told what that one declares",
         ),
-        "elements that are not told by the axes": Decision(
+        "elements that are not determined by the axes": Decision(
             "TVM",
             ("reindex", "reindex_cache_read", "reindex_cache_write"),
             r"MS347|MS360",
-            "TVM takes the block's declared region for the one element that it touches, whatever it does, whether its "
-            "predicate says which, and whoever else touches the buffer under its loops",
+            "TVM takes the block's declared region for the one element that it accesses, whatever it does, whether its "
+            "predicate says which, and whoever else accesses the buffer under its loops",
         ),
         "windows that do not overlap": Decision(
             "TVM",
@@ -377,7 +377,7 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             "the reduction is not over where the block around ends; TVM would combine partial results too early",
         ),
         "hidden accesses": Decision(
-            "TVM", (), r"MS379|MS352 block `_` hides", "what a block hides it may still touch; nothing moves over it"
+            "TVM", (), r"MS379|MS352 block `_` hides", "what a block hides it may still access; nothing moves over it"
         ),
     }
 )

@@ -286,7 +286,9 @@ def _fault(before: Program, after: Program, number: int) -> str:
 def _has_unknowns(error: MsError) -> bool:
     """Is a program not read since it uses a variable that nothing gives a value? So it is where TVM puts the copies of
     `cache_inplace` beside the block with indices by the axes of the block."""
-    return error.diagnostic.code == "MS731" and error.diagnostic.message.startswith("nothing tells")
+    return error.diagnostic.code == "MS731" and error.diagnostic.message.endswith(
+        "cannot be inferred when the kernel is called"
+    )
 
 
 def _meaning(before: Program, mine: Program, text: str, case: Case, tally: Tally, rng: random.Random) -> Program:

@@ -34,9 +34,9 @@ def refused(compiler: str, source: str, log: str) -> MsError:
     return MsError(
         problem(
             "MS443",
-            f"{compiler} refuses the source that was made from this program",
-            why="\n".join(errors[:_SHOWN]) or "it says nothing",
-            help="`--stage cuda` prints the source. If no text of an instruction is at fault, this is a fault of "
+            f"{compiler} rejects the source generated from this program",
+            why="\n".join(errors[:_SHOWN]) or "it prints no message",
+            help="`--stage cuda` prints the source. Unless the text of an instruction is wrong, this is a bug in "
             "mslang's code generator: please report it with the program",
         )
     )

@@ -173,7 +173,7 @@ class PycudaDevice:
                 "MS447",
                 "the GPU reports an error",
                 why=str(error),
-                help="after an illegal access the process must be started anew; `compute-sanitizer` finds the access",
+                help="after an illegal access the process must be restarted; `compute-sanitizer` finds the access",
             )
         ) from error
 

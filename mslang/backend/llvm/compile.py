@@ -50,7 +50,7 @@ def compile(kernel: Module, target: Target, allow_native: bool = False, lines: b
 
     Raises:
         MsError: MS401, LLVM refuses the module (a fault of this compiler); MS419, MS422, MS423, an implementation
-            does what it may not, or is no LLVM text.
+            does what it may not, or is not LLVM text.
         TargetError: MS402, LLVM cannot generate code for the target.
     """
     if not allow_native:
@@ -114,9 +114,9 @@ def optimised(text: str, target: Target, auto_vectorize: bool = False) -> Module
         raise MsError(
             problem(
                 "MS401",
-                "LLVM refuses the module that was made from this program",
+                "LLVM rejects the module generated from this program",
                 why=str(error),
-                help="this is a fault of mslang's code generator: please report it with the program",
+                help="this is a bug in mslang's code generator: please report it with the program",
             )
         ) from error
     if auto_vectorize:

@@ -4,8 +4,8 @@ A file may come from anywhere, and running a candidate runs its implementations.
 in a function of its own, and what LLVM understood is inspected: no calls but of intrinsics that compute, no inline
 assembly, no symbols, no addresses made of integers or taken from memory, no way out of the function.
 
-This keeps a text from calling into the process. It is no sandbox: machine code that computes a wrong address can still
-overwrite memory.
+This keeps a text from calling into the process. It is not a sandbox: machine code that computes a wrong address can
+still overwrite memory.
 """
 
 from __future__ import annotations

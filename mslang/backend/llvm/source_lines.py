@@ -49,7 +49,7 @@ class SourceLines:
         return self._node(f"distinct !DISubprogram({what}, spFlags: DISPFlagDefinition)")
 
     def place(self, function: str, loops: tuple[str, ...], s: Stmt) -> str | None:
-        """The location of a statement in a function, which is given by its metadata; None if it is no line."""
+        """The location of a statement in a function, which is given by its metadata; None if it is not a line."""
         if not isinstance(s, Store | Evaluate | Invoke | Atomic | Prefetch | For | If | While):
             return None
         text = print_body((s,)).partition("\n")[0].removesuffix(" {")

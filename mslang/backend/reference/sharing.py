@@ -29,7 +29,7 @@ class Sharing(msgspec.Struct, frozen=True):
     but none may read what another has written.
 
     `joined`: the loops of threads or lanes that share out a reduction into the buffer, or update it atomically, and
-    touch it for nothing else: they combine what each has summed.
+    access it for nothing else: they combine what each has summed.
     """
 
     raced: bool

@@ -1,4 +1,4 @@
-"""The profile of a kernel on a terminal: a table by rich; plain text where the output is no terminal."""
+"""The profile of a kernel on a terminal: a table by rich; plain text where the output is not a terminal."""
 
 from __future__ import annotations
 

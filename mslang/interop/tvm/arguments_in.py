@@ -86,7 +86,7 @@ def _argument(state: State, slot: Slot, value: Input) -> object:
             return _ranges(read_map(value, _sizes(state)))
         case Role.PAD, (None | MapText()):
             return None if value is None else _pad(state, value)
-    raise misfit(f"{value!r} is no {slot.role.value} for `{slot.param}`")
+    raise misfit(f"{value!r} is not a {slot.role.value} for `{slot.param}`")
 
 
 def _intrin(state: State, name: str) -> str | Intrin:

@@ -53,8 +53,8 @@ def kind_of(text: str) -> str:
     raise MsError(
         problem(
             "MS749",
-            "this is no JSON file of TVM's that is known",
-            why="it is no trace, no program, and neither file of a tuning database",
+            "this is not JSON file of TVM's that is known",
+            why="it is not a trace, no program, and neither file of a tuning database",
             help=f"a trace is `[instructions, decisions]`; a database is {records.WORKLOADS} and {records.RECORDS}",
         )
     )

@@ -33,7 +33,7 @@ class Node(msgspec.Struct, frozen=True):
 
 def unreadable(why: str) -> MsError:
     """The error of a malformed graph."""
-    return MsError(problem("MS741", "this is no program that TVM has written", why=why))
+    return MsError(problem("MS741", "this is not a program that TVM has written", why=why))
 
 
 class Graph:

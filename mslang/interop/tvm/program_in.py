@@ -163,7 +163,7 @@ class Reader:
         node = g.node(param)
         if not self._is_buffer(param):
             if not is_integer(self.expressions.dtype_of(node)):
-                raise unsupported(f"the parameter `{g.text(g.field(node, 'name'))}`, which is no buffer")
+                raise unsupported(f"the parameter `{g.text(g.field(node, 'name'))}`, which is not a buffer")
             self._size(param)
             return
         typed = g.at(node, "ty") if node.kind == "Var" else node

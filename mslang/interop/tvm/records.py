@@ -187,7 +187,7 @@ def _graph(code: str) -> bytes:
     try:
         raw = base64.b64decode(code, validate=True)
     except (binascii.Error, ValueError) as failure:
-        raise MsError(problem("MS748", f"its program is no base64: {failure}")) from failure
+        raise MsError(problem("MS748", f"its program is not base64: {failure}")) from failure
     length = int.from_bytes(raw[:8], "little")
     return raw[8:] if length == len(raw) - 8 else raw
 

@@ -6,7 +6,7 @@ at that instruction. Differences between the two:
 - loops of one iteration: TVM's `compute_at` omits them by default, ours never does.
   Those that TVM omits are recorded, and skipped when loops are counted;
 - names: a block that TVM calls `C_local` may be `C_local_1` here, since names are unique; TVM's names are recorded;
-- annotations of TVM's root block, which is no block here, are for its postprocessors; they are kept separately, and
+- annotations of TVM's root block, which is not a block here, are for its postprocessors; they are kept separately, and
   those that remain at the end are reported in a note;
 - an annotation with an existing key has no effect in TVM, and is omitted; so is the removal of one that only
   TVM copied.
@@ -259,7 +259,7 @@ class _Import:
         if decision is None:
             return None
         if not isinstance(decision, tuple) or len(decision) != n or not all(isinstance(x, int) for x in decision):
-            raise misfit(f"{decision!r} is no decision for a tile of {n}")
+            raise misfit(f"{decision!r} is not a decision for a tile of {n}")
         return decision
 
     def _perfect_tile(self, loop: Handle, n: int, cap: int, decision: object) -> tuple[object, ...]:
@@ -282,7 +282,7 @@ class _Import:
         self, values: tuple[Input, ...], weights: tuple[Input, ...], decision: object
     ) -> tuple[object, ...]:
         if decision is not None and not (isinstance(decision, int) and 0 <= decision < len(values)):
-            raise misfit(f"{decision!r} is no position among {len(values)} candidates")
+            raise misfit(f"{decision!r} is not a position among {len(values)} candidates")
         same = len(set(weights)) == 1
         given = None if decision is None else values[decision]
         return self._drawn("choose", "choice", given, values, None if same else weights)
@@ -315,7 +315,7 @@ class _Import:
                 above = [h for u in users for h in self.state.ask("loops", u) if h.number not in self.state.absent]
                 if decision < len(above):
                     return f"at({self.session.handles.resolve(above[decision]).name})"
-        raise misfit(f"{decision!r} is no place for block `{block.name}`")
+        raise misfit(f"{decision!r} is not a place for block `{block.name}`")
 
     # ------------------------------------------------------------------ primitives
     def _apply(self, mapped: Mapped, inst: Inst) -> None:
@@ -356,7 +356,7 @@ class _Import:
     def _remark_on_root(self, op: str, arguments: Mapping[str, object]) -> None:
         key = arguments["key"]
         if not isinstance(key, str):
-            raise misfit(f"{key!r} is no key")
+            raise misfit(f"{key!r} is not a key")
         if op == "annotate":
             self.root_notes.setdefault(key, arguments["value"])
         else:

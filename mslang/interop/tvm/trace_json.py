@@ -49,7 +49,7 @@ class TvmTrace(msgspec.Struct, frozen=True):
 
 def unreadable(why: str) -> MsError:
     """The error of a malformed trace."""
-    return MsError(problem("MS740", "this is no trace of TVM's", why=why))
+    return MsError(problem("MS740", "this is not a trace of TVM's", why=why))
 
 
 def parse(text: str | bytes) -> TvmTrace:
@@ -90,7 +90,7 @@ def _decision(data: object, count: int) -> tuple[int, object]:
     match data:
         case [int() as position, value] if 0 <= position < count:
             return position, tuple(value) if isinstance(value, list) else value
-    raise unreadable(f"{data!r} is no decision of one of the {count} instructions")
+    raise unreadable(f"{data!r} is not a decision of one of the {count} instructions")
 
 
 def _input(data: object) -> Input:

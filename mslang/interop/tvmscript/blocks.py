@@ -63,7 +63,9 @@ def block(made: Statements, s: ast.With, call: ast.Call, inside: list[ast.stmt],
         return _with_regions(whole, frame, made)
     except MsError as error:
         d = error.diagnostic
-        raise refuse(d.code, s, f"what the block `{name}` touches cannot be told: {d.message}", d.why, d.help) from None
+        raise refuse(
+            d.code, s, f"cannot determine what the block `{name}` accesses: {d.message}", d.why, d.help
+        ) from None
 
 
 def around(
@@ -114,7 +116,7 @@ def declare_axes(made: Statements, target: ast.expr, call: ast.Call, scope: Scop
         return
     found = bound(call, "dom", "binding", "dtype")
     if name not in AXES or not isinstance(target, ast.Name) or "dom" not in found or "binding" not in found:
-        raise refuse("MS733", call, f"`{text_of(call)}` is no axis")
+        raise refuse("MS733", call, f"`{text_of(call)}` is not an axis")
     over, dtype = _domain(made, found["dom"], scope)
     binding = made.read.number(found["binding"], scope)
     _axis(made, target, over, AXES[name], binding, dtype, call, scope, frame)
@@ -128,7 +130,7 @@ def _domain(made: Statements, e: ast.expr, scope: Scope) -> tuple[Range, str]:
             return Range(ZERO, as_index(n, e)), n.dtype
         case (Number() as a, Number() as b):
             return range_between(as_index(a, e), as_index(b, e)), promoted(a.dtype, b.dtype, e)
-    raise refuse("MS733", e, f"`{text_of(e)}` is no range of an axis")
+    raise refuse("MS733", e, f"`{text_of(e)}` is not a range of an axis")
 
 
 def _remap(made: Statements, target: ast.expr, call: ast.Call, scope: Scope, frame: Frame) -> None:

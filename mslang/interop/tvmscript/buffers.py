@@ -138,7 +138,7 @@ def pointed(
             return Array(made)
         pointer = Pointer(Array(declared.matched[pointer.name]), ZERO)
     if not isinstance(pointer, Pointer):
-        raise refuse("MS731", call, f"`{target.id}` is made of `{text_of(of)}`, which is no pointer to a buffer")
+        raise refuse("MS731", call, f"`{target.id}` is made of `{text_of(of)}`, which is not a pointer to a buffer")
     alias = over(made, pointer.array, pointer.offset)
     if isinstance(alias, str):
         raise refuse("MS731", call, f"`{target.id}` cannot be read as elements of another buffer", alias)
@@ -250,7 +250,7 @@ def _sizes(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, fra
 
 def _number(value: Value, at: ast.expr) -> Number:
     if not isinstance(value, Number):
-        raise refuse("MS733", at, f"`{text_of(at)}` is no size")
+        raise refuse("MS733", at, f"`{text_of(at)}` is not a size")
     return value
 
 
@@ -259,7 +259,7 @@ def _size(read: Expressions, declared: Declared, e: ast.expr, scope: Scope, fram
         try:
             text = ast.parse(e.value, mode="eval").body
         except SyntaxError:
-            raise refuse("MS733", e, f"{text_of(e)} is no size") from None
+            raise refuse("MS733", e, f"{text_of(e)} is not a size") from None
         for x in ast.walk(text):
             ast.copy_location(x, e)
             if isinstance(x, ast.Name) and (x.id not in scope.names or isinstance(scope.names[x.id], Unnamed)):

@@ -188,7 +188,7 @@ def _typed(read: Expressions, e: ast.Call, scope: Scope, dtype: str) -> Value:
     value = read.value(found["expr"], scope)
     if isinstance(value, str):
         if not is_float(dtype) or value.lstrip("+-") not in ("inf", "nan", "infinity"):
-            raise refuse("MS733", e, f"`{text_of(e)}` is no number")
+            raise refuse("MS733", e, f"`{text_of(e)}` is not a number")
         return Number(Const(float(value), dtype), dtype)
     n = read.number(found["expr"], scope)
     match n.expr:
@@ -213,7 +213,7 @@ def _constant(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     found = bound(e, "value", "dtype", "**")
     value = read.number(needed(e, found, "value"), scope)
     if constant(value) is None:
-        raise refuse("MS733", e, f"`{text_of(e)}` is no constant")
+        raise refuse("MS733", e, f"`{text_of(e)}` is not a constant")
     return cast(value, element_type(read, found["dtype"], scope), folded=True) if "dtype" in found else value
 
 
@@ -320,7 +320,7 @@ def _iterated(read: Expressions, e: ast.Call, scope: Scope) -> Value:
     found = bound(e, *first, "iter_type", "thread_tag")
     tag = read.value(found["thread_tag"], scope) if "thread_tag" in found else None
     if not isinstance(tag, str) or not tag:
-        raise refuse("MS731", e, f"`{text_of(e)}` is no thread")
+        raise refuse("MS731", e, f"`{text_of(e)}` is not a thread")
     var = found.get("var")
     return Thread(tag, var.id if isinstance(var, ast.Name) else None)
 
@@ -340,7 +340,7 @@ def _address(read: Expressions, e: ast.Call, scope: Scope) -> Value:
             for x, step in zip(indices, b.strides or row_major(b.shape), strict=True):
                 offset = Binary("+", offset, Binary("*", x, step))
             return Pointer(array, simplify(offset))
-    raise refuse("MS731", e, f"`{text_of(e)}` is no address of an element")
+    raise refuse("MS731", e, f"`{text_of(e)}` is not an address of an element")
 
 
 def _let(read: Expressions, e: ast.Call, scope: Scope) -> Value:

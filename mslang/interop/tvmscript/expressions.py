@@ -134,7 +134,7 @@ class Expressions:
             if isinstance(x, ast.Starred):
                 several = self.value(x.value, scope)
                 if not isinstance(several, tuple):
-                    raise refuse("MS733", x, f"`{text_of(x.value)}` is no list")
+                    raise refuse("MS733", x, f"`{text_of(x.value)}` is not a list")
                 found.extend(several)
             else:
                 found.append(self.value(x, scope))
@@ -163,10 +163,10 @@ class Expressions:
             case Array(buffer=b) as of if not b.shape:
                 return self.loaded(of, (), scope)
             case Reads():
-                raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "several elements are no number here")
+                raise refuse("MS731", e, f"`{text_of(e)}` is a vector", "several elements are not a number here")
             case Pointer() | Handle():
                 raise refuse("MS731", e, f"`{text_of(e)}` is a pointer", "programs have no pointers")
-        raise refuse("MS733", e, f"`{text_of(e)}` is no number")
+        raise refuse("MS733", e, f"`{text_of(e)}` is not a number")
 
     def index(self, e: ast.expr, scope: Scope) -> Expr:
         """An expression that must be an index."""
@@ -198,7 +198,7 @@ class Expressions:
         left = self.number(e.left, scope)
         for op, x in zip(e.ops, e.comparators, strict=True):
             if type(op) not in _COMPARISONS:
-                raise refuse("MS731", e, f"`{text_of(e)}` is no comparison of numbers")
+                raise refuse("MS731", e, f"`{text_of(e)}` is not a comparison of numbers")
             right = self.number(x, scope)
             found = binary(_COMPARISONS[type(op)], left, right, e)
             result = found if result is None else binary("and", result, found, e)
@@ -219,7 +219,7 @@ class Expressions:
         if isinstance(of, tuple):
             k = constant(self.number(e.slice, scope))
             if not isinstance(k, int) or not -len(of) <= k < len(of):
-                raise refuse("MS733", e, f"`{text_of(e)}` is no element of the list")
+                raise refuse("MS733", e, f"`{text_of(e)}` is not an element of the list")
             return of[k]
         if isinstance(of, dict) and isinstance(e.slice, ast.Constant) and e.slice.value in of:
             return of[str(e.slice.value)]
@@ -253,7 +253,7 @@ class Expressions:
 
     def _as_index(self, v: Value, at: ast.AST) -> Expr:
         if not isinstance(v, Number):
-            raise refuse("MS733", at, f"`{text_of(at)}` is no index")
+            raise refuse("MS733", at, f"`{text_of(at)}` is not an index")
         return as_index(v, at)
 
     def region(self, e: ast.expr, scope: Scope) -> Region:
@@ -263,7 +263,7 @@ class Expressions:
         if isinstance(of, Reads) and not subscript:
             return of.region
         if not isinstance(of, Array):
-            raise refuse("MS733", e, f"`{text_of(e)}` is no region of a buffer")
+            raise refuse("MS733", e, f"`{text_of(e)}` is not a region of a buffer")
         shape = of.buffer.shape
         parts = _parts(e.slice) if isinstance(e, ast.Subscript) else []
         if len(parts) > len(shape):

@@ -77,7 +77,8 @@ def filled(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> Built:
 
 
 def filled_by(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> tuple[Stmt, ...]:
-    """A fragment filled with a value that depends on the iteration, which is no operand of an intrinsic: as stores."""
+    """A fragment filled with a value that depends on the iteration, which is not an operand of an intrinsic: as
+    stores."""
     target, *sizes, which, given = _arguments(e, "a fragment", "m", "n", "k", "its number", "a value")
     of = buffer(made, target, scope).buffer
     value = as_data(made.read.number(given, scope), of.dtype)
@@ -132,12 +133,12 @@ def _multiplied(made: Statements, e: ast.Call, scope: Scope, frame: Frame) -> Bu
     if c.buffer.name != before.buffer.name or scopes != ("wmma.acc", "wmma.a", "wmma.b"):
         raise refuse(
             "MS731", e, "what this product means is not known",
-            "fragments tell by their scopes which is which, and the result is added to itself",
+            "the scopes of the fragments say which operand is which, and the result is added to itself",
             "give the intrinsic with its description",
         )  # fmt: skip
     shapes = [extents(made, x.buffer, frame) for x in (c, first)]
     if len(shapes[0]) < 2 or len(shapes[1]) < 2 or not all(isinstance(x, Const) for s in shapes for x in s[-2:]):
-        raise refuse("MS731", e, "the block does not declare the tiles that its instruction touches")
+        raise refuse("MS731", e, "the block does not declare the tiles that its instruction accesses")
     m, n, k = (int(x.value) for x in (*shapes[0][-2:], shapes[1][-1]) if isinstance(x, Const))
     transposed = made.orders.setdefault(_root(made, second.buffer), "row_major") == "col_major"
     tiles = ((c, c_at, (m, n)), (before, start_at, (m, n)), (first, a_at, (m, k)))

@@ -56,7 +56,7 @@ class Frame:
 def notes_of(read: Expressions, e: ast.expr, scope: Scope) -> Annotations:
     """A dictionary of annotations. Dictionaries inside become lists of pairs."""
     if not isinstance(e, ast.Dict):
-        raise refuse("MS733", e, f"`{text_of(e)}` is no dictionary of annotations")
+        raise refuse("MS733", e, f"`{text_of(e)}` is not a dictionary of annotations")
     found: dict[str, AttrValue] = {}
     for k, v in zip(e.keys, e.values, strict=True):
         if not isinstance(k, ast.Constant) or not isinstance(k.value, str):

@@ -58,14 +58,18 @@ def instruction(made: Statements, e: ast.expr, scope: Scope, frame: Frame) -> tu
     if builder is None:
         return None
     if frame.function:
-        raise refuse("MS731", e, f"`{text_of(e.func)}` stands outside of a block", "a block tells what it touches")
+        raise refuse(
+            "MS731", e, f"`{text_of(e.func)}` stands outside of a block", "only blocks declare what they access"
+        )
     if builder is filled and (computed := filled_by(made, e, scope, frame)):
         return computed
     intrin, operands = builder(made, e, scope, frame)
     views = _views(made, intrin, operands, frame)
     if views is None:
         why = ", ".join(f"`{q.buffer.name}` of {_sizes(q.buffer.shape)}" for q in intrin.desc.params)
-        raise refuse("MS731", e, "the block does not declare the tiles that its instruction touches", f"it takes {why}")
+        raise refuse(
+            "MS731", e, "the block does not declare the tiles that its instruction accesses", f"it takes {why}"
+        )
     return _placed(made, intrin, views, e, scope, frame)
 
 

@@ -130,7 +130,7 @@ def _extent(value: Value, at: ast.expr) -> _Header:
             return _Header(Const(0), iterations(as_index(value, at)), _width(value.dtype, "i32", at))
         case (Number() as a, Number() as b):
             return _between(a, b, 1, "serial", (), at)
-    raise refuse("MS733", at, f"`{text_of(at)}` has an extent that is no number")
+    raise refuse("MS733", at, f"`{text_of(at)}` has an extent that is not a number")
 
 
 def _counted(

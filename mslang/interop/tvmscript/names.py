@@ -58,7 +58,7 @@ SIZES = "mslang.sizes"
 """The attribute with the ranges of a printed program's dynamic sizes, where they are restricted."""
 UNUSED_POINTERS = f"{FUNCTION_ATTRIBUTE}unused_pointers"
 """The annotation of a program with the pointers among the function's parameters that it never uses: the position and
-the name of each. Nothing is known of the elements behind them, so they are no parameters of the program."""
+the name of each. Nothing is known of the elements behind them, so they are not parameters of the program."""
 DIRECTIONS = "mslang.directions"
 """The attribute with the directions of a printed program's parameters, where its body does not imply them."""
 

@@ -86,7 +86,7 @@ def implementation(f: ast.FunctionDef, desc: Program) -> str:
     holes = {n: q.buffer.name for n, q in zip(names, desc.params, strict=True)}
     used = {x.id for x in ast.walk(calls[0]) if isinstance(x, ast.Name)}
     if set(holes) - used:
-        raise refuse("MS731", f, f"`{text_of(calls[0])}` does not tell all of its operands")
+        raise refuse("MS731", f, f"`{text_of(calls[0])}` does not name all of its operands")
     made = _Holes(holes).visit(ast.parse(ast.unparse(calls[0]), mode="eval").body)
     text = ast.unparse(made)
     for name in holes.values():
@@ -114,9 +114,9 @@ def _calls(body: list[ast.stmt]) -> list[ast.expr]:
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name)) as call) if name not in _DECLARATIONS:
                 found.append(call)
             case ast.For() | ast.While() | ast.If() | ast.AugAssign():
-                raise refuse("MS731", s, "an instruction is one call here")
+                raise refuse("MS731", s, "an instruction must be a single call here")
             case ast.Assign(targets=[ast.Subscript()]):
-                raise refuse("MS731", s, "an instruction is one call here")
+                raise refuse("MS731", s, "an instruction must be a single call here")
     return found
 
 

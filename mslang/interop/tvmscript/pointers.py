@@ -43,7 +43,7 @@ def buffer(made: Statements, e: ast.expr, scope: Scope) -> Array:
     """The buffer or view into which an expression points."""
     name = target(made, e, scope)
     if name is None:
-        raise refuse("MS731", e, f"`{text_of(e)}` is no pointer into a buffer")
+        raise refuse("MS731", e, f"`{text_of(e)}` is not a pointer into a buffer")
     found = scope.names[name.id]
     assert isinstance(found, Array)
     return found

@@ -89,7 +89,7 @@ def read(text: str, path: str | None = None, intrinsics: Sequence[Intrin] = ()) 
     except SyntaxError as e:
         return Reading((), (_no_python(e, source),))
     except (ValueError, MemoryError) as e:
-        return Reading((), (Diagnostic("MS730", "this is no Python", why=str(e), path=path),))
+        return Reading((), (Diagnostic("MS730", "this is not Python", why=str(e), path=path),))
     aliases = aliases_of(tree)
     expressions = Expressions(aliases, (*intrinsics, *_registered(tree, aliases, source)))
     functions: list[Function] = []
@@ -167,7 +167,7 @@ def _anywhere(desc: Program) -> Program:
 
 def _no_python(e: SyntaxError, source: Source) -> Diagnostic:
     at = min(source.offset(e.lineno or 1, 0) + max((e.offset or 1) - 1, 0), len(source.text))
-    return Diagnostic("MS730", "this is no Python", Span(at, at + 1), why=e.msg, path=source.path)
+    return Diagnostic("MS730", "this is not Python", Span(at, at + 1), why=e.msg, path=source.path)
 
 
 def programs_in(
@@ -332,7 +332,7 @@ def _unquoted(a: ast.AST, annotation: ast.expr | None) -> ast.expr | None:
             try:
                 found = ast.parse(text, mode="eval").body
             except SyntaxError:
-                raise refuse("MS733", a, f"`{text}` is no annotation") from None
+                raise refuse("MS733", a, f"`{text}` is not an annotation") from None
             for x in ast.walk(found):
                 ast.copy_location(x, a)
             return found
@@ -346,6 +346,6 @@ def _check_sizes(f: ast.FunctionDef, program: Program, dynamic: tuple[Symbol, ..
     for s in dynamic:
         if s not in told and s.name not in own:
             raise refuse(
-                "MS731", f, f"nothing tells `{s.name}` when the kernel is called",
+                "MS731", f, f"`{s.name}` cannot be inferred when the kernel is called",
                 "a size is a parameter, or known by the shape of one",
             )  # fmt: skip

@@ -33,7 +33,7 @@ def _values(f: ast.FunctionDef) -> Iterator[ast.expr]:
 
 
 def _outside_of_indices(e: ast.AST) -> Iterator[ast.Name]:
-    """The names in an expression that are no parts of indices."""
+    """The names in an expression that are not parts of indices."""
     match e:
         case ast.Name():
             yield e

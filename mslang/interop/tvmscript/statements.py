@@ -170,7 +170,7 @@ class Statements:
         """`A[i] = value`; the value is converted to the buffer's type."""
         of = self.read.value(target.value, scope)
         if not isinstance(of, Array):
-            raise refuse("MS733", target, f"`{text_of(target.value)}` is no buffer")
+            raise refuse("MS733", target, f"`{text_of(target.value)}` is not a buffer")
         held, at = element(of, self.read.indices(target, of.buffer, scope), scope.ranges())
         return ir.Store(held.name, at, as_data(value, held.dtype))
 
@@ -245,7 +245,7 @@ class Statements:
             return ()
         known = scope.names.get(variable.id) if isinstance(variable, ast.Name) else None
         if not isinstance(variable, ast.Name) or not isinstance(known, Number) or not isinstance(known.expr, Symbol):
-            raise refuse("MS731", call, f"`{text_of(variable)}` is no variable without a value")
+            raise refuse("MS731", call, f"`{text_of(variable)}` is not a variable without a value")
         return self.let(variable, self.read.number(needed(call, found, "value"), scope), scope)
 
     def annotated(

@@ -104,7 +104,7 @@ def as_index(n: Number, at: ast.AST) -> Expr:
         case Number(expr=Cast(dtype="i32", operand=x)) if _is_index(x):
             return x
     if not is_integer(n.dtype):
-        raise refuse("MS733", at, f"a `{n.dtype}` is no index")
+        raise refuse("MS733", at, f"a `{n.dtype}` is not an index")
     return Cast(INDEX, n.expr)
 
 
@@ -127,7 +127,7 @@ def condition(n: Number, at: ast.AST) -> Expr:
         return Binary("!=", n.expr, Const(0))
     if is_integer(n.dtype):
         return Binary("!=", n.expr, Const(0, n.dtype))
-    raise refuse("MS733", at, f"a `{n.dtype}` is no condition")
+    raise refuse("MS733", at, f"a `{n.dtype}` is not a condition")
 
 
 def promoted(a: str, b: str, at: ast.AST) -> str:

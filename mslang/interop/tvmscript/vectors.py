@@ -87,7 +87,7 @@ def _lanes(read: Expressions, target: ast.Subscript, scope: Scope) -> int | None
             return n
         case [1] if not any(isinstance(x, ast.Call) for x in ast.walk(target.slice)):
             return 1
-    raise refuse("MS731", target, f"`{text_of(target)}` is a vector", "its number of lanes is no constant above 1")
+    raise refuse("MS731", target, f"`{text_of(target)}` is a vector", "its number of lanes is not a constant above 1")
 
 
 def _constant(read: Expressions, e: ast.expr, scope: Scope) -> int | None:

@@ -119,7 +119,7 @@ Register = tuple[str, int]
 
 
 def _registers(steps: Sequence[_Step], results: frozenset[int]) -> dict[int, Register]:
-    """A register for each value that is no result, free again after its last use."""
+    """A register for each value that is not a result, free again after its last use."""
     last = {a: k for k, s in enumerate(steps) for a in s.args}
     free: dict[str, list[int]] = {}
     count: dict[str, int] = {}

@@ -142,7 +142,7 @@ def quotient(a: Poly, d: Poly, facts: Facts = SIZE_FACTS) -> Poly:
 
 
 def _one_below(rest: Poly, d: Poly) -> Poly | None:
-    """`k` where `rest = k * d - 1` for a symbolic `d` (so that rounding 512 up to a tile is no rounding)."""
+    """`k` where `rest = k * d - 1` for a symbolic `d` (so that rounding 512 up to a tile is not a rounding)."""
     return exact_div(rest + 1, d) if d.constant is None and rest.offset else None
 
 

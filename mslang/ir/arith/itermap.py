@@ -178,7 +178,7 @@ class _Detection:
         return Digit(x, number(1), d)
 
     def _mark(self, x: Poly, f: Factor) -> Poly:
-        """The extent of a mark, which is fused here if it is no loop variable."""
+        """The extent of a mark, which is fused here if it is not a loop variable."""
         if x in self.extents:
             return self.extents[x]
         if x not in self.fused:

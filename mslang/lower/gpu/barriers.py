@@ -1,7 +1,7 @@
 """Barriers where threads of a block depend on one another, and nowhere else.
 
-Statements are gone through in order, with the accesses since the last barrier. Before a statement that may touch an
-element which another thread of the block has touched since, and one of the two writes it, a barrier is put. Whether it
+Statements are gone through in order, with the accesses since the last barrier. Before a statement that may access an
+element which another thread of the block has accessed since, and one of the two writes it, a barrier is put. Whether it
 is another thread is asked of `ownership.py`. At the end of a loop its accesses are carried to its begin, as those of
 the iteration before.
 
@@ -276,7 +276,7 @@ class _Pass:
         return ((Barrier(),), _under_way(pending)) if self._meet(pending, found) else ((), pending)
 
     def _meet(self, pending: Pending, found: Pending) -> bool:
-        """May two threads touch one element, one earlier, one now, and one of them write it?"""
+        """May two threads access one element, one earlier, one now, and one of them write it?"""
         return any(
             p.access.buffer == a.access.buffer
             and not p.access.later

@@ -1,6 +1,6 @@
 """Kernels and their launches: top-level nests become functions, bound loops the variables of their axes.
 
-A loop of blocks or threads is no loop any more: its variable becomes `blockIdx.x` and the like, and where the launch
+A loop of blocks or threads is not a loop any more: its variable becomes `blockIdx.x` and the like, and where the launch
 has more of them than the loop has iterations, a predicate keeps the others out. What does not depend on an axis is
 done once, by the threads of index 0 along it, if it writes memory that they share, and by each of them if it writes
 memory of their own.

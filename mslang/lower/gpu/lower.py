@@ -30,7 +30,7 @@ PASSES = (
     Pass("align", lambda m, _: map_functions(m, align), "strides are what `storage_align` asked for"),
     Pass("vthreads", interleaved, "loops of virtual threads go inwards and are unrolled"),
     Pass("invariants", lifted, "conditions that a loop does not change go around it"),
-    Pass("init", lambda m, _: map_functions(m, hoist), "what only the first iteration does stands before the loop"),
+    Pass("init", lambda m, _: map_functions(m, hoist), "work of the first iteration alone is moved before the loop"),
     Pass("predicates", decided, "predicates that hold for all threads go, and indices are simplified"),
     Pass("pipeline", staged, "copies of later iterations run ahead, asynchronously where that is asked for"),
     Pass("warps", exchanged, "memory of warps becomes registers of their lanes, which shuffles read"),

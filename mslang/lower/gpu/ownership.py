@@ -48,7 +48,7 @@ def facts_of(condition: Expr) -> tuple[tuple[Expr, Expr], ...]:
 
 
 def apart(a: Place, b: Place, axes: Iterable[str], fixed: frozenset[str] = frozenset()) -> bool:
-    """Do two accesses provably never touch one element from different places along the axes?
+    """Do two accesses provably never access one element from different places along the axes?
 
     `fixed` are loops in the same iteration of which both are.
     """
@@ -118,7 +118,7 @@ def _element(dimension: int) -> Var:
 
 
 def _constants(a: Place, b: Place, ours: Mapping[str, Range], theirs: Mapping[str, Range]) -> dict[str, Expr]:
-    """The dimensions in which one of the accesses has one index only: it is that of every element that both touch."""
+    """The dimensions in which one of the accesses has one index only: it is that of every element that both access."""
     found: dict[str, Expr] = {}
     for k, (i, j) in enumerate(zip(a.indices, b.indices, strict=True)):
         if free_vars(i).isdisjoint(ours):

@@ -1,4 +1,4 @@
-"""Footprints: how many distinct elements and cache lines accesses touch while some of their loops run.
+"""Footprints: how many distinct elements and cache lines accesses cover while some of their loops run.
 
 Along one dimension an index `Σ c·v + o` takes at most as many values as its loops have iterations together, and at
 most as many as lie between its least and its greatest. The smaller of the two is the number of values wherever tiles of

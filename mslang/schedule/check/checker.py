@@ -139,7 +139,7 @@ class _Checker:
             if found is not None:
                 names |= program_names(found)
             else:
-                # The names of its blocks are not known, so an unknown name is no error.
+                # The names of its blocks are not known, so an unknown name is not an error.
                 self.expressions.names.any_name = True
         for p in params:
             if p.default is not None:

@@ -60,7 +60,7 @@ def load(path: Path, names: Sequence[str] | None = None) -> XGBoost | PackSum:
     except OSError as e:
         raise _refused(path, e.strerror or str(e)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise _refused(path, f"it is no cost model: {e}") from None
+        raise _refused(path, f"it is not a cost model: {e}") from None
     if file.mslang_cost_model != SCHEMA:
         raise _refused(path, f"its version is {file.mslang_cost_model}; this mslang reads {SCHEMA}")
     if file.checksum != _checksum(file.kind, file.booster):
@@ -92,6 +92,6 @@ def _refused(path: Path, why: str) -> MsError:
             "MS526",
             f"the cost model {path.name} cannot be used",
             why=why,
-            help="delete the file, or tune without it: a model is learned anew",
+            help="delete the file, or tune without it: a new model is learned",
         )
     )

@@ -33,7 +33,7 @@ _EXACT = 2**52
 
 
 def inside(e: Expr, low: Expr, stop: Expr, ranges: Mapping[str, Range]) -> bool:
-    """Is `low <= e < stop` for all values of the variables? Not known if they are too many, or are no numbers."""
+    """Is `low <= e < stop` for all values of the variables? Not known if they are too many, or are not numbers."""
     names = sorted(free_vars(e) | free_vars(low) | free_vars(stop))
     values = _values(names, ranges)
     if values is None:

@@ -1,8 +1,8 @@
 """What iterations of a loop do to each other: may they run at once?
 
-A buffer that is allocated in the scope and touched under the loop alone is *private*: lowering gives each iteration
+A buffer that is allocated in the scope and accessed under the loop alone is *private*: lowering gives each iteration
 its own, so it matters only that an iteration reads what it wrote itself. All other buffers are shared: what
-different iterations touch must be apart wherever one of them writes.
+different iterations access must be apart wherever one of them writes.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def why_not_independent(program: Program, path: Path, but: frozenset[str] = froz
 
 
 def _only_atomics(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
-    """Do blocks touch a buffer that the iterations of a loop share by atomic updates of one operator alone?"""
+    """Do blocks access a buffer that the iterations of a loop share by atomic updates of one operator alone?"""
     scope = all_buffers(program)[storage].scope
     shared = ("blockIdx", "threadIdx") if scope == "global" else ("threadIdx",) if scope.startswith("shared") else ()
     if not loop.kind.startswith(shared):
@@ -163,7 +163,7 @@ def _written_boxes(program: Program, path: Path, storage: str, above: Path) -> l
 
 
 def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: bool = True) -> list[Box] | None:
-    """What a block may touch of a buffer in one iteration; None where it does so through a view."""
+    """What a block may access of a buffer in one iteration; None where it does so through a view."""
     block, shape = block_at(path), all_buffers(program)[storage]
     regions = [*regions_read(path, above), *(block.writes if writes else ())]
     mine = [r for r in regions if storage_of(program, r.buffer) == storage]
@@ -182,7 +182,7 @@ def _boxes(program: Program, path: Path, storage: str, above: Path, *, writes: b
 def why_not_private(program: Program, touching: Sequence[Path], storage: str, above: Path) -> str | None:
     """None if one iteration of the loop at the end of `above` reads of a buffer only what it wrote itself, first.
 
-    So it does if already each iteration of the innermost loop around all that touches the buffer does.
+    So it does if already each iteration of the innermost loop around all that accesses the buffer does.
     """
     why = _why_not_written(program, touching, storage, above)
     if why is None:
@@ -211,7 +211,8 @@ def _why_not_written(program: Program, touching: Sequence[Path], storage: str, a
             return f"block `{block.name}` reads `{storage}` before the same iteration writes it"
         if boxes is None or not all(_made(made, b, shape, ranges) for b in boxes):
             return (
-                f"block `{block.name}` reads of `{storage}` what block `{block_at(touching[0]).name}` does not "
+                f"block `{block.name}` reads elements of `{storage}` that block `{block_at(touching[0]).name}` "
+                "does not "
                 f"provably write in the same iteration of loop `{loop_at(above).var}`"
             )
         written += [(q, r) for r in block.writes if r.buffer == storage]
@@ -242,7 +243,7 @@ def why_not_apart(
     for q in touching:
         found = _boxes(program, q, storage, above) if reads else _written_boxes(program, q, storage, above)
         if found is None:
-            return f"`{storage}` is touched through a view"
+            return f"`{storage}` is accessed through a view"
         boxes += found
     ranges = _ranges(above)
     whole = whole_box(all_buffers(program)[storage])
@@ -253,13 +254,13 @@ def why_not_apart(
         return None
     names = ", ".join(dict.fromkeys(f"`{block_at(q).name}`" for q in touching))
     return (
-        f"different iterations of loop `{loop.var}` may touch the same elements of `{storage}`, "
+        f"different iterations of loop `{loop.var}` may access the same elements of `{storage}`, "
         f"which is written there (block {names})"
     )
 
 
 def _element_each(program: Program, touching: Sequence[Path], storage: str, loop: For) -> bool:
-    """Does a single block touch a buffer, each instance one element, and are these others in each iteration of `loop`,
+    """Does a single block access a buffer, each instance one element, and are these others in each iteration of `loop`,
     as those inside it run, or some around it too?
 
     What a guard keeps apart may be told only where the loops that it is about run together.
@@ -307,7 +308,7 @@ def _indices(block: Block, region: Region) -> list[Expr]:
 
 
 def _tile_each(program: Program, touching: Sequence[Path], storage: str, above: Path) -> bool:
-    """Do all blocks touch a buffer in whole tiles of one size, each of which determines the iteration of the loop?
+    """Do all blocks access a buffer in whole tiles of one size, each of which determines the iteration of the loop?
 
     The tiles of an iteration need not be neighbours, as a box of all of them would have it.
     """

@@ -38,7 +38,7 @@ from mslang.transform.analysis.predicated_indices import Indices, collapsed, det
 
 
 class _Inside(msgspec.Struct, frozen=True):
-    """What a block touches in one iteration of the loops outside, over the loops inside (guards made loops)."""
+    """What a block accesses in one iteration of the loops outside, over the loops inside (guards made loops)."""
 
     box: Box
     axes: tuple[tuple[Expr, Expr], ...]
@@ -66,17 +66,17 @@ def _inside(path: Path, region: Region, above: Path) -> _Inside:
 
 
 def consumed_box(path: Path, region: Region, above: Path, buffer: Buffer | None = None) -> Box:
-    """All that the block at the end of a path may touch of a region in one iteration of the loops of `above`: a
+    """All that the block at the end of a path may access of a region in one iteration of the loops of `above`: a
     dimension of the buffer whole, where its index cannot be bounded (without the buffer: MS390)."""
     found = _inside(path, region, above)
     return arith.relax(found.box, found.inner, None if buffer is None else whole_box(buffer))
 
 
 def produced_box(path: Path, region: Region, above: Path) -> Box | None:
-    """A box that the block at the end of a path provably touches of a region in one iteration of the loops of `above`,
+    """A box that the block at the end of a path provably accesses of a region in one iteration of the loops of `above`,
     but for elements outside of its `image`; None if it is not known to be a box.
 
-    What it touches while loops that the region does not depend on are at their starts is touched.
+    What it accesses while loops that the region does not depend on are at their starts is accessed.
     """
     if any(not isinstance(s, For | Block) for s in within_scope(path)):
         return None
@@ -159,12 +159,12 @@ def _writes_all(path: Path, region: Region, above: Path) -> bool:
 
 
 def image(block: Block, region: Region) -> Box:
-    """All that a block can touch of a region, its axes running over their extents."""
+    """All that a block can access of a region, its axes running over their extents."""
     return arith.relax(region.ranges, axis_ranges(block))
 
 
 def _leave_image(cut: Sequence[str], block: Block, region: Region) -> bool:
-    """Do axes beyond their extents touch only what lies outside of the image? (`j` = 8 in `i * 8 + j` does not.)"""
+    """Do axes beyond their extents access only what lies outside of the image? (`j` = 8 in `i * 8 + j` does not.)"""
     axes = axis_ranges(block)
     for r, reached in zip(region.ranges, image(block, region), strict=True):
         end = arith.add(reached.start, reached.extent)
@@ -359,7 +359,7 @@ def why_not_covered(
             continue
         names = ", ".join(f"`{block_at(q).name}`" for q in before)
         return (
-            f"what block `{block.name}` reads of `{region.buffer}` is not provably written before by {names} "
-            "in the same iteration of the loops around both"
+            f"not all elements of `{region.buffer}` that block `{block.name}` reads are provably written before "
+            f"by {names} in the same iteration of their common loops"
         )
     return None

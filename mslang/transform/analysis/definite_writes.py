@@ -191,7 +191,7 @@ def viewed(block: Block, buffer: str) -> tuple[str, Box]:
 
 
 def moved(box: Box, source: Box) -> Box:
-    """A box of a view as one of what it looks at (`source`: the region; empty if it is no view)."""
+    """A box of a view as one of what it looks at (`source`: the region; empty if it is not a view)."""
     if not source:
         return box
     dropped = len(source) - len(box)

@@ -1,4 +1,4 @@
-"""Dependences between the blocks of a scope, by the buffers that they touch."""
+"""Dependences between the blocks of a scope, by the buffers that they access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DependenceKind(StrEnum):
 
 
 class Dependence(msgspec.Struct, frozen=True):
-    """Block `target` comes after block `source` and touches `buffer`, which it touched."""
+    """Block `target` comes after block `source` and accesses `buffer`, which it accessed."""
 
     source: str
     target: str

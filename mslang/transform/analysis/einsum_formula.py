@@ -1,4 +1,5 @@
-"""What a block that pad_einsum pads computes: where it touches its buffers, and what fill makes more of it harmless."""
+"""What a block that pad_einsum pads computes: where it accesses its buffers, and what fill makes more of it
+harmless."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def product_of(program: Program, path: Path) -> Product:
 
     Raises:
         ScheduleError: MS345, it is neither complete nor a reduction (other writers apart); MS372, it does more than
-            store, divides by what may be 0, or touches a buffer elsewhere than at one index.
+            store, divides by what may be 0, or accesses a buffer elsewhere than at one index.
     """
     block = block_at(path)
     reason = why_neither(program, path, (block,))
@@ -70,7 +71,7 @@ def product_of(program: Program, path: Path) -> Product:
                 raise no_einsum(block, f"an index of `{buffer}` is neither an axis nor a number")
     for r in (*block.reads, *block.writes):
         if not _is_at(r, found.get(r.buffer)):
-            raise no_einsum(block, f"what it says to use of `{r.buffer}` is more than one element")
+            raise no_einsum(block, f"it declares more than one element of `{r.buffer}`")
     accesses = {b: Access(b, i) for b, i in found.items()}
     return Product(
         block, tuple(a for b, a in accesses.items() if b not in stored), tuple(accesses[b] for b in sorted(stored))
@@ -93,7 +94,7 @@ def _is_at(region: Region, indices: tuple[Expr, ...] | None) -> bool:
 
 def no_einsum(block: Block, why: str) -> ScheduleError:
     """The refusal of a block that cannot be padded, for a reason."""
-    return refuse("MS372", PRIMITIVE, f"block `{block.name}` is no product of tensors", why=why)
+    return refuse("MS372", PRIMITIVE, f"block `{block.name}` is not a product of tensors", why=why)
 
 
 # ------------------------------------------------------------------ what is filled in
@@ -114,7 +115,7 @@ def fill_for(program: Program, product: Product, reduced: Collection[str]) -> Fi
     """A fill such that iterations beyond the extents of some reduction axes change nothing.
 
     Raises:
-        ScheduleError: MS373, there provably is none; MS372, MS369, it is no reduction of which that is known.
+        ScheduleError: MS373, there provably is none; MS372, MS369, it is not a reduction of which that is known.
     """
     if not reduced:
         return Fill(0, "+")

@@ -61,7 +61,7 @@ def why_not_fitting(index_map: IndexMap, rank: int) -> str | None:
         if strange:
             return f"`{min(strange)}` is none of its parameters"
         if dtype_of(e) != INDEX or any(True for _ in loads_of(e)):
-            return "what it gives is no index"
+            return "what it gives is not an index"
     return None
 
 

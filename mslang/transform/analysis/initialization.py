@@ -45,7 +45,7 @@ def why_not_overwritten(block: Block, buffer: str) -> str | None:
     steady = [box for box in boxes if not any(x.buffer in written_by(block) for r in box for x in loads_of(r.start))]
     if all(covered_by(steady, r, axes) for r in read):
         return None
-    return f"the init of block `{block.name}` does not provably store all that its body reads of `{buffer}`"
+    return f"the init of block `{block.name}` does not provably store all elements of `{buffer}` that its body reads"
 
 
 def _initialised_in_blocks(block: Block) -> list[tuple[str, Box]]:

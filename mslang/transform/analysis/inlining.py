@@ -42,7 +42,7 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
             "MS350",
             primitive,
             f"block `{block.name}` has an init",
-            why="a reduction is no formula",
+            why="a reduction is not a formula",
             help="`compute_at` moves it to where its result is read" if primitive == "compute_inline" else None,
         )
     require_complete(program, path, primitive)
@@ -63,7 +63,7 @@ def complete_formula(program: Program, path: Path, primitive: str, begins: bool 
             "MS352",
             primitive,
             f"block `{block.name}` computes with `{min(used)}`, which is its own",
-            why="views and buffers of a block go with it",
+            why="views and buffers of a block are removed with it",
         )
     return formula
 
@@ -83,14 +83,16 @@ def require_inner(program: Program, path: Path, buffer: str, primitive: str) -> 
             "MS343", primitive, f"block `{block_at(path).name}` is an output block", why=f"`{buffer}` is needed outside"
         )
     if is_viewed(program, buffer):
-        raise refuse("MS352", primitive, f"there is a view of `{buffer}`", why="what it stands for would be gone")
+        raise refuse(
+            "MS352", primitive, f"there is a view of `{buffer}`", why="the view would have nothing to refer to"
+        )
     hiding = next((b.name for b in blocks_of(program.body) if buffer in hidden(b, "read") | hidden(b, "write")), None)
     if hiding is not None:
         raise refuse(
             "MS352",
             primitive,
-            f"block `{hiding}` hides that it touches `{buffer}`",
-            why="it would be left with what is gone",
+            f"block `{hiding}` hides that it accesses `{buffer}`",
+            why="it would keep an access to a removed buffer",
         )
 
 
@@ -99,7 +101,10 @@ def require_covered(program: Program, path: Path, primitive: str, regions: tuple
     reason = why_not_covered(program, path, regions)
     if reason is not None:
         raise refuse(
-            "MS332", primitive, f"block `{block_at(path).name}` would read what is not provably written", why=reason
+            "MS332",
+            primitive,
+            f"block `{block_at(path).name}` would read elements that are not provably written",
+            why=reason,
         )
 
 

@@ -86,7 +86,10 @@ def _why_ordered(path: Path, chain: Sequence[For], order: Sequence[For]) -> str 
     reducing = frozenset(v for a in block.axes if a.kind == "reduce" for v in free_vars(a.binding))
     if _among(chain, reducing) == _among(order, reducing) or combines_in_any_order(block, known_reducers()):
         return None
-    return f"what block `{block.name}` combines along loop `{_among(chain, reducing)[0]}` must keep its order"
+    return (
+        f"the order in which block `{block.name}` combines values along loop `{_among(chain, reducing)[0]}` "
+        "must be kept"
+    )
 
 
 def _why_repeated(path: Path, chain: Sequence[For], order: Sequence[For]) -> str | None:
@@ -148,6 +151,6 @@ def _why_carried(
         if reduced and storage in storages_written(program, block):
             return (
                 f"block `{block.name}` accumulates into `{storage}` along loop `{min(reduced)}`, and another "
-                "block touches it in between"
+                "block accesses it in between"
             )
     return why_not_private(program, touching, storage, above)

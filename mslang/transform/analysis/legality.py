@@ -86,7 +86,7 @@ def why_not_dominant(program: Program, path: Path, among: tuple[Stmt, ...] | Non
 
 def why_not_alone(program: Program, path: Path, top: For) -> str | None:
     """None if the block at the end of a path is the only writer of what it writes, or else the only block under a loop
-    of its path that touches it: within the loop, then, nobody sees in which order it writes."""
+    of its path that accesses it: within the loop, then, nobody sees in which order it writes."""
     block = block_at(path)
     other = why_not_dominant(program, path)
     touched = frozenset[str]().union(

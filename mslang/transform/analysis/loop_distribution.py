@@ -1,7 +1,7 @@
 """Two bodies of one loop, run in turn or one after the other: does it come to the same?
 
 Iteration `v` of the second body comes before a later iteration `w` of the first where one loop runs both in turn, and
-after it where each has a loop of its own. That makes a difference only if the two touch the same element, and one of
+after it where each has a loop of its own. That makes a difference only if the two access the same element, and one of
 them writes it; unless both only add to it (or take the maximum of it, …), or what the later iteration writes is what
 stands there already.
 """
@@ -45,7 +45,7 @@ class Under(msgspec.Struct, frozen=True):
 
 
 def why_order_matters(program: Program, first: Under, second: Under) -> str | None:
-    """None if no iteration of the second touches what a later iteration of the first touches, where either writes.
+    """None if no iteration of the second accesses what a later iteration of the first accesses, where either writes.
 
     The loops of the two have equal ranges, pair by pair; "later" is meant in the order in which they are nested.
     """
@@ -57,12 +57,12 @@ def why_order_matters(program: Program, first: Under, second: Under) -> str | No
                 if x.buffer == y.buffer and x.buffer in alike:
                     continue
                 if x.buffer != y.buffer or storage_of(program, x.buffer) != x.buffer:
-                    return f"`{storage_of(program, x.buffer)}` is touched through a view"
+                    return f"`{storage_of(program, x.buffer)}` is accessed through a view"
                 one, other = _Side(a, x, first), _Side(b, y, second)
                 if not (_apart(one, other) or _element_each(one, other) or _written_again(program, one, other)):
                     return (
-                        f"block `{block_at(b).name}` may touch elements of `{x.buffer}` that block "
-                        f"`{block_at(a).name}` touches in a later iteration"
+                        f"block `{block_at(b).name}` may access elements of `{x.buffer}` that block "
+                        f"`{block_at(a).name}` accesses in a later iteration"
                     )
     return None
 

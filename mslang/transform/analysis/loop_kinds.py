@@ -56,7 +56,7 @@ def why_not_joined(program: Program, path: Path) -> str | None:
     for storage in sorted(storages_written(program, block)):
         others = [q for q in touching_paths(program, inside, storage) if q is not parts[0]]
         if others:
-            return f"block `{block_at(others[0]).name}` touches `{storage}`, into which block `{block.name}` reduces"
+            return f"block `{block_at(others[0]).name}` accesses `{storage}`, into which block `{block.name}` reduces"
     if len(inside) == 1:
         return None
     scopes = {name: all_buffers(program)[name].scope for name in storages_of(program, inside)}
@@ -79,9 +79,11 @@ def why_not_joined_lanes(path: Path) -> str | None:
     if not any(reaches(loop.var, a.binding, inside[0]) for a in block.axes):
         return f"block `{block.name}` does not reduce over loop `{loop.var}`, which repeats it"
     if blocks_of(block.body) or block.views:
-        return f"block `{block.name}` holds {'views' if block.views else 'blocks'}, which may do more than combine"
+        return (
+            f"block `{block.name}` holds {'views' if block.views else 'blocks'}, which may do more than combine values"
+        )
     if not combines_in_any_order(block, known_reducers()):
-        return f"what block `{block.name}` combines must keep its order"
+        return f"the order in which block `{block.name}` combines values must be kept"
     others = why_not_own_elements(block)
     return None if others is None else f"block `{block.name}` reads elements that it does not update: {others}"
 
@@ -159,7 +161,7 @@ def require_joined(program: Program, primitive: str) -> None:
             raise refuse(
                 "MS309",
                 primitive,
-                f"the threads of loop `{loop.var}` share out a reduction, and would do something else beside",
+                f"the threads of loop `{loop.var}` share out a reduction, and would also do something else",
                 why=reason,
                 help=f"{primitive} at a loop further out, or before the loop is bound",
             )
@@ -170,10 +172,10 @@ _APART = ("parallel", "vectorized", "vthread", "threadIdx", "blockIdx")
 
 
 def require_shared_apart(before: Program, after: Program, primitive: str) -> None:
-    """Check loops that run at once: is what was private to their iterations, or is new, touched outside of them?
+    """Check loops that run at once: is what was private to their iterations, or is new, accessed outside of them?
 
     Raises:
-        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+        ScheduleError: MS310, different iterations of such a loop would access the same elements.
     """
     for path in walk_paths(after.body):
         loop = path[-1]
@@ -190,7 +192,7 @@ def require_own_writes(program: Program, path: Path, primitive: str) -> None:
     above it that run at once; it may be written several times there.
 
     Raises:
-        ScheduleError: MS310, different iterations of such a loop would touch the same elements.
+        ScheduleError: MS310, different iterations of such a loop would access the same elements.
     """
     others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
     for s in loops_above(path):
@@ -242,5 +244,5 @@ def require_no_kind(loop: For, primitive: str, kinds: tuple[str, ...]) -> None:
             why="the iterations of a vectorized loop are lanes, which hold neither lanes nor threads"
             if lanes
             else None,
-            help="`fuse` the loops that are to be concurrent into one",
+            help="`fuse` the loops that should be concurrent into one",
         )

@@ -16,7 +16,7 @@ def require_plain(loop: For, primitive: str) -> None:
             "MS305",
             primitive,
             f"loop `{loop.var}` is {loop.kind}",
-            why="what was said of the loop would be lost",
+            why="the loop's kind or annotation would be lost",
             help=f"{primitive} first, then mark the new loops",
         )
     if loop.annotations:
@@ -24,7 +24,7 @@ def require_plain(loop: For, primitive: str) -> None:
             "MS305",
             primitive,
             f"loop `{loop.var}` carries the annotation {loop.annotations[0][0]!r}",
-            why="what was said of the loop would be lost",
+            why="the loop's kind or annotation would be lost",
             help=f"`unannotate` it, or {primitive} first",
         )
 

@@ -30,7 +30,7 @@ def why_not_in_sequence(path: Path) -> str | None:
     loops = [s for s in loops_above(path) if s.var in used]
     if _ascends(arith.simplify(total, ranges_above(path)), loops, path):
         return None
-    return f"what block `{block.name}` combines over `{reduced[0].name}` must keep its order"
+    return f"the order in which block `{block.name}` combines values over `{reduced[0].name}` must be kept"
 
 
 def _ascends(total: Expr, loops: Sequence[For], path: Path) -> bool:

@@ -64,7 +64,7 @@ def multiples(term: Expr, maximum: str, terms: Mapping[str, object], dependent: 
                 return found(a)
         if not depends(e):
             return "a part of it does not depend on the maximum, and would be rescaled with the rest"
-        return "it is no multiple of an exponential of a difference to the maximum"
+        return "it is not a multiple of an exponential of a difference to the maximum"
 
     return found(term)
 

@@ -60,7 +60,7 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
             "MS305",
             PRIMITIVE,
             f"loop `{loop.var}` is {said}",
-            why="what was said of the loop would be lost",
+            why="the loop's kind or annotation would be lost",
             help="rfactor first, then mark the new loops",
         )
     if block.views or block.allocs:
@@ -145,7 +145,7 @@ def _require_touched(
                 "MS368",
                 PRIMITIVE,
                 f"loop `{s.var}` serves spatial and reduction axes of block `{block.name}`",
-                why="it would have to go and to stay",
+                why="it would have to be both moved and kept",
             )
         seen = seen or s.var in reducing
         if seen and s.var not in spatial | reducing and not arith.proved(Binary("<=", s.extent, ONE)):

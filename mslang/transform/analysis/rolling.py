@@ -120,7 +120,7 @@ def _reduction(program: Program, path: Path, op: str) -> Part:
     _require_alone(path)
     reason = why_not_reduction(program, path)
     if reason is not None:
-        raise refuse("MS313", PRIMITIVE, f"block `{block.name}` is no reduction", why=reason)
+        raise refuse("MS313", PRIMITIVE, f"block `{block.name}` is not a reduction", why=reason)
     updates = updates_of(program, block, PRIMITIVE)
     store, start = updates.stores[0], updates.starts[0]
     how, what = update_of(store), {"max": "maximum", "+": "sum"}[op]
@@ -266,7 +266,7 @@ class _Search:
                 assert isinstance(stored, Var)
                 role = of.roles.get(stored.name)
                 if not isinstance(index, Var) or (role is not None and roles.setdefault(index.name, role) != role):
-                    raise self._other(part, f"`{into.buffer}` is read at an index that is no axis, or another one")
+                    raise self._other(part, f"`{into.buffer}` is read at an index that is not an axis, or another one")
         for m in found:
             if isinstance(m, Exponential) and not self._of_the_same(part, m, roles):
                 raise self._other(part, "the exponent is not relative to the maximum of the value in it")
@@ -308,7 +308,7 @@ def _loops(program: Program, path: Path, above: Path, axis: str) -> tuple[For, .
             "MS368",
             PRIMITIVE,
             f"loop `{loop.var}` is not the outermost loop that serves the reduction of block `{block.name}` alone",
-            why="the running maximum would begin anew",
+            why="the running maximum would restart",
             help=None if first is None else f"reorder the loops, or roll along `{first.var}`",
         )
     at = next(k for k, s in enumerate(loops) if s is loop)

@@ -1,4 +1,4 @@
-"""Spans: the values of a block's axes for which it touches a box of a buffer, and how they keep to their domains.
+"""Spans: the values of a block's axes for which it accesses a box of a buffer, and how they keep to their domains.
 
 A span that depends on nothing but symbols has the same form for every value of them: where it is not proved that a
 span stays inside its axis, a guard is kept, whatever the values.
@@ -23,7 +23,7 @@ Spans = Mapping[str, Range]
 
 
 def spans_touching(block: Block, region: Region, box: Box, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """The values of the axes for which a region of a block may touch a box; axes that this does not narrow are absent.
+    """The values of the axes for which a region of a block may access a box; axes that this does not narrow are absent.
 
     `ranges` are those of the variables around the block, which the box may mention.
     """
@@ -85,7 +85,7 @@ def _mirrored(
 
 
 def _inverted(own: Box, wanted: Box, axes: Mapping[str, Range], ranges: Mapping[str, Range]) -> dict[str, Range] | None:
-    """The values of the axes that touch just a box, where the indices share axes among them, as `x // 8, x % 8` do;
+    """The values of the axes that access just a box, where the indices share axes among them, as `x // 8, x % 8` do;
     None if that cannot be told."""
     starts = [r.start for r in own]
     used = frozenset[str]().union(*(free_vars(e) for e in starts)) & axes.keys()

@@ -17,7 +17,8 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 def pace(e: Expr, loop: str) -> Pace | None:
-    """How much an index grows when a loop variable grows by one; None if it is no sum, multiple or quotient of it."""
+    """How much an index grows when a loop variable grows by one; None if it is not a sum, multiple or quotient of
+    it."""
     if loop not in free_vars(e):
         return Pace(ZERO, ZERO)
     match e:

@@ -106,7 +106,7 @@ def _why_not_repeatable(program: Program, path: Path) -> str | None:
             return f"axis `{a.name}` of block `{block.name}` is {a.kind}: what it sums up would be summed up again"
     both = storages_read(program, block) & storages_written(program, block)
     if both or block.init is not None:
-        return f"block `{block.name}` goes on from what it wrote before, and more than one thread would run it"
+        return f"block `{block.name}` continues from what it wrote before, and more than one thread would run it"
     return None
 
 

@@ -61,7 +61,8 @@ def atomic(program: Program, block: BlockRef) -> Outcome:
             "MS322",
             "atomic",
             f"the updates of block `{old.name}` cannot be atomic",
-            why="the block has an init, which must come before all updates, and blocks of a launch do not wait",
+            why="the block has an init, which must come before all updates, and blocks of a launch do not wait "
+            "for one another",
             help="`decompose_reduction` at its outermost loop first: the init then is a launch of its own",
         )
     found = atomic_update(old)

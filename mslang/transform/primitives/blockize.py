@@ -42,7 +42,7 @@ def blockize(program: Program, target: LoopOrBlocks) -> Outcome:
     rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under loops of its own. What
     the predicate says of the loops outside becomes the predicate of the new block.
 
-    What the blocks inside hide that they touch the new one hides, too.
+    What the blocks inside hide that they access the new one hides, too.
 
     Given blocks, the new one, `a_b_o`, holds them in their order, each under the loops that it alone is under; its axes
     come from the loops around all of them. Their inits stay where they are.
@@ -70,7 +70,7 @@ def blockize(program: Program, target: LoopOrBlocks) -> Outcome:
         - a predicate that leaves out some of what the axes run over, or tells apart instances that are the same by
           loops outside and inside
         - an init that would not run as often as before
-        - a block with an init that hides what it touches
+        - a block with an init that hides what it accesses
         - blocks that do not stand side by side, that are in different scopes, or of which loops around all reduce
 
     Source: TVM blockize
@@ -170,7 +170,7 @@ def _require_liftable(path: Path, inner: Sequence[For]) -> None:
     beyond = loops_beyond_spatial(path)
     at_once = next((s for s in loops_above(path) if s.var in beyond and s.kind not in _IN_ORDER), None)
     if at_once is not None:
-        raise refused(f"loop `{at_once.var}`, which reduces, is {at_once.kind}: its iterations run at the same time")
+        raise refused(f"loop `{at_once.var}`, which reduces, is {at_once.kind}: its iterations are concurrent")
     own = {s.var for s in inner}
     for a in block.axes:
         mixed = free_vars(a.binding) & own & spatial

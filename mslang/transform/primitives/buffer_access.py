@@ -1,4 +1,4 @@
-"""Primitives that change what a block declares to touch: annotate_buffer_access, unsafe_hide_buffer_access."""
+"""Primitives that change what a block declares to access: annotate_buffer_access, unsafe_hide_buffer_access."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def annotate_buffer_access(
 
     `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
     the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-    declared must hold all that the body touches. Where that cannot be told from the form of the indices (they are
+    declared must hold all that the body accesses. Where that cannot be told from the form of the indices (they are
     rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
     body, not from what is declared.
 
@@ -57,10 +57,10 @@ def annotate_buffer_access(
         }
 
     Rejects:
-        - a block that does not touch the buffer so
+        - a block that does not access the buffer so
         - a map with another number of parameters than the block has axes, or of results than the buffer has
           dimensions, or with a range that is not provably 1 or longer
-        - a region that does not provably hold all that the body touches, as where indices are loaded
+        - a region that does not provably hold all that the body accesses, as where indices are loaded
         - for a block inside of another: a region that may hold more than before
 
     Source: TVM annotate_buffer_access
@@ -169,7 +169,7 @@ def _require_holding(program: Program, path: Path, old: Buffer, access: str, box
         raise refuse(
             "MS365",
             primitive,
-            f"the region does not provably hold all that block `{block.name}` touches of `{old.name}`",
+            f"the region does not provably hold all that block `{block.name}` accesses of `{old.name}`",
             why="other primitives would copy or compute too little",
             help="it is proved, or tried for all values of the axes, where the body computes indices from these alone",
         )
@@ -178,7 +178,7 @@ def _require_holding(program: Program, path: Path, old: Buffer, access: str, box
             "MS365",
             primitive,
             f"the region may hold more of `{old.name}` than block `{block.name}` has declared",
-            why=f"the block around it does not declare to {access} that",
+            why=f"its enclosing block does not declare that it {access}s it",
         )
 
 
@@ -197,7 +197,7 @@ def _declared_outside(path: Path, old: Buffer, access: str, box: Box) -> bool:
 
 
 def _holds(block: Block, buffers: Mapping[str, Buffer], old: Buffer, access: str, box: Box) -> bool:
-    """Does a box hold all that the body of a block touches of a buffer: joined, or access by access?"""
+    """Does a box hold all that the body of a block accesses of a buffer: joined, or access by access?"""
     ranges = axis_ranges(block)
     joined, apart = (
         [r.ranges for r in found[access == "write"] if r.buffer == old.name]

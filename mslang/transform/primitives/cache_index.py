@@ -83,7 +83,7 @@ def cache_index(program: Program, block: BlockRef, scope: Scope = "global", *, t
         )
     path = block_path(program, block, primitive)
     if threshold < 0:
-        raise refuse("MS363", primitive, f"the threshold is {threshold}", why="nothing occurs less than 0 times")
+        raise refuse("MS363", primitive, f"the threshold is {threshold}", why="a count cannot be negative")
     chosen = _worthwhile(block_at(path), threshold)
     if not chosen:
         message, why = _why_nothing(block_at(path), threshold)

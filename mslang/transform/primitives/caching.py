@@ -142,7 +142,7 @@ def cache_write(
 
     The copy is a block `C_local` with axes `ax0`, `ax1`, … under loops of its own, and is returned. The new buffer,
     `C_local_1`, has the shape of the old one (lowering keeps of it what is used). The copy stands after the block, in
-    the innermost loop that the block shares with another that touches the buffer, else after all of its loops.
+    the innermost loop that the block shares with another that accesses the buffer, else after all of its loops.
 
     Readers still read the old buffer, but for `consumers`, which read the new one.
 
@@ -159,7 +159,7 @@ def cache_write(
         - a block that does not write the buffer, or reads it without having started it
         - one of `consumers` that does not read the buffer after the block, or consumers of what others write too
         - a block of which it is not known exactly what it writes
-        - another block that touches the buffer inside a loop over which the block still reduces
+        - another block that accesses the buffer inside a loop over which the block still reduces
 
     Source: TVM cache_write
     """
@@ -185,7 +185,7 @@ def cache_write(
             "MS346",
             primitive,
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
-            why=f"`{old.name}` is touched in it by another block, and the copy would be of partial results",
+            why=f"`{old.name}` is accessed in it by another block, and the copy would be of partial results",
         )
     require_begun(program, path, old, above, primitive)
     box = provably_written(path, old, above, primitive)
@@ -208,7 +208,7 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: S
 
     Two copies are made and returned: `A_local`, which fills the new buffer `A_local_1` with what the block reads, and
     `A_local_back`, which copies to the old one what the block has written. They stand around the statement nearest to
-    the program that holds the block and no other that touches the buffer.
+    the program that holds the block and no other that accesses the buffer.
 
     Before:
         block add[i: 64] { A[i] = A[i] + B[i] }
@@ -222,10 +222,10 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: S
     Rejects:
         - an unknown storage scope
         - a block that does not both read and write the buffer
-        - a buffer that the block touches by another name too, or that is touched outside of blocks
+        - a buffer that the block accesses by another name too, or that is accessed outside of blocks
         - a buffer of which not all that is read is provably written before
         - a block of which it is not known exactly what it writes
-        - another block that touches the buffer inside a loop over which the block reduces
+        - another block that accesses the buffer inside a loop over which the block reduces
 
     Source: TVM cache_inplace
     """
@@ -251,7 +251,7 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: S
             "MS346",
             primitive,
             f"loop `{reduced[0]}` still reduces in block `{block.name}`",
-            why=f"`{old.name}` is touched by another block in it, and the copies would be of partial results",
+            why=f"`{old.name}` is accessed by another block in it, and the copies would be of partial results",
         )
     written = provably_written(path, old, above, primitive)
     image = next(arith.relax(r.ranges, axis_ranges(target)) for r in target.writes if r.buffer == old.name)

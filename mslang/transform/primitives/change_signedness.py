@@ -71,7 +71,7 @@ def change_signedness(program: Program, block: BlockRef, buffer: BufferRef) -> O
         }
 
     Rejects:
-        - a block that is no reduction block, or is not one sum of products of integers
+        - a block that is not a reduction block, or is not one sum of products of integers
         - a buffer that is not one factor of the product, of an integer type, converted or not, and read once
         - a block inside another, or one that does not provably run for all values of its axes
         - another block of the nest that writes what the other factor reads
@@ -107,7 +107,7 @@ def _product(program: Program, path: Path, old: Buffer) -> _Product:
     if len(updates.stores) > 1 or how is None or how.op != "+" or not isinstance(how.value, Binary):
         raise _no_product(block.name, old.name, "it does not sum one product up")
     if how.value.op != "*" or not is_integer(how.dtype) or not is_integer(old.dtype):
-        raise _no_product(block.name, old.name, "what it sums up is no product of integers")
+        raise _no_product(block.name, old.name, "what it sums up is not a product of integers")
     for factor, other in ((how.value.left, how.value.right), (how.value.right, how.value.left)):
         load = factor.operand if isinstance(factor, Cast) and is_integer(factor.dtype) else factor
         if not isinstance(load, Load) or load.buffer != old.name or dtype_of(factor) != how.dtype:

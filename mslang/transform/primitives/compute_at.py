@@ -247,7 +247,7 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
             "MS348",
             primitive,
             f"block `{block.name}` does not provably run for all values of its axes",
-            why="at another place it might touch more than the block around it declares",
+            why="at another place it might access more than its enclosing block declares",
         )
 
     reduced = {a.name: domains[a.name] for a in moving.block.axes if a.kind != "spatial"}
@@ -366,7 +366,7 @@ def _kept_to_part(
                 "MS348",
                 "reverse_compute_at",
                 f"block `{moving.block.name}` would run for more values of `{a.name}` than are its own",
-                why="the block around tells it which part to do, and what the loop produces may be more",
+                why="the enclosing block determines which part it computes, and the loop may produce more",
             )
     return found, replace(moving, kept=tuple(guards))
 
@@ -385,8 +385,8 @@ def _require_each_maker(program: Program, makers: Iterable[Block], path: Path, p
                 raise refuse(
                     "MS332",
                     primitive,
-                    f"block `{block_at(path).name}` would read what is not provably written",
-                    why=f"block `{maker.name}` does not provably write all that it reads of `{buffer}` in one "
+                    f"block `{block_at(path).name}` would read elements that are not provably written",
+                    why=f"block `{maker.name}` does not provably write all elements of `{buffer}` that it reads in one "
                     "iteration of the loop",
                 )
 

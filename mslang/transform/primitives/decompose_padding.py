@@ -119,7 +119,7 @@ def _padding(block: Block) -> _Padding:
     raise refuse(
         "MS374",
         PRIMITIVE,
-        f"block `{block.name}` is no padding",
+        f"block `{block.name}` is not padding",
         why="a padding stores `select(inside, value, number)`, and does nothing else",
     )
 
@@ -198,7 +198,8 @@ def _require_readers(program: Program, path: Path, loop: For) -> None:
             raise refuse(
                 "MS374",
                 PRIMITIVE,
-                f"block `{user.name}` may read of `{buffer}` what block `{block.name}` writes in other iterations "
+                f"block `{user.name}` may read elements of `{buffer}` that block `{block.name}` writes in other "
+                "iterations "
                 f"of loop `{loop.var}`",
                 why="it would find the constant instead",
             )

@@ -226,7 +226,7 @@ def _require_initial(path: Path, starts: dict[str, Expr], tangled: Sequence[str]
                 "MS314",
                 "decompose_reduction",
                 f"loop `{tangled[0]}` serves spatial and reduction axes of block `{block.name}`",
-                why="where the initialisation is to run cannot be told apart",
+                why="it cannot be determined where the initialisation must run",
             )
         _require_zero(block, dict(zip((a.name for a in block.axes), found.starts, strict=True)), path)
         return

@@ -61,7 +61,7 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
         - a loop that is not serial, or that is annotated
         - a statement that is not under the loop in its scope, or after which nothing follows
         - statements under the loop that stand in no block
-        - an iteration of the rest that may touch what a later iteration of the first part touches, where one of them
+        - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
           writes it: so is a buffer that each iteration uses anew
 
     Source: not in TVM
@@ -132,8 +132,8 @@ def merge(program: Program, loops: LoopArguments) -> Outcome:
         - loops of different scopes, one inside another, at different depths, or with something beside a loop on the way
         - loops whose ranges are not provably equal
         - statements under the loops that stand in no block
-        - an iteration that would come before one that it builds on: it may touch what a later iteration of an earlier
-          nest touches, where one of them writes it, and not both only add to it (or take the maximum, …)
+        - an iteration that would come before one that it builds on: it may access what a later iteration of an earlier
+          nest accesses, where one of them writes it, and not both only add to it (or take the maximum, …)
         - things between the nests that must come neither all after them nor all before
 
     Source: TVM merge
@@ -317,7 +317,7 @@ def _place(program: Program, body: tuple[Stmt, ...], tops: Sequence[For]) -> For
         "merge",
         f"{called(what)} stands between the loops, and what comes after it would come before",
         why=why,
-        help="nor can it come before all of them",
+        help="nor can it come before them all",
     )
 
 
@@ -330,7 +330,7 @@ def _in_the_way(program: Program, body: tuple[Stmt, ...], tops: Sequence[For], p
         moved = [t for t in tops if (index_of(body, t) > k) == (at == first)]
         stray = why_unplaced((s,), "the loops")
         if stray is not None or any(_meet(program, s, t) for t in moved):
-            return s, stray or "both touch a buffer that one of them writes"
+            return s, stray or "both access a buffer that one of them writes"
     return None
 
 

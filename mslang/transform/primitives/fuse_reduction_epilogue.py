@@ -58,7 +58,7 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
         }
 
     Rejects:
-        - a block that is no reduction block, or updates more than one buffer or in another way than a sum, product,
+        - a block that is not a reduction block, or updates more than one buffer or in another way than a sum, product,
           minimum or maximum
         - an epilogue that is not complete, or does anything but one store (`let`s apart)
         - an epilogue that does not read the reduction's result once, or is not its only reader

@@ -34,7 +34,7 @@ from mslang.transform.rewriting.rewrite import put
 def parallel(program: Program, loop: LoopRef) -> Outcome:
     """Run the iterations of a loop concurrently, shared among the machine's cores.
 
-    A buffer that is allocated in the scope and touched under the loop alone becomes private to each iteration. Another
+    A buffer that is allocated in the scope and accessed under the loop alone becomes private to each iteration. Another
     kind that the loop had is forgotten: what is said last counts.
 
     Before:
@@ -47,7 +47,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
     Rejects:
         - a loop that a reduction, scan or opaque axis depends on
         - a statement below that stands in no block
-        - iterations that may touch the same element of a buffer that one of them writes
+        - iterations that may access the same element of a buffer that one of them writes
         - a loop around or inside another parallel loop, or inside a vectorized one
 
     Source: TVM parallel
@@ -62,7 +62,7 @@ def parallel(program: Program, loop: LoopRef) -> Outcome:
                 "MS311",
                 "parallel",
                 f"loop `{old.var}` is inside the {s.kind} loop `{s.var}`",
-                help="`fuse` the loops that are to run in parallel into one",
+                help="`fuse` the loops that should run in parallel into one",
             )
     require_no_kind(old, "parallel", kept_out("parallel"))
     _require_independent(program, path, "parallel")
@@ -94,7 +94,7 @@ def vectorize(program: Program, loop: LoopRef, *, reduction: bool = False) -> Ou
         - a loop that a reduction, scan or opaque axis depends on; with `reduction`, such a loop around several blocks,
           or around one that must keep its order
         - a statement below that stands in no block
-        - iterations that may touch the same element of a buffer that one of them writes
+        - iterations that may access the same element of a buffer that one of them writes
         - a loop inside a vectorized one, or around one or around a parallel or bound loop: lanes hold no lanes
 
     Source: TVM vectorize; with `reduction`, Halide's `atomic().vectorize()`
@@ -175,14 +175,14 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
         - a loop around or inside another of the same `blockIdx` or `vthread` axis, around a `blockIdx` loop, or inside
           a vectorized one
         - a loop around or inside another of the same `threadIdx` axis, if their extents are not provably equal, if what
-          is inside depends on the outer loop, goes on from what it wrote before (a reduction does), or reads what does,
-          or if it writes memory that each thread has to itself
+          is inside depends on the outer loop, continues from what it wrote before (a reduction does), or reads what
+          does, or if it writes memory that each thread has to itself
         - an extent that depends on a loop, or for threads on a size known only at the call: a launch fixes it
         - another extent than a loop of the same `threadIdx` axis has under the same outermost bound loop, if it differs
           for all sizes: one launch has as many threads everywhere
         - a loop that a reduction, scan or opaque axis depends on, but for a reduction over threads or by atomic updates
         - a statement below that stands in no block
-        - iterations that may touch the same element of a buffer that one of them writes
+        - iterations that may access the same element of a buffer that one of them writes
 
     Source: TVM bind
     """

@@ -55,7 +55,7 @@ def split(
       below, whose names end in `_tail`. A reduction that is cut goes on there: its block says that it reads what it
       updates, and has no init where that provably never runs.
     - `shift`: the last tile is moved inwards until it ends with the loop, so that some iterations run again.
-    - `pad`: the domain is rounded up, and the buffers that the iterations added touch grow. What they read that nobody
+    - `pad`: the domain is rounded up, and the buffers that the iterations added access grow. What they read that nobody
       under the loop writes is filled with zeros in front, by a block `T_fill`.
 
     With `disable_predication` a predicate must provably stay away. Loops of one iteration stay.
@@ -85,7 +85,7 @@ def split(
         - `peel`, if the iterations of a concurrent loop below would share a buffer
         - `shift`, if one tile may be larger than the loop
         - `shift`, if an iteration does not write the same values whenever it runs: it builds on what was there
-        - `pad`, if the iterations added would reduce, or touch anything but new elements of buffers that the scope
+        - `pad`, if the iterations added would reduce, or access anything but new elements of buffers that the scope
           allocates, in steps of a fixed size
 
     Source: TVM split

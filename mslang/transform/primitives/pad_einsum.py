@@ -113,8 +113,8 @@ def _extents(block: Block, padding: Sequence[int | Expr]) -> dict[str, Expr]:
             PRIMITIVE,
             f"block `{block.name}` has {len(block.axes)} axes, and {len(multiples)} numbers are given"
             if len(multiples) != len(block.axes)
-            else "an extent cannot be made a multiple of what is not provably above 0",
-            help="one number above 0 for each axis; 1 leaves an extent as it is",
+            else "each multiple must be provably positive",
+            help="give one number above 0 for each axis; 1 keeps an extent",
         )
     extents = {a.name: arith.mul(arith.ceildiv(a.extent, n), n) for a, n in zip(block.axes, multiples, strict=True)}
     return {a.name: extents[a.name] for a in block.axes if not arith.equal(extents[a.name], a.extent)}
@@ -132,7 +132,7 @@ def _require_nest(path: Path) -> None:
             "MS372",
             PRIMITIVE,
             f"block `{name}` stands inside block `{block_at(scope_path(path)).name}`",
-            why="the copies would reach beyond what that block says it uses",
+            why="the copies would reach beyond the regions that block declares",
             help="pad before blocks are made into one",
         )
     stray = why_unplaced((within_scope(path)[0],), f"the loops of block `{name}`")
@@ -189,7 +189,9 @@ def _require_others(program: Program, path: Path, into: Sequence[Copy], out: Seq
                 raise _in_one_nest(other, block, f"it reads `{buffer}` before block `{block.name}` writes it")
             numbered = any(isinstance(i, Const) for i in c.access.indices)
             if numbered or is_viewed(program, buffer) or why_not_dominant(program, path) is not None:
-                raise _in_one_nest(other, block, f"it may read of `{buffer}` what the padded copy does not hold")
+                raise _in_one_nest(
+                    other, block, f"it may read elements of `{buffer}` that the padded copy does not hold"
+                )
             readers.append(other)
     outside = next((c.access.buffer for c in out if used_outside_of_blocks(program, c.access.buffer)), None)
     if outside is not None:

@@ -44,7 +44,7 @@ from mslang.transform.rewriting.staging import (
 )
 
 AUTO_COPY = "auto_copy"
-"""The annotation of a block that copies what one iteration of a loop touches."""
+"""The annotation of a block that copies what one iteration of a loop accesses."""
 
 
 @primitive(family="caching", gives=(BlockRef,))
@@ -77,9 +77,9 @@ def read_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef,
     Rejects:
         - an unknown storage scope
         - a block that does not read the buffer, or a loop that is not above it or is vectorized
-        - a scope that is no stage pipeline for the buffer, or a block under the loop that writes it after it is read
+        - a scope that is not a stage pipeline for the buffer, or a block under the loop that writes it after it is read
           there
-        - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
+        - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
         - elements that are not provably written before
 
     Source: TVM read_at
@@ -141,9 +141,9 @@ def write_at(program: Program, block: BlockRef, loop: LoopRef, buffer: BufferRef
     Rejects:
         - an unknown storage scope
         - a block that does not write the buffer, or a loop that is not above it or is vectorized
-        - a scope that is no stage pipeline for the buffer, or a block under the loop that reads it after it is written
-          there last
-        - a buffer that is touched by another name, by a block under the loop that hides it, or outside of blocks
+        - a scope that is not a stage pipeline for the buffer, or a block under the loop that reads it after it is
+          written there last
+        - a buffer that is accessed by another name, by a block under the loop that hides it, or outside of blocks
         - a loop over which a writer still reduces, or a writer of which it is not known exactly what it writes in one
           iteration; several that write different parts
         - a block that reads what the same iteration has not provably written before
@@ -197,7 +197,7 @@ def _place(
             "MS340",
             primitive,
             f"loop `{loop.name}` is not above block `{block.name}` in its scope",
-            why="what one iteration of the loop touches is staged",
+            why="what one iteration of the loop accesses is staged",
         )
     vector = next((s.var for s in loops_to(target) if s.kind == "vectorized"), None)
     if vector is not None:
@@ -213,7 +213,7 @@ def _place(
         raise refuse(
             "MS352",
             primitive,
-            f"block `{hiding.name}` hides that it touches `{old.name}`",
+            f"block `{hiding.name}` hides that it accesses `{old.name}`",
             why="it is not known which part of it is to be staged",
         )
     names = (old.name,)
@@ -223,7 +223,7 @@ def _place(
         raise refuse(
             "MS362",
             primitive,
-            f"block `{block.name}` stands in a scope that is no stage pipeline for `{old.name}`",
+            f"block `{block.name}` stands in a scope that is not a stage pipeline for `{old.name}`",
             why=reason,
         )
     return target
@@ -240,7 +240,7 @@ def _positions(program: Program, loop: For, old: Buffer) -> tuple[list[int], lis
 
 
 def _users(program: Program, body: Sequence[Stmt], old: Buffer) -> list[Path]:
-    """The paths of the blocks of some statements that touch a buffer."""
+    """The paths of the blocks of some statements that access a buffer."""
     storage = storage_of(program, old.name)
     return [
         path_to_block(program, b.name) or ()
@@ -271,7 +271,7 @@ def _exactly_written(makers: Sequence[Path], old: Buffer, target: Path, primitiv
                         "MS332",
                         primitive,
                         f"it is not known which part of `{old.name}` block `{block.name}` writes",
-                        why="a copy must not touch what is not written",
+                        why="a copy must not access what is not written",
                     )
                 found.append((box, image(block, region)))
     first, ranges = found[0], ranges_inside(target)
@@ -281,7 +281,7 @@ def _exactly_written(makers: Sequence[Path], old: Buffer, target: Path, primitiv
                 "MS332",
                 primitive,
                 f"blocks under the loop write different parts of `{old.name}`",
-                why="a copy must not touch what is not written",
+                why="a copy must not access what is not written",
             )
     return first
 
@@ -303,12 +303,16 @@ def _require_covered(program: Program, loop: LoopRef, buffer: Buffer, primitive:
         if not asked:
             continue
         made = any(buffer.name in buffers_written(b) for b in inside[:k])
-        reason = why_not_covered(program, path_to_block(program, block.name) or (), asked) if made else "nothing is"
+        reason = (
+            why_not_covered(program, path_to_block(program, block.name) or (), asked)
+            if made
+            else f"no block under the loop writes `{buffer.name}` before it"
+        )
         if reason is not None:
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{block.name}` would read what the same iteration has not provably written",
+                f"block `{block.name}` would read elements that the same iteration has not provably written",
                 why=reason,
             )
 

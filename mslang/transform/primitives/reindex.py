@@ -74,11 +74,11 @@ def reindex(
         block conv[i: 16 | k: 3] { C[i] += A_reindex_1[i, k] * W[k] }
 
     Rejects:
-        - a block that does not touch the buffer so, or that holds other blocks
-        - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+        - a block that does not access the buffer so, or that holds other blocks
+        - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
           block, or through a view
-        - a scope that is no stage pipeline for the buffer, or another block under the block's loops that writes it, or
-          for writing reads it
+        - a scope that is not a stage pipeline for the buffer, or another block under the block's loops that writes it,
+          or for writing reads it
         - for writing: indices that are the same for several values of their axes, instances that do not provably
           run or write, or a block that reads the buffer without having started it; for reading: a block that writes
           it too
@@ -127,11 +127,11 @@ def reindex_cache_read(program: Program, block: BlockRef, buffer: BufferRef, sco
     Rejects:
         - an unknown storage scope
         - a block that does not read the buffer, or writes it too, or holds other blocks
-        - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+        - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
           block, or through a view
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes
-        - a scope that is no stage pipeline for the buffer, or a buffer with several writers in it
+        - a scope that is not a stage pipeline for the buffer, or a buffer with several writers in it
         - elements that are not provably written before
 
     Source: TVM reindex_cache_read
@@ -170,11 +170,12 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
         - an unknown storage scope
         - a block that does not write the buffer, is not its only writer, reads it without having started it, or
           holds other blocks
-        - a buffer that the block touches at several places, at places that depend on data or on loops inside of the
+        - a buffer that the block accesses at several places, at places that depend on data or on loops inside of the
           block, or through a view
         - a map with another number of parameters than the block has axes, of other axes than the indices of the
           buffer, below 0, or that gives the same indices for several values of the axes; indices that do so
-        - a scope that is no stage pipeline for the buffer, or a reader inside a loop over which the block still reduces
+        - a scope that is not a stage pipeline for the buffer, or a reader inside a loop over which the block still
+          reduces
         - instances that do not provably run, or write
 
     Source: TVM reindex_cache_write
@@ -194,7 +195,7 @@ def reindex_cache_write(program: Program, block: BlockRef, buffer: BufferRef, sc
     return staged(program, path, old, used, stage, True, primitive)
 
 
-# ------------------------------------------------------------------ what the block touches
+# ------------------------------------------------------------------ what the block accesses
 def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: str, fold_units: bool = False) -> Used:
     block = block_at(path)
     found = buffers_written(block) if writing else buffers_read(block)
@@ -218,18 +219,18 @@ def _touch(program: Program, path: Path, old: Buffer, writing: bool, primitive: 
             else "what it reads changes while it runs",
         )
     if any(v.source.buffer == old.name for v in block.views):
-        raise _no_single(block, old, "it is touched through a view", primitive)
+        raise _no_single(block, old, "it is accessed through a view", primitive)
     places = list(dict.fromkeys(_places((*block.body, *(block.init or ())), old.name, {})))
     axes = axis_ranges(block)
     if None in places:
         raise _no_single(block, old, "the block holds other blocks", primitive)
     if len(places) != 1 or places[0] is None:
-        raise _no_single(block, old, f"it is touched at {len(places)} places", primitive)
+        raise _no_single(block, old, f"it is accessed at {len(places)} places", primitive)
     if any(isinstance(x, Load) for e in places[0] for x in walk_expr(e)):
         raise _no_single(block, old, "the place depends on data", primitive)
     strange = sorted({v for e in places[0] for v in free_vars(e)} - axes.keys())
     if strange:
-        raise _no_single(block, old, f"`{strange[0]}` in its indices is no axis of the block", primitive)
+        raise _no_single(block, old, f"`{strange[0]}` in its indices is not an axis of the block", primitive)
     indices = tuple(_simplified(e, axes, fold_units) for e in places[0])
     mentioned = {v for e in indices for v in free_vars(e)}
     used = Used(indices, tuple(n for n in axes if n in mentioned))
@@ -263,7 +264,10 @@ def _require_apart_from_others(
 
 def _no_single(block: Block, old: Buffer, why: str, primitive: str) -> Exception:
     return refuse(
-        "MS360", primitive, f"block `{block.name}` does not touch `{old.name}` at one place told by its axes", why=why
+        "MS360",
+        primitive,
+        f"block `{block.name}` does not access `{old.name}` at one place determined by its axes",
+        why=why,
     )
 
 
@@ -274,7 +278,7 @@ def _simplified(e: Expr, axes: Mapping[str, Range], fold_units: bool) -> Expr:
 
 
 def _places(body: tuple[Stmt, ...], buffer: str, lets: Mapping[str, Expr]) -> Iterator[tuple[Expr, ...] | None]:
-    """The indices at which statements touch a buffer, `let`s and unit loops put in; None for a nested block."""
+    """The indices at which statements access a buffer, `let`s and unit loops put in; None for a nested block."""
     for s in body:
         if isinstance(s, Block):
             yield None
@@ -353,7 +357,7 @@ def _require_stages(program: Program, path: Path, old: Buffer, primitive: str) -
         raise refuse(
             "MS362",
             primitive,
-            f"block `{block_at(path).name}` stands in a scope that is no stage pipeline for `{old.name}`",
+            f"block `{block_at(path).name}` stands in a scope that is not a stage pipeline for `{old.name}`",
             why=reason,
         )
 

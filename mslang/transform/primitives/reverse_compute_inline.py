@@ -89,7 +89,7 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
           provably one to one
         - a buffer that is read through a view, by a block that hides it, or outside of blocks
         - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
-          touches nothing out of bounds; one that reads what its producer does not provably write
+          accesses nothing out of bounds; one that reads what its producer does not provably write
         - another block that writes what the block reads after the producer, or reads what it writes before it
         - a producer that would store the same element in iterations that run at the same time
 
@@ -227,7 +227,7 @@ def _maker(program: Program, path: Path) -> tuple[Path, str]:
             "MS341",
             PRIMITIVE,
             f"block `{others[0]}` reads what block `{makers[-1].name}` writes, too",
-            why="its result would be gone",
+            why="its result would be lost",
         )
     shared = next((b for b in buffers_written(makers[-1]) if b in buffers_read(block)), None)
     if shared is None:
@@ -255,7 +255,7 @@ def _require_folds(program: Program, path: Path, formula: Store) -> None:
 
 
 def _stays_inside(program: Program, block: Block, formula: Store) -> bool:
-    """Does a formula touch no element out of bounds, whatever the values of its block's axes?"""
+    """Does a formula access no element out of bounds, whatever the values of its block's axes?"""
     buffers, axes = all_buffers(program), axis_ranges(block)
     loads = (x for e in (formula.value, *formula.indices) for x in loads_of(e))
     touched = [(formula.buffer, formula.indices), *((x.buffer, x.indices) for x in loads)]
@@ -313,7 +313,7 @@ def _folded(
             "MS351",
             PRIMITIVE,
             f"block `{inner.name}` stores in loops of its own",
-            why=f"of what it makes block `{block.name}` needs a part, of which its predicate cannot tell",
+            why=f"of what it makes block `{block.name}` needs a part, which its predicate cannot express",
         )
     before = conditions_of(source.inner)
     said = conjuncts(inner.predicate) if before is None else (*before.guards, *before.kept)

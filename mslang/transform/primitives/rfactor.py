@@ -111,7 +111,7 @@ def rfactor(program: Program, loop: LoopRef, axis: int = 0) -> Outcome:
             "MS370",
             PRIMITIVE,
             f"{match.reducer.name} cannot be taken apart along the inner loop `{top.var}`",
-            why="what is combined must keep its order",
+            why="the order in which values are combined must be kept",
             help=f"rfactor loop `{first_reducing.var}`, or let the positions of equal values decide",
         )
     dims = len(updates.stores[0].indices)
@@ -296,7 +296,7 @@ def _conditions(
                 PRIMITIVE,
                 f"block `{old.name}` stands inside block `{block_at(scope_path(job.path)).name}`, and has a condition "
                 "on loops that reduce",
-                why="the partial results would reach beyond what that block says it uses",
+                why="the partial results would reach beyond the regions that block declares",
                 help="rfactor before blocks are made into one",
             )
         elif arith.proved(substitute(plain, still), ranges):

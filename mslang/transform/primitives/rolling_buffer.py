@@ -120,8 +120,8 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
         raise refuse(
             "MS364",
             primitive,
-            f"block `{block.name}` and the readers of `{old.name}` stand in no loop together",
-            why="it is the iterations of such a loop that hand elements on",
+            f"block `{block.name}` and the readers of `{old.name}` stand in no common loop",
+            why="the iterations of such a loop hand elements on",
             help="compute_at the block at a loop of its consumer",
         )
     for user in users:
@@ -129,8 +129,9 @@ def rolling_buffer(program: Program, block: BlockRef, buffer: BufferRef) -> Outc
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{block_at(user).name}` reads of `{old.name}` what the same iteration has not provably written",
-                why="what is left to earlier iterations must be all that is read",
+                f"block `{block_at(user).name}` reads elements of `{old.name}` that the same iteration has not "
+                "provably written",
+                why="before it rolls, each iteration must compute all elements that are read in it",
             )
     rolls = _rolls(path, old, above, primitive)
     first = rolls[0]
@@ -181,7 +182,9 @@ def _users(program: Program, path: Path, old: Buffer, primitive: str) -> list[Pa
     names = (old.name,)
     require_in_blocks(program, scope_body(program, path), primitive, read=names, written=names)
     if any(storage_of(program, v.source.buffer) == old.name for b in blocks_of(program.body) for v in b.views):
-        raise refuse("MS352", primitive, f"`{old.name}` is touched through a view", why="its places are used in turn")
+        raise refuse(
+            "MS352", primitive, f"`{old.name}` is accessed through a view", why="its elements are reused in turn"
+        )
     if old.strides is not None:
         raise refuse("MS352", primitive, f"`{old.name}` has strides of its own", why="its shape changes")
     hiding = next((b.name for b in blocks_of(program.body) if old.name in hidden(b, "read") | hidden(b, "write")), None)
@@ -189,7 +192,7 @@ def _users(program: Program, path: Path, old: Buffer, primitive: str) -> list[Pa
         raise refuse(
             "MS352",
             primitive,
-            f"block `{hiding}` hides that it touches `{old.name}`",
+            f"block `{hiding}` hides that it accesses `{old.name}`",
             why="it is not known what it needs",
         )
     for d in dependences_of(program, path):
@@ -206,8 +209,8 @@ def _users(program: Program, path: Path, old: Buffer, primitive: str) -> list[Pa
         raise refuse(
             "MS341",
             primitive,
-            f"nobody reads what block `{block.name}` writes",
-            why="a buffer rolls for those who read it",
+            f"no block reads what block `{block.name}` writes",
+            why="a buffer rolls only for its readers",
         )
     return [path_to_block(program, b.name) or () for b in users]
 
@@ -289,7 +292,7 @@ def _why_not_steady(program: Program, path: Path, loop: For) -> str | None:
     if any(a.kind == "scan" for a in block.axes) or (
         block.init is None and any(a.kind == "reduce" for a in block.axes)
     ):
-        return f"block `{block.name}` goes on from what was there"
+        return f"block `{block.name}` continues from what was there"
     unfinished = _unfinished(path) & {s.var for s in _around(path, loop)}
     if unfinished:
         return f"block `{block.name}` still reduces in loop `{min(unfinished)}`"

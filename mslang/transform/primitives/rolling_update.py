@@ -84,9 +84,9 @@ def rolling_update(program: Program, block: BlockRef, loop: LoopRef, sums: Seque
         }
 
     Rejects:
-        - a block that is no maximum of floating-point numbers over one axis, or starts from anything but -inf
+        - a block that is not a maximum of floating-point numbers over one axis, or starts from anything but -inf
         - a loop that is not the outermost of those that reduce, or loops from it on that are not plain and serial
-        - a sum that is no sum over one axis, or does not start from 0
+        - a sum that is not a sum over one axis, or does not start from 0
         - terms that are not known to be linear in an exponential of a difference to the maximum, or are relative to
           the maximum of something else
         - sums whose terms need different factors, such as `exp(x - M)` and `exp((x - M) * 2.0)`

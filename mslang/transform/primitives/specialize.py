@@ -116,7 +116,7 @@ def specialize(program: Program, loop: LoopRef, condition: Condition) -> Outcome
 def _require_known(program: Program, path: Path, condition: Expr) -> None:
     loop = loop_at(path)
     if dtype_of(condition) != "bool":
-        raise refuse("MS358", "specialize", "what is given is no condition", help="compare something: `n % 16 == 0`")
+        raise refuse("MS358", "specialize", "the argument is not a condition", help="compare something: `n % 16 == 0`")
     if any(True for _ in loads_of(condition)):
         raise refuse(
             "MS358",

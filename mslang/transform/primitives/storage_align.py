@@ -26,7 +26,7 @@ def storage_align(
     """Let the stride of a dimension of the buffer that a block writes be `offset` modulo `factor`, in elements.
 
     So rows of a tile in shared memory come to lie in different banks. It is kept as an annotation of the block and
-    counts for the memory that lowering makes for the buffer: what is touched of it, not its whole shape. `axis` may be
+    counts for the memory that lowering makes for the buffer: what is accessed of it, not its whole shape. `axis` may be
     counted from the end (`-2` is the last but one). Asked again for the same dimension, the new values count.
 
     `buffer` says which, if the block writes several.
@@ -61,7 +61,7 @@ def storage_align(
     number = _number(found, buffer)
     name = found.writes[number].buffer
     if factor < 1:
-        raise refuse("MS394", primitive, f"the factor {factor} is below 1", why="strides are multiples of it")
+        raise refuse("MS394", primitive, f"the factor {factor} is below 1", why="strides must be multiples of it")
     own = {b.name: b for b in (*program.allocs, *(b for s in blocks_of(program.body) for b in s.allocs))}
     if name not in own:
         raise refuse(

@@ -185,7 +185,7 @@ def _matched(program: Program, block: Block, intrin: Intrin) -> _Match:
     known = unify(side(block.body, buffers, ranges, "tile"), desc.body, ranges, known)
     missing = [p.buffer.name for p in intrin.desc.params if p.buffer.name not in known]
     if missing:
-        raise Mismatch(f"the description does not use its parameter `{missing[0]}`, so nothing tells what it is")
+        raise Mismatch(f"the description does not use its parameter `{missing[0]}`, so it cannot be determined")
     apart = alignments(program) if intrin.program is None else {}
     for operand in known.values():
         last = len(operand.starts) - 1

@@ -65,7 +65,7 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
             "MS389",
             primitive,
             f"block `{old.name}` is not alone in a nest of loops, one for each axis",
-            why="its iterations are numbered anew, all of them",
+            why="all of its iterations are renumbered",
             help="use the primitive before its loops are split, fused or bound to threads",
         )
     for a in old.axes:
@@ -77,7 +77,7 @@ def transform_block_layout(program: Program, block: BlockRef, map: IndexMap) -> 
         raise refuse(
             "MS389",
             primitive,
-            f"what block `{old.name}` combines must keep its order",
+            f"the order in which block `{old.name}` combines values must be kept",
             why="no known reducer says that it may come in another",
         )
     reason = why_not_own_elements(old)
@@ -236,7 +236,7 @@ def reorder_block_iter_var(program: Program, block: BlockRef, order: Sequence[ob
         raise refuse(
             "MS393",
             "reorder_block_iter_var",
-            f"{list(order)} is no order of the axes of block `{old.name}`",
+            f"{list(order)} is not an order of the axes of block `{old.name}`",
             why=f"it must hold each number of 0..{len(old.axes)} once",
             help=f"its axes are: {', '.join(a.name for a in old.axes) or 'none'}",
         )

@@ -63,7 +63,7 @@ def transform_layout(
         block b[i: 64, j: 64] { B[i, j] = T[i // 16, j, i % 16] }
 
     Rejects:
-        - a buffer that the block does not touch, or that is looked at through a view
+        - a buffer that the block does not access, or that is looked at through a view
         - a parameter with strides or an offset, or one that is padded already, with another number
         - a map that takes another number of indices than the buffer has dimensions, or uses other names than its own
         - a map of which it is not known that it keeps different elements apart
@@ -115,8 +115,8 @@ def _require_own(program: Program, block: Block, buffer: Buffer) -> None:
         raise refuse(
             "MS385",
             _PRIMITIVE,
-            f"block `{block.name}` does not touch `{buffer.name}`",
-            help=f"it touches {', '.join(f'`{b}`' for b in dict.fromkeys(touched)) or 'nothing'}",
+            f"block `{block.name}` does not access `{buffer.name}`",
+            help=f"it accesses {', '.join(f'`{b}`' for b in dict.fromkeys(touched)) or 'nothing'}",
         )
     is_parameter = any(q.buffer.name == buffer.name for q in program.params)
     if is_parameter and (buffer.strides is not None or buffer.offset is not None):
@@ -214,7 +214,7 @@ def _packed(q: Param, new: Buffer, index_map: IndexMap, padding: Padding) -> Par
             raise refuse(
                 "MS387",
                 _PRIMITIVE,
-                f"the padding of the parameter `{new.name}` is no number",
+                f"the padding of the parameter `{new.name}` is not a number",
                 why="a parameter is packed with one number",
             )
         pad = None

@@ -38,7 +38,7 @@ def unsafe_set_dtype(program: Program, block: BlockRef, buffer: BufferRef, dtype
         block c[i: 64] { B[i] = f32(t[i]) + 1.0 }
 
     Rejects:
-        - what is no element type, or one with another number of lanes
+        - what is not an element type, or one with another number of lanes
         - a buffer that the block does not write
         - a parameter of the program: its type is the caller's
         - an operand of an instruction, which takes elements of the type that they have

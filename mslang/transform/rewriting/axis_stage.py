@@ -47,7 +47,7 @@ from mslang.transform.rewriting.staging import (
 
 
 class Used(msgspec.Struct, frozen=True):
-    """Where a block touches a buffer: the one list of indices, and the axes that it mentions, in their order."""
+    """Where a block accesses a buffer: the one list of indices, and the axes that it mentions, in their order."""
 
     indices: tuple[Expr, ...]
     axes: tuple[str, ...]
@@ -118,7 +118,7 @@ def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str
             "MS332",
             primitive,
             f"block `{block.name}` does not provably write `{old.name}` in each of its instances",
-            why="a copy must not touch what is not written",
+            why="a copy must not access what is not written",
         )
     kept = portable_predicate(path)
     changing = stored_under(anchor[-1])
@@ -129,7 +129,7 @@ def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str
             "MS347",
             primitive,
             f"the predicate of block `{block.name}` cannot be said of the axes by which it writes",
-            why="the copy must touch what the block writes, no more",
+            why="the copy must access what the block writes, no more",
         )
     guards = conjunction(tuple(c for c in conjuncts(block.predicate) if c not in kept))
     everywhere = Region("", tuple(Range(Var(n), ONE) for n in used.axes))
@@ -139,7 +139,7 @@ def _instances(path: Path, old: Buffer, used: Used, anchor: Path, primitive: str
             "MS348",
             primitive,
             f"it is not known for which values of its axes block `{block.name}` runs",
-            why="the copy must touch what the block writes, no more",
+            why="the copy must access what the block writes, no more",
         )
     return box, kept
 
@@ -206,7 +206,7 @@ def _zero(dtype: str) -> Const:
 
 
 def _sent(s: Stmt, old: str, new: str, layout: tuple[Expr, ...]) -> Stmt:
-    """A block that touches the buffer `new` at `layout` where it touched `old`."""
+    """A block that accesses the buffer `new` at `layout` where it accessed `old`."""
 
     def loads(e: Expr) -> Expr:
         return map_expr(e, lambda x: Load(new, layout, x.dtype) if isinstance(x, Load) and x.buffer == old else None)

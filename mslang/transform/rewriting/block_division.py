@@ -37,8 +37,8 @@ def divided(path: Path, inner: Sequence[For]) -> tuple[Part, ...]:
         raise refuse(
             "MS379",
             PRIMITIVE,
-            f"block `{block.name}` hides that it touches `{unsaid[0]}`",
-            why="it is not told what of it the init touches",
+            f"block `{block.name}` hides that it accesses `{unsaid[0]}`",
+            why="it is not known which part of it the init accesses",
             help="hide the access of the new block instead",
         )
     starts: dict[str, Expr] = {s.var: s.start for s in inner}
@@ -163,8 +163,8 @@ def said_inside(conditions: Iterable[Expr], path: Path, within: set[str]) -> tup
                 "MS377",
                 PRIMITIVE,
                 f"the predicate of block `{block.name}` mixes loops outside with loops inside",
-                why="it is not known to be false only where an axis would leave its domain, which is all that the axes "
-                "of the new block can tell",
+                why="it is not known to be false only where an axis would leave its domain, the only "
+                "condition that the axes of the new block can express",
                 help="split by a factor that divides, or state the condition on the axes: `where` in the block",
             )
         for a in block.axes:

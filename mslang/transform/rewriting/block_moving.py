@@ -279,7 +279,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
             "MS348",
             primitive,
             f"block `{block.name}` would not provably run for all values of its axes",
-            why="what one iteration of the loop produces does not tell which of them it serves",
+            why="what one iteration of the loop produces does not determine which of them it serves",
         )
     loops, reducing = loops_above(path), loops_beyond_spatial(path)
     outermost = next((k for k, s in enumerate(loops) if s.var in reducing), len(loops))
@@ -289,7 +289,7 @@ def require_all_run(program: Program, path: Path, domains: Spans, primitive: str
             "MS346",
             primitive,
             f"block `{block.name}` would reduce over the {updating.kind} loop `{updating.var}`",
-            why="iterations that run at the same time would update the same elements",
+            why="concurrent iterations would update the same elements",
         )
     if not runs_once(path, loops[outermost:]):
         raise refuse(
@@ -339,7 +339,10 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
     reason = why_not_covered(done, path)
     if reason is not None:
         raise refuse(
-            "MS332", primitive, f"block `{made.block.name}` would read what is not provably written", why=reason
+            "MS332",
+            primitive,
+            f"block `{made.block.name}` would read elements that are not provably written",
+            why=reason,
         )
     for user in consumers(done, path):
         reading = path_to_block(done, user.name) or ()
@@ -348,8 +351,8 @@ def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spa
                 raise refuse(
                     "MS332",
                     primitive,
-                    f"block `{user.name}` would read what is not provably written",
-                    why=f"block `{made.block.name}` does not provably write all that it reads of `{buffer}`",
+                    f"block `{user.name}` would read elements that are not provably written",
+                    why=f"block `{made.block.name}` does not provably write all elements of `{buffer}` that it reads",
                 )
     require_joined(done, primitive)
     require_shared_apart(program, done, primitive)

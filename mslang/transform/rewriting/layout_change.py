@@ -50,7 +50,7 @@ class Relayout(msgspec.Struct, frozen=True):
         )
 
     def _moved(self, block: Block, region: Region, touched: tuple[Region, ...]) -> Region:
-        """What is read or written: at least all that the block touches, as far as it is known."""
+        """What is read or written: at least all that the block accesses, as far as it is known."""
         if region.buffer != self.buffer:
             return region
         if all(r.extent == ONE for r in region.ranges):

@@ -47,7 +47,7 @@ def literal(value: object, dtype: str, primitive: str) -> Const:
     raise refuse(
         "MS387",
         primitive,
-        f"`pad` is no number that an element of type {dtype} can hold",
+        f"`pad` is not a number that an element of type {dtype} can hold",
         help="for example `pad = 0`",
     )
 
@@ -124,7 +124,7 @@ def filled_by_writer(
 # ------------------------------------------------------------------ by a block after the writers
 def filled_after(program: Program, buffer: Buffer, image: Image, pad: Expr, primitive: str) -> Program:
     """The program with a block `T_pad` that writes the padding of a buffer, whose accesses are rewritten already, after
-    the last block that writes it, in the innermost loop around all that touch it.
+    the last block that writes it, in the innermost loop around all that access it.
 
     Raises:
         ScheduleError: MS388, that loop runs its iterations at once as threads or lanes.
@@ -137,7 +137,7 @@ def filled_after(program: Program, buffer: Buffer, image: Image, pad: Expr, prim
                 "MS388",
                 primitive,
                 f"the padding of `{buffer.name}` would be filled inside of the {s.kind} loop `{s.var}`",
-                why="all of its iterations would write the same elements at once",
+                why="its concurrent iterations would all write the same elements",
                 help=f"use {primitive} before the loop is marked",
             )
     last = [q for q in touching if buffer.name in buffers_written(block_at(q))][-1]
@@ -162,7 +162,7 @@ def filled_after(program: Program, buffer: Buffer, image: Image, pad: Expr, prim
 
 
 def _in_scope_of(program: Program, buffer: str) -> list[Path]:
-    """The paths of the blocks that touch a buffer, down to those in the scope that allocates it."""
+    """The paths of the blocks that access a buffer, down to those in the scope that allocates it."""
     found: dict[int, Path] = {}
     for q in paths_touching(program, buffer):
         homes = [k + 1 for k, s in enumerate(q) if isinstance(s, Block) and buffer in {b.name for b in s.allocs}]

@@ -61,14 +61,14 @@ class _Padding(msgspec.Struct, frozen=True):
             "split",
             f"loop `{self.loop.var}` cannot be rounded up",
             why=why,
-            help="stage what it touches with `cache_read` and `cache_write` first, use `pad_einsum`, or another tail",
+            help="stage what it accesses with `cache_read` and `cache_write` first, use `pad_einsum`, or another tail",
         )
 
 
 def pad(program: Program, path: Path, names: Sequence[str], extents: Sequence[Expr]) -> Program:
     """The loop at the end of a path as a nest of full tiles, the last of which runs over.
 
-    The buffers that the iterations added touch grow; what of them nobody under the loop writes is filled with zeros by
+    The buffers that the iterations added access grow; what of them nobody under the loop writes is filled with zeros by
     a block `T_fill` in front.
 
     Raises:
@@ -104,7 +104,7 @@ def _require_plain_body(here: _Padding) -> None:
 
 
 def _grow(here: _Padding, path: Path, growth: Growth) -> None:
-    """Note by how much what the block at the end of a path touches has to grow."""
+    """Note by how much what the block at the end of a path accesses has to grow."""
     block, var = block_at(path), here.loop.var
     values = {a.name: a.binding for a in block.axes}
     for a in block.axes:
@@ -119,7 +119,7 @@ def _grow(here: _Padding, path: Path, growth: Growth) -> None:
             continue
         buffer = here.buffers.get(name)
         if buffer is None or storage_of(here.program, name) != name:
-            raise here.refused(f"block `{block.name}` touches `{name}`, which the scope does not allocate")
+            raise here.refused(f"block `{block.name}` accesses `{name}`, which the scope does not allocate")
         if buffer.strides is not None or buffer.offset is not None:
             raise here.refused(f"`{name}` has a layout of its own")
         if write and not any(_beyond(here, path, at[d], buffer.shape[d]) for d in moved):
@@ -138,7 +138,8 @@ def _require_written_before(here: _Padding, path: Path, buffer: str) -> None:
         shared = common_path(path, path_to_block(here.program, writer.name) or ())
         if any(isinstance(s, For) for s in shared):
             raise here.refused(
-                f"block `{block_at(path).name}` would read of `{buffer}` what block `{writer.name}` may write later"
+                f"block `{block_at(path).name}` would read elements of `{buffer}` that block `{writer.name}` may "
+                "write later"
             )
 
 
@@ -192,7 +193,7 @@ def _padded(here: _Padding, names: Sequence[str], extents: Sequence[Expr], growt
         if isinstance(s, Block) and updated_regions(s) and s.init is not None:
             reason = why_not_from_scratch(path_to_block(result, s.name) or ())
             if reason is not None:
-                raise here.refused(f"{reason}, and nobody has set the new elements that it would go on from")
+                raise here.refused(f"{reason}, and nothing has set the new elements that it would continue from")
     require_still_concurrent(result, (*(s for s in path if isinstance(s, For)), *nest), "split")
     return result
 

@@ -174,7 +174,7 @@ def provably_written(path: Path, buffer: Buffer, above: Path, primitive: str) ->
             "MS332",
             primitive,
             f"it is not known which part of `{buffer.name}` block `{block_at(path).name}` writes",
-            why="a copy must not touch what is not written",
+            why="a copy must not access what is not written",
         )
     return box
 
@@ -281,8 +281,8 @@ def require_users_covered(program: Program, maker: str, buffer: Buffer, users: S
             raise refuse(
                 "MS332",
                 primitive,
-                f"block `{user.name}` would read what is not provably written",
-                why=f"block `{maker}` does not provably write all that it reads of `{buffer.name}`",
+                f"block `{user.name}` would read elements that are not provably written",
+                why=f"block `{maker}` does not provably write all elements of `{buffer.name}` that it reads",
             )
 
 
@@ -346,7 +346,7 @@ def require_begun(program: Program, path: Path, buffer: Buffer, above: Path, pri
 
 
 def others_touching(program: Program, path: Path, buffer: str) -> tuple[Path, ...]:
-    """The paths of the other leaf blocks in the scope of the block at the end of a path that touch the memory of a
+    """The paths of the other leaf blocks in the scope of the block at the end of a path that access the memory of a
     buffer."""
     block, storage = block_at(path), storage_of(program, buffer)
     return tuple(
@@ -357,7 +357,7 @@ def others_touching(program: Program, path: Path, buffer: str) -> tuple[Path, ..
 
 
 def require_plain(program: Program, block: Block, buffer: Buffer, primitive: str) -> None:
-    """A block must touch the memory of a buffer by no other name (MS352)."""
+    """A block must access the memory of a buffer by no other name (MS352)."""
     storage = storage_of(program, buffer.name)
     other = [
         b
@@ -368,13 +368,13 @@ def require_plain(program: Program, block: Block, buffer: Buffer, primitive: str
         raise refuse(
             "MS352",
             primitive,
-            f"block `{block.name}` touches `{buffer.name}` as `{other[0]}` too",
+            f"block `{block.name}` accesses `{buffer.name}` as `{other[0]}` too",
             why="a copy would stand for one of the names only",
         )
 
 
 def require_apart(program: Program, copy: str, primitive: str) -> None:
-    """Loops around a new block whose iterations run at the same time must still be apart (MS346): a copy may touch
+    """Loops around a new block whose iterations run at the same time must still be apart (MS346): a copy may access
     more than the block that it serves."""
     path = path_to_block(program, copy) or ()
     for loop in loops_above(path):
@@ -385,7 +385,7 @@ def require_apart(program: Program, copy: str, primitive: str) -> None:
             raise refuse(
                 "MS346",
                 primitive,
-                f"iterations of the {loop.kind} loop `{loop.var}` would touch the same elements",
+                f"iterations of the {loop.kind} loop `{loop.var}` would access the same elements",
                 why=reason,
                 help="stage the buffer before the loop gets its kind",
             )

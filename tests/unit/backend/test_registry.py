@@ -155,7 +155,7 @@ def test_a_broken_package_is_one_diagnostic_and_harms_nothing_else(package: Path
 
 def test_an_entry_point_that_is_no_back_end_is_refused(package: Path) -> None:
     package.write_text("MINE = 7\n")
-    with pytest.raises(MsError, match=r"is no BackEnd but an int"):
+    with pytest.raises(MsError, match=r"is not a BackEnd but an int"):
         back_end("mine")
 
 

@@ -167,7 +167,7 @@ def test_a_torn_database_gives_what_is_whole(place: Path, capsys: pytest.Capture
     assert main(["db", "import", "torn", "--db", "r.db"]) == 1
     said = capsys.readouterr().err
     assert "3 records brought into r.db, 3 left out" in said and said.count("warning[MS748]") == 3
-    # What is whole is there: warnings are no failure of `import`.
+    # What is whole is there: warnings are not a failure of `import`.
     assert main(["import", "torn/database_tuning_record.json", "-o", "out.ms"]) == 0
     assert 'attr "llvm.auto_vectorize" = true' in Path("out.ms").read_text()
     assert main(["check", "out.ms"]) == 0

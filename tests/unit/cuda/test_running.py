@@ -273,7 +273,7 @@ def test_nvcc_refuses_with_its_reason() -> None:
     path = shutil.which("nvcc")
     assert path is not None
     with pytest.raises(
-        MsError, match=r"nvcc refuses the source(.|\n)*kernel.cu\(1\): error: identifier \"y\" is undefined"
+        MsError, match=r"nvcc rejects the source(.|\n)*kernel.cu\(1\): error: identifier \"y\" is undefined"
     ):
         Nvcc(path)('extern "C" __global__ void f(float* x) { y = 1; }', "sm_80", "cubin")
 
@@ -340,7 +340,7 @@ def test_nvrtc_is_called_as_documented(tmp_path: Path) -> None:
 
 def test_faults_of_nvrtc_are_reported() -> None:
     library = FakeNvrtc(6)
-    with pytest.raises(MsError, match=r"NVRTC refuses the source(.|\n)*kernel.cu\(1\): error: no"):
+    with pytest.raises(MsError, match=r"NVRTC rejects the source(.|\n)*kernel.cu\(1\): error: no"):
         Nvrtc(library)("source", "sm_80", "cubin")
     assert library.open == 0
     with pytest.raises(MsError, match="NVRTC_ERROR_OUT_OF_MEMORY"):

@@ -46,7 +46,7 @@ def test_in_a_schedule(body: str, parts: list[str]) -> None:
     ("marked", "parts"),
     [
         ("alloc T<|>:", ["T: f32[64, 32]", "8 KiB"]),
-        ("block m<|>m[", ["block `mm`", "FLOP", "touches"]),
+        ("block m<|>m[", ["block `mm`", "FLOP", "accesses"]),
         ("T[<|>i, j] +=", ["axis", "64"]),
         ("program m<|>m_p", ["program mm_p[M = 64", "C = A B."]),
         ("use std.cpu.{ho<|>st}", ["target"]),
@@ -171,7 +171,7 @@ def test_functions_and_ranges(marked: str, parts: list[str]) -> None:
     [
         ("M: d<|>yn(1..256)", ["dyn(range = ", "known only when the kernel is called"]),
         ("M: dyn(1..256, mult<|>iple = 8)", ["Every size is a multiple"]),
-        ("M: dyn(1..256, buc<|>kets = [16])", ["tuned apart"]),
+        ("M: dyn(1..256, buc<|>kets = [16])", ["tuned separately"]),
         ("M<|>: dyn(8..256, multiple = 8, buckets = [64])", ["8..256, a multiple of 8", "8..64, 65..256"]),
         ("M<|>: dyn(1..20)", ["1..20", "1, 2, 3..4, 5..8, 9..16, 17..20"]),
         ("M<|>: dyn(1..256), N: dyn(1..256, buckets = [16])", ["65..256"]),

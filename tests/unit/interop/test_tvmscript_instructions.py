@@ -314,13 +314,17 @@ def test_a_file_registers_intrinsics():
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("        T.evaluate(", "        C[()] = 0.0\n        T.evaluate(", "an instruction is one call here"),
+        (
+            "        T.evaluate(",
+            "        C[()] = 0.0\n        T.evaluate(",
+            "an instruction must be a single call here",
+        ),
         (
             "        T.evaluate(",
             "        T.evaluate(0)\n        T.evaluate(",
             "`impl` is not one call of an instruction",
         ),
-        ("A.data, B.data", "A.data", "does not tell all of its operands"),
+        ("A.data, B.data", "A.data", "does not name all of its operands"),
         ("z: T.handle):", "z: T.handle, w: T.handle):", "`impl` has 4 operands, its description 3"),
     ],
 )

@@ -103,11 +103,11 @@ def test_a_parameter_is_matched_twice() -> None:
         ("A: T.Buffer((8,))", "F = T.decl_buffer((9,), data=A.data)", "not provably inside"),
         ("A: T.Buffer((8,), strides=(2,))", "F = T.decl_buffer((8,), data=A.data)", "not adjacent"),
         ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A.data, elem_offset=-1)", "its start"),
-        ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A)", "no pointer to a buffer"),
+        ("A: T.Buffer((8,))", "F = T.decl_buffer((4,), data=A)", "not a pointer to a buffer"),
         ("a: T.handle", "T.evaluate(T.call_extern('int32', 'f', a))", "is a pointer"),
         ("A: T.Buffer((8,))", "F = T.Buffer((8,))", "nothing gives the memory"),
-        ("A: T.Buffer((8,))", "p = T.address_of(A)", "no address of an element"),
-        ("", "x = T.int32()\n    T.bind(1, var=x)\n    T.bind(2, var=x)", "no variable without a value"),
+        ("A: T.Buffer((8,))", "p = T.address_of(A)", "not an address of an element"),
+        ("", "x = T.int32()\n    T.bind(1, var=x)\n    T.bind(2, var=x)", "not a variable without a value"),
     ],
 )
 def test_refused(params: str, body: str, message: str) -> None:

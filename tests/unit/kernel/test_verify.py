@@ -60,7 +60,7 @@ def load(*at: Expr) -> Load:
         (Store("A", (Ramp(ONE, 1, 4),), load(Ramp(ONE, 1, 8))), "vectors of 4 and 8 lanes meet"),
         (Store("A", (Ramp(ONE, 1, 4),), load(ONE), mask=Ramp(ONE, 1, 4)), "the mask `ramp(1, 1, 4)` is i64"),
         (Store("A", (Ramp(Ramp(ONE, 1, 4), 1, 4),), load(ONE)), "is made of a vector"),
-        (Store("A", (Symbol("N", Uniform(0, 4)),), load(ONE)), "`N` is no size of the kernel"),
+        (Store("A", (Symbol("N", Uniform(0, 4)),), load(ONE)), "`N` is not a size of the kernel"),
         (Let("x", TRUE, (Store("A", (Var("x"),), load(ONE)),)), "`x` is bool, not i64"),
     ],
 )

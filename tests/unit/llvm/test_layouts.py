@@ -19,7 +19,7 @@ def misaligned() -> np.ndarray:
 
 
 def field_of_records() -> np.ndarray:
-    """Elements that are 5 bytes apart, which is no whole number of elements."""
+    """Elements that are 5 bytes apart, which is not a whole number of elements."""
     records = np.zeros((2, 3), np.dtype([("value", "<f4"), ("flag", "i1")]))
     records["value"] = ROWS
     found: np.ndarray = records["value"]

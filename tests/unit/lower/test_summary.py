@@ -108,7 +108,7 @@ def value(e: Expr) -> int:
 
 
 def counted(found: list[Event], a: Access, k: int) -> int:
-    """The most elements of a buffer that one run of the loops from `k` on touches."""
+    """The most elements of a buffer that one run of the loops from `k` on accesses."""
     touched: dict[tuple[int, ...], set[tuple[int, ...]]] = defaultdict(set)
     for e in found:
         touched[e.loops[:k]].update(at for name, at in e.elements if name == a.buffer)
@@ -177,7 +177,7 @@ def test_reuse_of_a_tiled_matmul():
     # A[i, k] is the same along j1, B[k, j] along i1, C[i, j] along k1, all with loops inside of them or not.
     assert [value(x.reuse_trips) for x in (c, a, b)] == [2, 8, 4]
     assert [value(x.reuse_iterations) for x in (c, a, b)] == [8, 1, 16]
-    # along i1: 8 elements of C, 2 of A, 2 * 8 of B are touched between
+    # along i1: 8 elements of C, 2 of A, 2 * 8 of B are accessed between
     assert value(b.reuse_bytes) == 4 * (8 + 2 + 16)
 
 

@@ -317,7 +317,7 @@ RACES = {
 @pytest.mark.parametrize(
     ("what", "kind"),
     [
-        # threads combine what each has summed: a reduction over them alone is no race
+        # threads combine what each has summed: a reduction over them alone is not a race
         (what, kind)
         for what in RACES
         for kind in ["parallel", "vectorized", "threadIdx.x", "blockIdx.y", "vthread"]

@@ -66,5 +66,5 @@ def widened(p: Program) -> Outcome:
 def test_what_blocks_around_do_not_cover_is_refused():
     p = parse_program(NESTED.format("a[y]"))
     assert outcome(other_reads, p, {"reads": "a[y - 1 .. y + 2]"}).program != p
-    with refused("MS398", "the blocks around are not known to cover", "`A`"):
+    with refused("MS398", "cannot prove that the enclosing blocks' declared regions cover", "`A`"):
         outcome(widened, p, {})

@@ -224,6 +224,6 @@ class Trips:
 def test_a_users_own_extractor() -> None:
     sketch = only(ms.parse(SCALE.replace("perfect_tile", "tile")).space("tiled"))
     features: TaskFeatures = features_of([sketch], AVX512, Trips())
-    assert features.names == ("store0.trips", "draft")  # what is the same for all candidates is no column
+    assert features.names == ("store0.trips", "draft")  # what is the same for all candidates is not a column
     rows = features.rows(0, sketch.batch().of([{"t": (11, 100)}, {"t": (64, 16)}]))
     np.testing.assert_allclose(rows[:, 0], np.log2([1101, 1025]), rtol=1e-6)

@@ -163,9 +163,9 @@ def test_damaged_and_foreign_files_are_one_diagnostic(tmp_path: Path) -> None:
     save(model, path, "abcdef")
     good = path.read_bytes()
     for text, why in (
-        (good[:1000], "no cost model"),
-        (b"\xff\xfe", "no cost model"),
-        (b'{"learner": {}}', "no cost model"),
+        (good[:1000], "not a cost model"),
+        (b"\xff\xfe", "not a cost model"),
+        (b'{"learner": {}}', "not a cost model"),
         (good.replace(b'"mslang_cost_model":1', b'"mslang_cost_model":99'), "version is 99"),
         (good.replace(b"tree_param", b"tree_parom", 1), "checksum"),
     ):

@@ -64,14 +64,14 @@ def test_more_may_be_declared_than_is_written_and_is_not_taken_for_written():
 
 def test_more_than_the_block_around_declares_is_refused():
     nested = blockize(B, loop("i")).program
-    with refused("MS365", "may hold more", "does not declare to read"):
+    with refused("MS365", "may hold more", "does not declare that it reads it"):
         annotate_buffer_access(nested, block("b"), buffer("A"), "read", index_map("i", lambda i: ((i - 1, i + 3),)))
     p = program(
         "A: f32[8], out B: f32[16]",
         "for o in 2 { block outer[x: 2 = o] { reads A[x * 4 .. x * 4 + 4]\n writes B[x * 8 .. x * 8 + 4]\n"
         "for i in 4 { block b[z: 2 = x, y: 4 = i] { B[z * 8 + y] = A[z * 4 + y] } } } }",
     )
-    with refused("MS365", "may hold more", "does not declare to write"):
+    with refused("MS365", "may hold more", "does not declare that it writes it"):
         annotate_buffer_access(p, block("b"), buffer("B"), "write", index_map("zy", lambda z, y: ((0, 16),)))
 
 

@@ -133,7 +133,7 @@ def test_what_moves_in_beside_it_is_each_threads_own() -> None:
     same_meaning(p, compute_at(bound(p, ("l", "threadIdx.x")), block("t"), loop("l")).program)
     more = SUM.replace("out S: f32[8]", "out S: f32[8], out R: f32[8]")
     beside = parse_program(more[:-1] + "    for m in 8 { block r[x: 8 = m] { R[x] = A[x, 0] } } }")
-    with refused("MS309", "share out a reduction", "may touch the same elements of `R`"):
+    with refused("MS309", "share out a reduction", "may access the same elements of `R`"):
         reverse_compute_at(bound(beside, ("l", "threadIdx.x")), block("r"), loop("l"))
     moved = compute_at(bound(p, ("l", "threadIdx.x")), block("t"), loop("k")).program
     same_meaning(p, moved)

@@ -214,7 +214,7 @@ def test_a_repeated_reduction():
 
 def test_a_reduction_by_threads():
     p = bind(matmul(4, 4, 4), loop("k"), "threadIdx.x").program
-    refuses("MS378", lambda: blockize(p, loop("k")), "at the same time")
+    refuses("MS378", lambda: blockize(p, loop("k")), "are concurrent")
 
 
 def test_parallel_loops_outside_are_fine():
@@ -387,7 +387,7 @@ def test_what_a_block_hides_the_one_around_hides_too():
 
 
 def test_a_reduction_that_hides_what_it_touches():
-    refuses("MS379", lambda: blockize(hiding("mm", "read"), loop("i_1")), "block `mm` hides that it touches `A`")
+    refuses("MS379", lambda: blockize(hiding("mm", "read"), loop("i_1")), "block `mm` hides that it accesses `A`")
 
 
 def test_a_predicate_that_keeps_instances_from_running_twice_is_not_taken_for_a_bound():

@@ -182,7 +182,9 @@ def test_a_consumer_of_more_than_the_block_writes_is_refused():
     p = parse_program("""program p(A: f32[8], inout C: f32[8], out B: f32[8]) {
         block w[x: 4] { C[x] = A[x] }
         block r[x: 8] { B[x] = C[x] } }""")
-    with refused("MS332", "`r` would read what is not provably written", "block `w` does not provably write all"):
+    with refused(
+        "MS332", "`r` would read elements that are not provably written", "block `w` does not provably write all"
+    ):
         cache_write(p, block("w"), buffer("C"), consumers=[block("r")])
 
 

@@ -226,7 +226,7 @@ def test_compute_at_refuses_what_does_not_all_run_in_a_block():
                     for i in {n} {{ block first[w: 8 = z, x: 8 = i] {{ T[x] = A[w, x] }} }}
                     for j in {n} {{ block last[w: 8 = z, x: 8 = j] {{ B[w, x] = T[x] }} }} }} }} }}""")
 
-    with refused("MS348", "`first` does not provably run for all values of its axes", "more than the block around it"):
+    with refused("MS348", "`first` does not provably run for all values of its axes", "more than its enclosing block"):
         compute_at(rows(4), block("first"), loop("j"))
     accepted(rows(8), compute_at(rows(8), block("first"), loop("j")))
 

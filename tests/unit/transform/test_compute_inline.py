@@ -332,7 +332,7 @@ def test_what_is_not_done_must_be_covered():
             block o[i: 6 = x] { where x >= 3 O[i] = T[5 - i] }
         }
     }""")
-    with refused("MS332", "`o` would read what is not provably written"):
+    with refused("MS332", "`o` would read elements that are not provably written"):
         compute_inline(p, block("t"))
 
 

@@ -100,7 +100,7 @@ def test_a_block_that_is_not_complete():
 @pytest.mark.parametrize(
     ("condition", "value", "other", "words"),
     [
-        (BOX, "A[i - 1, j - 2]", "A[0, 0]", ("is no padding",)),
+        (BOX, "A[i - 1, j - 2]", "A[0, 0]", ("is not padding",)),
         ("i < 20", "A[i % 8, j % 5]", "0.0", ("always true",)),
         ("i + j < 5", "A[i, j]", "0.0", ("one axis",)),
         ("2 * i < 9", "A[i, j % 5]", "0.0", ("step 1",)),
@@ -117,7 +117,7 @@ def test_no_padding(condition, value, other, words):
 
 def test_other_bodies():
     p = parse_program("program p(A: f32[8], out P: f32[8]) { block pad[i: 8] { P[i] = A[i] } }")
-    with refused("MS374", "is no padding"):
+    with refused("MS374", "is not padding"):
         decompose_padding(p, block("pad"), loop("i"))
 
 
@@ -159,5 +159,7 @@ def test_a_reader_of_what_other_iterations_write():
             block o[x: 10 = i] { O[x] = P[9 - x] }
         }
     }""")
-    with refused("MS374", "`o` may read of `P` what block `pad` writes in other iterations", "find the constant"):
+    with refused(
+        "MS374", "`o` may read elements of `P` that block `pad` writes in other iterations", "find the constant"
+    ):
         decompose_padding(p, block("pad"), loop("i"))

@@ -1,4 +1,4 @@
-"""What a block provably writes: what its statements store, not what it declares; copies touch no more than that."""
+"""What a block provably writes: what its statements store, not what it declares; copies access no more than that."""
 
 import pytest
 

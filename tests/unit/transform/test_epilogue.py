@@ -182,7 +182,7 @@ def test_the_result_must_not_be_named_elsewhere(after, more, code, words):
 def test_a_result_that_is_read_unseen():
     p = parse_program(BESIDE.format(after="O[i] = T[i] + B[i]", more="block v[i: 8] { P[i] = T[i] }"))
     p = unsafe_hide_buffer_access(p, BlockRef("v"), "read", [BufferRef("T")]).program
-    with refused("MS352", "block `v` hides that it touches `T`"):
+    with refused("MS352", "block `v` hides that it accesses `T`"):
         fuse_reduction_epilogue(p, BlockRef("t"), BlockRef("u"))
 
 

@@ -69,7 +69,7 @@ def test_a_value_that_goes_to_the_next_iteration():
             }
         }"""
     )
-    with refused("MS357", "block `b` may touch elements of `T` that block `a` touches in a later iteration"):
+    with refused("MS357", "block `b` may access elements of `T` that block `a` accesses in a later iteration"):
         fission(program, loop("i"), block("a"))
 
 

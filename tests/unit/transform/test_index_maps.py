@@ -109,4 +109,4 @@ def test_maps_that_do_not_fit() -> None:
     assert "2 indices, not 1" in str(why_not_fitting(two, 1))
     assert "`k`" in str(why_not_fitting(IndexMap(("i",), fn(lambda k: [k]).results), 1))
     assert "no index" in str(why_not_fitting(IndexMap(("i",), ()), 1))
-    assert "is no index" in str(why_not_fitting(IndexMap(("i",), (Const(1.0, "f32"),)), 1))
+    assert "is not an index" in str(why_not_fitting(IndexMap(("i",), (Const(1.0, "f32"),)), 1))

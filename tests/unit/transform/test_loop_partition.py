@@ -109,5 +109,5 @@ def test_what_the_parts_write_is_private_together():
 
 def test_what_the_parts_do_not_write_is_not_private():
     p = loop_partition(parse_program(PRIVATE.format(7)), loop("j"), sizes(5, None)).program
-    with refused("MS310", "reads of `T` what block `make` does not provably write"):
+    with refused("MS310", "reads elements of `T` that block `make` does not provably write"):
         parallel(p, loop("i"))

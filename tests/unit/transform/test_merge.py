@@ -130,7 +130,7 @@ def test_what_comes_later_may_not_be_read():
         c[j] = a[j + 1]
     with c2.block("other", spatial("k", 8)) as (k,):
         t[k] = 0.0
-    with refused("MS357", "block `use` may touch elements of `A`", "`make`", "later iteration"):
+    with refused("MS357", "block `use` may access elements of `A`", "`make`", "later iteration"):
         merge(c2.finish(), loops("i j"))
     ahead = merge(c2.finish(), loops("j k"))
     same(c2.finish(), ahead.program)
@@ -228,7 +228,7 @@ def test_elements_told_by_another_map(index):
         alloc t: f32[12]
         for i in 2, j in 6 {{ block a[i: 2 = i, j: 6 = j] {{ t[j * 2 + i] = x[i, j] }} }}
         for i_1 in 2, j_1 in 6 {{ block b[i: 2 = i_1, j: 6 = j_1] {{ v[i, j] = t[{index}] + 1.0 }} }} }}""")
-    with refused("MS357", "touches in a later iteration"):
+    with refused("MS357", "accesses in a later iteration"):
         merge(p, loops("i i_1"))
 
 
@@ -254,13 +254,13 @@ def test_what_is_only_added_to(first):
     ],
 )
 def test_what_is_changed_in_several_ways(first, second):
-    with refused("MS357", "block `b` may touch elements of `T`"):
+    with refused("MS357", "block `b` may access elements of `T`"):
         merge(parse_program(ADDED.format(first, second)), loops("k k_1"))
 
 
 def test_a_sum_that_is_started_and_one_that_goes_on():
     p = parse_program(ADDED.format("T[i] += A[i, k]", "T[i] += A[i, k]").replace("init {}", "init { T[i] = 0.0 }", 1))
-    with refused("MS357", "block `b` may touch elements of `T`"):
+    with refused("MS357", "block `b` may access elements of `T`"):
         merge(p, loops("k k_1"))
 
 
@@ -278,7 +278,7 @@ def test_what_later_iterations_only_write_again(index):
 
 def test_what_later_iterations_write_first():
     p = parse_program(AGAIN.format("A[x]", "x + 2").replace("k in 3", "k in 2"))
-    with refused("MS357", "touches in a later iteration"):
+    with refused("MS357", "accesses in a later iteration"):
         merge(p, loops("i i_1"))
 
 
@@ -289,7 +289,7 @@ def test_what_depends_on_what_changes_is_not_the_same_again():
             for k in 3 { block a[x: 8 = i + k] { T[x] = B[x] } }
             block c[x: 6 = i] { B[x + 1] = A[x] } }
         for i_1 in 6 { block b[x: 6 = i_1] { O[x] = T[x + 2] * 2.0 } } }""")
-    with refused("MS357", "touches in a later iteration"):
+    with refused("MS357", "accesses in a later iteration"):
         merge(p, loops("i i_1"))
 
 
@@ -307,7 +307,7 @@ def test_what_stands_between_comes_before_where_it_must():
 
 
 def test_what_stands_between_can_come_neither_before_nor_after():
-    with refused("MS357", "loop `j`", "would come before", "nor can it come before all"):
+    with refused("MS357", "loop `j`", "would come before", "nor can it come before them all"):
         merge(parse_program(BETWEEN.format("S[k]")), loops("k k_1"))
 
 

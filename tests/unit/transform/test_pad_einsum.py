@@ -83,7 +83,7 @@ def test_afterwards_tiles_divide():
 
 @pytest.mark.parametrize("padding", [(4, 4), (4, 4, 4, 4), (4, 0, 4), (4, -1, 4)])
 def test_the_padding_given(padding):
-    with refused("MS303", "one number above 0 for each axis"):
+    with refused("MS303", "give one number above 0 for each axis"):
         pad_einsum(matmul(6, 5, 10), block("mm"), padding)
 
 
@@ -201,7 +201,7 @@ def test_what_the_copy_would_not_hold():
         for i in 6 {
             block a[i: 6 = i] { C[i, 1] = A[i] }
             block b[i: 6 = i] { D[i] = C[i, 0] } } }""")
-    with refused("MS372", "what the padded copy does not hold"):
+    with refused("MS372", "elements of `C` that the padded copy does not hold"):
         pad_einsum(p, block("a"), (4,))
 
 

@@ -255,7 +255,7 @@ def test_refuses_a_loop_of_both_kinds_of_axes_that_others_repeat():
             }
         }
     }""")
-    with refused("MS314", "loop `f` serves spatial and reduction axes of block `r`", "cannot be told apart"):
+    with refused("MS314", "loop `f` serves spatial and reduction axes of block `r`", "cannot be determined"):
         decompose_reduction(p, block("r"), loop("f"))
 
 

@@ -100,7 +100,7 @@ def test_a_scope_need_be_a_stage_pipeline_for_the_buffer_alone():
     )
     accepted(p, reindex(p, block("b"), buffer("A")))
     accepted(p, reindex(p, block("b"), buffer("C")))
-    with refused("MS362", "no stage pipeline for `T`", "writes `T` after"):
+    with refused("MS362", "not a stage pipeline for `T`", "writes `T` after"):
         reindex(p, block("b"), buffer("T"), access="read")
 
 

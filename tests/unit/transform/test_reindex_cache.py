@@ -112,5 +112,5 @@ def test_iterations_that_run_at_once_stay_apart():
         }
         """,
     )
-    with refused("MS346", "iterations of the parallel loop `p` would touch the same elements", "`C`", "gets its kind"):
+    with refused("MS346", "iterations of the parallel loop `p` would access the same elements", "`C`", "gets its kind"):
         reindex_cache_read(p, block("b"), buffer("C"), "local", index_map("xy", lambda x, y: (x, y)))

@@ -116,7 +116,7 @@ def test_reorder_refuses_bindings_that_are_not_affine():
 
 
 def test_bindings_that_are_not_affine_may_run_at_once():
-    # Which iterations meet is told by what they touch: of `T` each fills an element of its own memory.
+    # Which iterations meet is told by what they access: of `T` each fills an element of its own memory.
     p = parse_program("""program p(A: f32[12], out B: f32[12]) {
         alloc T: f32[12]
         for i in 0..12, u in 0..1 {
@@ -129,7 +129,7 @@ def test_bindings_that_are_not_affine_may_run_at_once():
 def test_indices_that_are_looked_up_may_meet():
     p = parse_program("""program p(A: f32[12], I: i64[12], out C: f32[12]) {
         for j in 0..12 { block c[x: 12 = I[j]] { C[x] = A[x] } } }""")
-    with refused("MS310", "different iterations of loop `j` may touch the same elements of `C`"):
+    with refused("MS310", "different iterations of loop `j` may access the same elements of `C`"):
         parallel(p, loop("j"))
 
 

@@ -81,7 +81,7 @@ def test_a_constant_index_is_no_tile():
     with b.block("second", spatial("y", 6)) as (y,):
         o[y] = t[0, y]
     p = b.finish()
-    with refused("MS332", "`second` reads of `T`", "can be placed"):
+    with refused("MS332", "elements of `T` that block `second` reads", "can be placed"):
         reverse_compute_at(p, block("second"), loop("x"))
     q = reorder(p, loops("y x")).program
     accepted(q, reverse_compute_at(q, block("second"), loop("y")))
@@ -183,7 +183,10 @@ def test_reverse_compute_at_refuses_to_read_what_a_producer_may_leave_out():
             for j in 8 {{ block last[x: 8 = j] {{ B[x] = T[x] }} }} }}""")
 
     with refused(
-        "MS332", "`last` would read what is not provably written", "`second` does not provably write all", "`T`"
+        "MS332",
+        "`last` would read elements that are not provably written",
+        "`second` does not provably write all",
+        "`T`",
     ):
         reverse_compute_at(twice("A[x] > 0.0"), block("last"), loop("i"))
     accepted(twice("i < 8"), reverse_compute_at(twice("i < 8"), block("last"), loop("i")))
@@ -300,7 +303,7 @@ def test_not_past_what_reads_it_or_before_what_it_reads():
 
 def test_not_again_in_iterations_that_run_at_once():
     for p in (parallel(two_sums(), loop("i")).program, bind(two_sums(), loop("i"), "blockIdx.x").program):
-        with refused("MS310", "different iterations of loop `i` may touch the same elements of `U`"):
+        with refused("MS310", "different iterations of loop `i` may access the same elements of `U`"):
             reverse_compute_at(p, block("second"), loop("i"))
 
 
@@ -315,7 +318,7 @@ def test_not_for_all_in_iterations_that_run_at_once():
         }
         """,
     )
-    with refused("MS310", "the parallel loop `p` would no longer be independent", "touch the same elements of `C`"):
+    with refused("MS310", "the parallel loop `p` would no longer be independent", "access the same elements of `C`"):
         reverse_compute_at(p, block("c"), loop("i"))
 
 
@@ -344,7 +347,7 @@ def test_the_same_elements_in_several_iterations_that_run_at_once():
         """,
     )
     moved = accepted(p, reverse_compute_at(p, block("c"), loop("i")))
-    with refused("MS310", "different iterations of loop `i` may touch the same elements"):
+    with refused("MS310", "different iterations of loop `i` may access the same elements"):
         parallel(moved, loop("i"))
 
 
@@ -440,7 +443,7 @@ def test_what_has_an_order_keeps_it():
     accepted(p, reverse_compute_at(p, block("sum"), loop("i")))
     p = split(summed("i", "B[u] * 2.0"), loop("i"), sizes(None, 4)).program
     p = reorder(p, loops("i_1 i_0")).program
-    with refused("MS308", "must keep its order"):
+    with refused("MS308", "must be kept"):
         reverse_compute_at(p, block("sum"), loop("i_0"))
 
 

@@ -262,7 +262,7 @@ def test_the_first_or_last_of_equals_along_the_outermost_loop_only(compare, posi
         rfactor(tiled(p, 3, 4), loop("k_1"))
     with refused("MS370", "left out", "equals"):
         rfactor(tiled(p, 4, 4), loop("k_0"))
-    with refused("MS308", "must keep its order"):
+    with refused("MS308", "must be kept"):
         reorder(tiled(p, 3, 4), loops("k_1 k_0"))
 
 
@@ -461,7 +461,7 @@ def test_a_scope_in_which_the_order_matters():
         alloc S: f32[8]
         block s[i: 4 | k: 8] { S[i] += A[i, k] }
         block d[i: 8] { D[i] = S[i] } }""")
-    with refused("MS368", "not provably written"):
+    with refused("MS368", "are provably written before"):
         rfactor(p, loop("k"))
     p = parse_program("""program p(inout A: f32[4, 8], out S: f32[4]) {
         block s[i: 4 | k: 8] { S[i] += A[i, k] }
@@ -583,5 +583,7 @@ def test_a_condition_on_loops_that_reduce_inside_a_block():
             }
         }
     }""")
-    with refused("MS368", "`s` stands inside block `outer`", "has a condition on loops that reduce", "beyond what"):
+    with refused(
+        "MS368", "`s` stands inside block `outer`", "has a condition on loops that reduce", "beyond the regions"
+    ):
         rfactor(p, loop("k"))

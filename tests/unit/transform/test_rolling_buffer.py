@@ -94,7 +94,7 @@ def test_no_loop_together_is_refused():
         "A: f32[8], out B: f32[6]",
         "alloc T: f32[8]\n block a[v: 8] { T[v] = A[v] }\n block b[v: 6] { B[v] = T[v] + T[v + 2] }",
     )
-    with refused("MS364", "no loop together"):
+    with refused("MS364", "no common loop"):
         rolling_buffer(p, block("a"), buffer("T"))
 
 
@@ -206,7 +206,7 @@ def test_a_block_that_holds_others_and_has_an_axis_called_like_the_loop_is_refus
 
 def test_what_a_block_hides_is_refused():
     p = unsafe_hide_buffer_access(rows(), block("b"), "read", [buffer("T")]).program
-    with refused("MS352", "`b` hides that it touches `T`"):
+    with refused("MS352", "`b` hides that it accesses `T`"):
         rolling_buffer(p, block("a"), buffer("T"))
 
 
@@ -225,7 +225,9 @@ def windows(*, made=3, body="B[v] = T[v] + T[v + 2]", place=""):
 
 def test_what_an_earlier_iteration_left_is_refused():
     p = windows(made=2)
-    with refused("MS332", "`b` reads of `T` what the same iteration has not provably written", "left to earlier"):
+    with refused(
+        "MS332", "`b` reads elements of `T` that the same iteration has not provably written", "before it rolls"
+    ):
         rolling_buffer(p, block("a"), buffer("T"))
 
 
@@ -246,7 +248,7 @@ def test_a_loop_around_that_still_reduces_is_refused():
 
 def test_views_and_strides_are_refused():
     p = windows(body="view V: f32[3] = T[v .. v + 3] reads T[v .. v + 3] writes B[v] B[v] = V[0] + V[2]")
-    with refused("MS352", "`T` is touched through a view", "used in turn"):
+    with refused("MS352", "`T` is accessed through a view", "used in turn"):
         rolling_buffer(p, block("a"), buffer("T"))
     p = windows(place=" @ global(strides = [2])")
     with refused("MS352", "`T` has strides of its own", "its shape changes"):
@@ -255,5 +257,5 @@ def test_views_and_strides_are_refused():
 
 def test_what_nobody_reads_is_refused():
     p = windows(body="B[v] = A[v]")
-    with refused("MS341", "nobody reads what block `a` writes", "for those who read it"):
+    with refused("MS341", "no block reads what block `a` writes", "only for its readers"):
         rolling_buffer(p, block("a"), buffer("T"))

@@ -188,10 +188,10 @@ def test_infinities_and_nan_are_kept(term: str, factors: tuple[int | None, ...])
     ("term", "words"),
     [
         ("exp(A[i, k] - m[i]) + W[k]", "does not depend on the maximum"),
-        ("exp(A[i, k] - m[i]) * exp(A[i, k] - m[i])", "no multiple"),
-        ("W[k] / exp(A[i, k] - m[i])", "no multiple"),
-        ("max(exp(A[i, k] - m[i]), W[k])", "no multiple"),
-        ("select(W[k] > 0.0, exp(A[i, k] - m[i]), 0.0)", "no multiple"),
+        ("exp(A[i, k] - m[i]) * exp(A[i, k] - m[i])", "not a multiple"),
+        ("W[k] / exp(A[i, k] - m[i])", "not a multiple"),
+        ("max(exp(A[i, k] - m[i]), W[k])", "not a multiple"),
+        ("select(W[k] > 0.0, exp(A[i, k] - m[i]), 0.0)", "not a multiple"),
         ("exp(m[i] - A[i, k])", "holds no difference"),
         ("exp((A[i, k] - m[i]) * W[k])", "positive constants"),
         ("exp((A[i, k] - m[i]) * -1.0)", "positive constants"),
@@ -199,8 +199,8 @@ def test_infinities_and_nan_are_kept(term: str, factors: tuple[int | None, ...])
         ("exp(A[i, k] - m[i]) + exp((A[i, k] - m[i]) * 2.0)", "another factor"),
         ("exp(B[i, k] - m[i])", "not relative to the maximum"),
         ("exp(A[i, k] + 1.0 - m[i])", "not relative to the maximum"),
-        ("exp(A[i, k] - m[0])", "no axis"),
-        ("exp(A[i, k] - m[i]) * m[i]", "no multiple"),
+        ("exp(A[i, k] - m[0])", "not an axis"),
+        ("exp(A[i, k] - m[i]) * m[i]", "not a multiple"),
     ],
 )
 def test_terms_that_cannot_be_rescaled(term: str, words: str) -> None:

@@ -117,7 +117,7 @@ def test_a_parallel_loop_stays_parallel_in_both():
         (compare("<", Var("i"), 3), "depends on `i`"),
         (Binary("<", Load("A", (Const(0),), "f32"), Const(0.0, "f32")), "depends on data"),
         (multiple(16), "no size `n`"),
-        (Const(3), "is no condition"),
+        (Const(3), "not a condition"),
     ],
 )
 def test_conditions_that_cannot_be_decided_there(condition, words):

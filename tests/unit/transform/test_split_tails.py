@@ -139,7 +139,7 @@ def test_what_was_shifted_is_not_decomposed_around_the_tiles():
 
 def test_what_was_shifted_does_not_run_at_once():
     out = split(copy(100), loop("i"), sizes(None, 8), tail="shift")
-    with refused("MS310", "may touch the same elements of `B`"):
+    with refused("MS310", "may access the same elements of `B`"):
         parallel(out.program, loop("i_0"))
 
 
@@ -242,7 +242,7 @@ def test_pad_refuses_to_write_what_is_used():
     ("first", "start", "words"),
     [
         ("1..8", "T[i] = 0", "does not provably begin at 0"),
-        ("8", "if i > 1 { T[i] = 0 }", "nobody has set the new elements"),
+        ("8", "if i > 1 { T[i] = 0 }", "nothing has set the new elements"),
     ],
 )
 def test_pad_refuses_to_go_on_from_new_elements_that_nobody_has_set(first: str, start: str, words: str):

@@ -1,4 +1,4 @@
-"""read_at and write_at: what one iteration of a loop touches, and what is refused."""
+"""read_at and write_at: what one iteration of a loop accesses, and what is refused."""
 
 from mslang.transform.outcome import BlockRef
 from mslang.transform.primitives.buffer_access import unsafe_hide_buffer_access
@@ -63,7 +63,7 @@ def test_a_buffer_written_after_it_is_read_is_refused():
         "A: f32[8], inout C: f32[8], out B: f32[8]",
         "for i in 0..8 { block b[x: 8 = i] { B[x] = C[x] }\n block w[x: 8 = i] { C[x] = A[x] } }",
     )
-    with refused("MS362", "no stage pipeline"):
+    with refused("MS362", "not a stage pipeline"):
         read_at(p, block("b"), loop("i"), buffer("C"))
 
 
@@ -78,7 +78,7 @@ def test_what_others_do_to_other_buffers_does_not_matter():
     p = program("A: f32[8], inout T: f32[8], out B: f32[8]", ELSEWHERE)
     accepted(p, read_at(p, block("b"), loop("i"), buffer("A"), "local"))
     accepted(p, write_at(p, block("b"), loop("i"), buffer("B"), "local"))
-    with refused("MS362", "no stage pipeline for `T`", "writes `T` after"):
+    with refused("MS362", "not a stage pipeline for `T`", "writes `T` after"):
         read_at(p, block("b"), loop("i"), buffer("T"))
 
 
@@ -123,13 +123,13 @@ def test_writers_of_different_parts_are_refused():
     p = program("A: f32[8], inout B: f32[16]", parts.format(at="x"))
     assert accepted(p, write_at(p, block("a"), loop("i"), buffer("B"), "local"))
     p = program("A: f32[8], inout B: f32[16]", parts.format(at="x + 8"))
-    with refused("MS332", "blocks under the loop write different parts of `B`", "must not touch"):
+    with refused("MS332", "blocks under the loop write different parts of `B`", "must not access"):
         write_at(p, block("a"), loop("i"), buffer("B"))
 
 
 def test_what_was_there_before_the_loop_is_refused():
     p = program("A: f32[8], inout B: f32[8]", "for i in 0..8 { block a[x: 8 = i] { B[x] = B[x] + A[x] } }")
-    with refused("MS332", "block `a` would read what the same iteration has not provably written"):
+    with refused("MS332", "block `a` would read elements that the same iteration has not provably written"):
         write_at(p, block("a"), loop("i"), buffer("B"))
 
 
@@ -139,7 +139,7 @@ def test_what_a_block_under_the_loop_hides_is_refused():
         "for i in 0..8 { block a[x: 8 = i] { B[x] = A[x] }\n block b[x: 8 = i] { C[x] = A[7 - x] } }",
     )
     p = unsafe_hide_buffer_access(p, block("b"), "read", [buffer("A")]).program
-    with refused("MS352", "`b` hides that it touches `A`"):
+    with refused("MS352", "`b` hides that it accesses `A`"):
         read_at(p, block("a"), loop("i"), buffer("A"))
     accepted(p, write_at(p, block("a"), loop("i"), buffer("B")))
     p = unsafe_hide_buffer_access(p, block("b"), "write", [buffer("C")]).program

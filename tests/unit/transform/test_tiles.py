@@ -1,4 +1,4 @@
-"""What blocks of whole tiles touch: iterations whose tiles take turns, tiles that several loops count."""
+"""What blocks of whole tiles access: iterations whose tiles take turns, tiles that several loops count."""
 
 import pytest
 

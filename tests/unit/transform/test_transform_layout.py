@@ -280,7 +280,7 @@ def test_padding_on_the_left_of_two_dimensions_and_of_parameters() -> None:
 @pytest.mark.parametrize(
     ("target", "f", "named", "code", "words"),
     [
-        (("b", "A"), TILED, {}, "MS385", ["does not touch", "`T`"]),
+        (("b", "A"), TILED, {}, "MS385", ["does not access", "`T`"]),
         (("a", "T"), fn(lambda i: [i]), {}, "MS383", ["1 indices, not 2"]),
         (("a", "T"), fn(lambda i, j: [i + j]), {}, "MS384", ["apart", "assume_injective"]),
         (("a", "T"), fn(lambda i, j: [i // 3, j, i % 3]), {}, "MS386", ["[6, 8, 3]", "v0 * 3 + v2 >= 16", "pad"]),
@@ -331,5 +331,5 @@ def test_views_are_refused() -> None:
 def test_padding_is_not_filled_among_threads_or_lanes() -> None:
     p = compute_at(total(), block("a"), loop("k")).program
     for marked in (bind(p, loop("k"), "threadIdx.x").program,):
-        with refused("MS388", "`k`", "at once"):
+        with refused("MS388", "`k`", "concurrent"):
             transform_layout(marked, block("a"), buffer("T"), fn(lambda i: [i + 2]), pad=3)

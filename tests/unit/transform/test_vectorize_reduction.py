@@ -113,7 +113,7 @@ ORDERED = """program ordered(X: f32[8], out Y: f32[1]) {
     ("text", "why"),
     [
         (TWO, "2 blocks are under loop `j_1`, not one reduction"),
-        (ORDERED, "what block `last` combines must keep its order"),
+        (ORDERED, "the order in which block `last` combines values must be kept"),
     ],
 )
 def test_lanes_do_not_join_what_is_no_single_reduction_in_any_order(text: str, why: str) -> None:
@@ -142,7 +142,7 @@ def test_vectorized_without_it_a_reduction_races() -> None:
 
 
 def test_it_is_not_taken_away_or_given_by_annotations() -> None:
-    with refused("MS310", "may touch the same elements of `Y`"):
+    with refused("MS310", "may access the same elements of `Y`"):
         unannotate(in_lanes(rows()), loop("j_1"), JOINED)
     plain = vectorize(rows(), loop("i_1")).program
     with refused("MS310", "would not be parts of one reduction"):

@@ -32,7 +32,7 @@ EXPECTED = {
     "run hang": (Outcome.TIME_OUT, "running took more than"),
     "run wrong": (Outcome.WRONG_RESULT, "C[0, 0]"),
     "run raise": (Outcome.CRASH, "running: ZeroDivisionError"),
-    "run garbage": (Outcome.CRASH, "running: the answer is no Result"),
+    "run garbage": (Outcome.CRASH, "running: the answer is not a Result"),
 }
 
 

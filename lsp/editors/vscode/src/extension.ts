@@ -41,7 +41,7 @@ async function start(): Promise<void> {
   const server: ServerOptions = { command: command[0], args: command.slice(1), transport: TransportKind.stdio };
   const allowed = vscode.workspace.getConfiguration("mslang").get<string[]>("primitives.allowed", []);
   const options: LanguageClientOptions = {
-    // Not the preview's scheme: a printed program is no source file to be checked.
+    // Not the preview's scheme: a printed program is not a source file to be checked.
     documentSelector: [
       { language: "mslang", scheme: "file" },
       { language: "mslang", scheme: "untitled" },

@@ -34,7 +34,7 @@ class Group(msgspec.Struct, frozen=True):
 def group_of(program: Program, last: Block) -> Group | None:
     """The group that ends with a block; None if fusing its stages along rows saves nothing.
 
-    It saves something where a reduction along adjacent elements, which is no product, is among the stages.
+    It saves something where a reduction along adjacent elements, which is not a product, is among the stages.
     """
     spatial = [a.name for a in last.axes if a.kind == "spatial"]
     if not spatial or not _plain(program, last):

@@ -75,14 +75,14 @@ def spread(name: str, *, registers: bool, vector: bool) -> Step:
         if not spatial:
             raise unsuitable("no spatial loops")
         if registers and (not reduce or block.init is None or len(block.writes) != 1):
-            raise unsuitable("it is no reduction in one buffer")
+            raise unsuitable("it is not a reduction in one buffer")
         into = block.writes[0].buffer if block.writes else None
         lanes = 1 if into is None else 16 // BYTES.get(all_buffers(session.program)[into].dtype, 4)
         suits = is_injective(session.program, BlockRef(name)) and _vectors(session, block, spatial, lanes)
         if vector and not suits:
             raise unsuitable("neighbours are not aligned")
         if vector and total is not None and total < lanes * THREADS:
-            raise unsuitable("there is not work enough for the threads")
+            raise unsuitable("there is not enough work for the threads")
         sums: tuple[Handle, ...] = ()
         if registers and into is not None:
             sums = do(session, "cache_write", b, handle_of(session, into), scope="local")
@@ -260,10 +260,10 @@ def turned(name: str, side: int = 32, down: int = 8) -> Step:
         block = block_of(session, b)
         read, out = inputs(block), written_axes(block)
         if block.init is not None or len(read) != 1 or not out or len(out[-1]) != 1:
-            raise unsuitable("it is no transposition")
+            raise unsuitable("it is not a transposition")
         across, along = last_axes(block, read[0]), out[-1]
         if len(across) != 1 or across == along or any(len(x) > 1 for x in out):
-            raise unsuitable("it is no transposition")
+            raise unsuitable("it is not a transposition")
         loops = {s.var: s for s in loops_around(session.program, block)}
         x, y = (own_loop(session.program, block, next(iter(a))) for a in (along, across))
         if x is None or y is None:

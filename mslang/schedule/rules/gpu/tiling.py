@@ -143,7 +143,7 @@ class GpuTiling(msgspec.Struct, frozen=True):
 def _groups(block: Block) -> frozenset[str]:
     """The axes of which each iteration writes a part of a dimension of its own, as the groups of a convolution.
 
-    A tile of several groups and a part of what each writes would be no interval of the dimension.
+    A tile of several groups and a part of what each writes would not be an interval of the dimension.
     """
     names = frozenset(a.name for a in block.axes)
     found: set[str] = set()
