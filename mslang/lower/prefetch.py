@@ -14,7 +14,7 @@ from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp
 from mslang.ir.visit import free_vars, walk_expr
 from mslang.kernel.lanes import lanes_of
-from mslang.kernel.nodes import Body, For, Let, Prefetch
+from mslang.kernel.nodes import Allocate, Body, For, Let, Prefetch
 from mslang.kernel.visit import bodies, expressions
 from mslang.lower.fold import fold
 
@@ -57,15 +57,16 @@ def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
 
 
 def _loads(body: Body, inside: frozenset[str]) -> Iterator[Load | MaskedLoad]:
-    """The loads whose indices do not depend on a variable that is bound in the body."""
+    """The loads of buffers from around the body, at indices that do not depend on a variable that is bound in it."""
     for s in body:
+        bound = {s.var} if isinstance(s, For) else {s.name} if isinstance(s, Let) else set[str]()
+        within = inside | bound | ({s.buffer.name} if isinstance(s, Allocate) else set[str]())
         for e in expressions(s):
             for x in walk_expr(e):
-                if isinstance(x, Load | MaskedLoad) and not any(free_vars(i) & inside for i in x.indices):
+                if isinstance(x, Load | MaskedLoad) and not inside & {x.buffer}.union(*map(free_vars, x.indices)):
                     yield x
-        bound = {s.var} if isinstance(s, For) else {s.name} if isinstance(s, Let) else set[str]()
         for b in bodies(s):
-            yield from _loads(b, inside | bound)
+            yield from _loads(b, within)
 
 
 def _reach(index: Expr) -> int:

@@ -90,3 +90,17 @@ def test_a_drawn_distance_is_put_in_when_it_is_known():
         b.x.prefetch(A, ahead = t) }""")
     space = file.space("s")
     assert {len(fetched(space.replay({"t": n}).program)) for n in (0, 8)} == {0, 1}
+
+
+def test_a_buffer_that_each_iteration_has_of_its_own_is_not_fetched():
+    p = parse_program("""program p(A: f32[6, 40], out B: f32[6, 40]) {
+        alloc T: f32[6, 40]
+        for i in 6 {
+            for j in 40 { block a[x: 6 = i, y: 40 = j] { T[x, y] = A[x, y] * 2.0 } }
+            for k in 40 { block b[x: 6 = i, y: 40 = k] { B[x, y] = T[x, y] + T[x, 0] } }
+        }
+    }""")
+    p = ahead(p, "i", "T", 1)
+    assert not fetched(p)
+    a = np.random.default_rng(0).standard_normal((6, 40)).astype(np.float32)
+    assert np.array_equal(ms.build(p)(a), a * 2 + a[:, :1] * 2)
