@@ -223,6 +223,26 @@ def inverse_mirrored(image: Function) -> Function:
     return wrong
 
 
+# ------------------------------------------------------------------ running maxima
+def never_rescaled(factor: Function) -> Function:
+    """The factor of a maximum that did not change."""
+
+    def wrong(self, difference):
+        from mslang.ir.expr import Const, dtype_of
+
+        return factor(self, Const(0.0, dtype_of(difference)))
+
+    return wrong
+
+
+def never_started(_: Function) -> Function:
+    return lambda self, part: None
+
+
+def begun_at_the_end(put: Function) -> Function:
+    return lambda program, path, *stmts: put(program, path, stmts[-1], *stmts[:-1])
+
+
 IN_PRIMITIVES = (
     Planted(
         "a wrong bound: the guard of a split lets one iteration too many pass",
@@ -493,5 +513,26 @@ IN_PRIMITIVES = (
         "mslang.transform.primitives.transform_block_layout:image",
         inverse_mirrored,
         only=("transform_block_layout",),
+    ),
+    Planted(
+        "a lost factor: sums are not rescaled where the running maximum changes",
+        "mslang.transform.analysis.rescaling:Exponential.of",
+        never_rescaled,
+        pair=6,
+        only=("rolling_update",),
+    ),
+    Planted(
+        "a lost initialisation: of a running maximum and its sums",
+        "mslang.transform.primitives.rolling_update:_Made.start",
+        never_started,
+        pair=6,
+        only=("rolling_update",),
+    ),
+    Planted(
+        "a wrong position: a running maximum and its sums begin after their loop",
+        "mslang.transform.primitives.rolling_update:put",
+        begun_at_the_end,
+        pair=6,
+        only=("rolling_update",),
     ),
 )
