@@ -5,7 +5,7 @@
 Row by row (`fused`) the scores of some queries and all keys are in the cache; in one pass (`one_pass`, online softmax)
 those of a tile of keys. Of each sketch some candidates are drawn and timed briefly, and the fastest three are then
 timed in turn with the other sketch's and with torch. Here one pass is drawn however short rows are; the automatic space
-has it where keys and values outgrow half of the second-level cache. The number of queries falls as that of keys rises,
+has it where keys and values outgrow half of the L2 cache. The number of queries falls as that of keys rises,
 so that all lines are about as much work.
 """
 

@@ -2,8 +2,8 @@
 
 python benchmarks/automatic.py [NAME …] [--draws N] [--rounds N]
 
-Every kernel's result is compared with the unscheduled program's. All are timed in turns on one core, first shortly; the
-three fastest of each side are timed again, and the ratio is that of the least times.
+Every kernel's result is compared with the unscheduled program's. All are timed in turn on one core, first shortly; the
+three fastest of each side are timed again, and the ratio is that of the minimum times.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def compared(name: str, draws: int, rounds: int) -> tuple[str, str, str, str]:
 
 
 def drawn(spaces: Sequence[Space], draws: int) -> Iterator[Program]:
-    """Distinct candidates of several spaces, in turns."""
+    """Distinct candidates of several spaces, in turn."""
     known: set[Program] = set()
     for attempt in range(8 * draws):
         found = spaces[attempt % len(spaces)].attempt(0, attempt // len(spaces))

@@ -214,7 +214,8 @@ def flops(program: Any) -> float:
 
 
 def roofline(program: Any, unit: str, target: Any) -> tuple[float, str]:
-    """The least seconds that a run can take, and what bounds it: arithmetic, or memory if arrays outgrow the caches."""
+    """The minimum time in seconds that a run can take, and what bounds it: arithmetic, or memory if arrays outgrow the
+    caches."""
     from mslang.ir.dtype import size_of
     from mslang.target.limits import measured_limits
     from mslang.tune.verification import shape_of
@@ -242,7 +243,7 @@ def require_equal(name: str, what: str, ours: Any, theirs: Any, unit: str) -> No
 
 
 def from_tvm(folder: Path, name: str) -> dict[str, float]:
-    """The least time that TVM's own tuning recorded, by `tuning_curve.py`."""
+    """The shortest time that TVM's own tuning recorded, by `tuning_curve.py`."""
     found = [json.loads(f.read_text())["points"] for f in sorted(folder.glob(f"{name}-tvm-*.json"))]
     least = [points[-1]["seconds"] for points in found if points]
     return {"tvm (recorded)": min(least)} if least else {}

@@ -2,7 +2,7 @@
 
     python benchmarks/cuda.py [--json] [--rounds 51] [NAME ...]
 
-Times are those of single runs between two events of the GPU, each after its second-level cache was overwritten. Figures
+Times are those of single runs between two events of the GPU, each after its L2 cache was overwritten. Figures
 are medians with quartiles; the ratio is that of torch's times to the schedule's, round by round. The share is that of
 the peak of the operations or of the memory bandwidth that the case is bound by, as NVIDIA's data sheets give it for the
 card. Results are compared with torch's first: sums of f16 products are f32 here, f16 in torch. Without a GPU the exit

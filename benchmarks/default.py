@@ -2,7 +2,7 @@
 
     python benchmarks/default.py
 
-The kernels of a program are timed in turns, `ROUNDS` times; the medians of ratios of one round are printed. Where a
+The kernels of a program are timed in turn, `ROUNDS` times; the medians of ratios of one round are printed. Where a
 program has weights, the default schedule is timed with these declared constant, too.
 """
 

@@ -5,7 +5,7 @@ are the same everywhere.
 
 The spaces are the automatic ones. What a candidate costs is the draft's estimate times what the draft does not know:
 preferred sizes, pairs of sizes that must fit together, a factor for each structure, and roughness. Printed is the
-median over the seeds of the best cost found, over the least cost that any of the searches of this program found.
+median over the seeds of the best cost found, over the lowest cost that any of the searches of this program found.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def rough(hash: str) -> float:
 
 
 def searched(space: Space, target: Target, name: str, models: Models, seed: int, trials: int) -> tuple[float, float]:
-    """The least cost found, and the processor time of the strategy in seconds."""
+    """The lowest cost found, and the processor time of the strategy in seconds."""
     machine = Machine(target)
     begun = time.process_time()
     strategy = strategy_named(name, models)(Problem(space, target, seed, trials))

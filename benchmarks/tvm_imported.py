@@ -5,7 +5,7 @@ python benchmarks/tvm_imported.py [WORKLOAD …] [--databases FOLDER] [--trials 
 
 With `apache-tvm` and `xgboost` installed (extra `bench`). A workload without a database in the folder is tuned first,
 in this process. Of each database the three schedules that were fastest while tuning are measured, TVM's code and ours
-in turn; each side's time is the least of all rounds. Both outputs are compared.
+in turn; each side's time is the minimum of all rounds. Both outputs are compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GOAL = 1.2
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The least times of one schedule, in seconds."""
+    """The minimum times of one schedule, in seconds."""
 
     theirs: float
     ours: float

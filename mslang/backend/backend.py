@@ -147,7 +147,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         prepare: what is done while a program still has blocks, before the passes; None: nothing.
         unavailable: why this machine cannot run code for a target; None if it can.
         stages: the forms of an executable that can be shown.
-        peak: the most operations a second of a target, given an element type and whether to measure anew; None: not
+        peak: the most operations a second of a target, given an element type and whether to measure again; None: not
             known, then times are not checked against it.
         time: times a bound kernel within limits; the last argument, if any, restores inputs that runs change.
             None: by the clock, beside a loop of known work on the same core.

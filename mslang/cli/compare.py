@@ -1,4 +1,4 @@
-"""`mslang compare`: times several schedules of a program, or other code that computes the same, in turns."""
+"""`mslang compare`: times several schedules of a program, or other code that computes the same, in turn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mslang.tune.workers import Workers
 
 SECONDS = 5.0
-"""How long kernels are timed in turns at most, for each of them."""
+"""How long kernels are timed in turn at most, for each of them."""
 
 SPREAD = 0.002
 """Rounds end where all ratios are known to so much."""
@@ -86,7 +86,7 @@ class Entrant(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build and verify each alone, then time all in turns in one process; verdicts are on the ratios round by round."""
+    """Build and verify each alone, then time all in turn in one process; verdicts are on the ratios round by round."""
     from mslang.target.detect import host
     from mslang.tune.job import PrepareJob
     from mslang.tune.scale import scale_of

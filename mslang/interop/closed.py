@@ -86,7 +86,7 @@ def size_bound(extent: Expr, ranges: Mapping[str, Range]) -> Expr:
         return extent
     found = bounds(extent, ranges)
     if found is None or free_vars(found[1]):
-        raise MsError(problem("MS731", "the extent of an axis depends on the loops around it, without a bound"))
+        raise MsError(problem("MS731", "the extent of an axis depends on enclosing loops, without a bound"))
     return simplify(found[1])
 
 

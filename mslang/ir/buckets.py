@@ -39,13 +39,13 @@ class Bucket(msgspec.Struct, frozen=True):
 
     @property
     def typical(self) -> tuple[dict[str, int], ...]:
-        """Sizes that stand for the bucket: the least, one in the middle, the greatest."""
+        """Sizes that stand for the bucket: the smallest, one in the middle, the largest."""
         found = {tuple(_within(r, part) for _, r in self.ranges): None for part in range(3)}
         return tuple({name: n for (name, _), n in zip(self.ranges, sizes, strict=True)} for sizes in found)
 
 
 def _within(r: DynamicRange, part: int) -> int:
-    """The least size of a range, one in the middle, or the greatest: twice the least where nothing bounds it."""
+    """The smallest size of a range, one in the middle, or the largest: twice the smallest where nothing bounds it."""
     least = -(-r.lo // r.multiple)
     greatest = (r.hi if r.hi < UNBOUNDED else max(2 * r.lo, r.multiple)) // r.multiple
     # In the middle no power of two: it is mostly not what tiles divide.

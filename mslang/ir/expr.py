@@ -128,7 +128,7 @@ class Domain(msgspec.Struct, frozen=True, cache_hash=True):
 class DynamicRange(Domain, frozen=True, cache_hash=True):
     """A shape known only when the kernel is called: `lo <= value <= hi`, a multiple of `multiple`.
 
-    `buckets` are the greatest sizes of the parts of the range that are tuned apart, without the last; where none is
+    `buckets` are the largest sizes of the parts of the range that are tuned separately, without the last; where none is
     given they are powers of two (`ir/buckets.py`).
     """
 

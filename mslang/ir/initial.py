@@ -40,7 +40,7 @@ def inferred_init(body: tuple[Stmt, ...], axes: tuple[Axis, ...], started: froze
 def _of_several(
     body: tuple[Stmt, ...], stores: Sequence[Store], axes: tuple[Axis, ...], started: frozenset[str]
 ) -> tuple[Stmt, ...] | None:
-    """The init of a reduction of several buffers together, such as the place and value of the greatest element."""
+    """The init of a reduction of several buffers together, such as the place and value of the largest element."""
     together = at_once(body)
     match = match_reducer(together) if len(together) == len(stores) > 1 else None
     reduced = {a.name for a in axes if a.kind == "reduce"}

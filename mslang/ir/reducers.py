@@ -88,7 +88,8 @@ def combined(reducer: Reducer, before: Sequence[Expr], values: Sequence[Expr]) -
 
 # ------------------------------------------------------------------ the known ones
 def _argument(name: str, better: str, extreme: Extreme) -> Iterator[Reducer]:
-    """The best value and where it is; of equals the first, the last, the one of the least or of the greatest index."""
+    """The best value and where it is; of equals the first, the last, the one of the smallest or of the largest
+    index."""
     x, y, i, j = so_far(1), new(1), so_far(0), new(0)
     pick = {">": "max", "<": "min"}[better]
     same = Binary("==", x, y)

@@ -42,7 +42,7 @@ def lowest(dtype: str) -> Const:
 
 
 def highest(dtype: str) -> Const:
-    """The greatest value of a type (`inf` for a floating one)."""
+    """The largest value of a type (`inf` for a floating one)."""
     if is_float(dtype):
         return Const(math.inf, dtype)
     if dtype == "bool":

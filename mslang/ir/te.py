@@ -98,7 +98,7 @@ def sum(value: Value, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
 
 
 def max(value: Value, axis: ReduceAxis | Sequence[ReduceAxis]) -> Reduction:
-    """The greatest over an axis or several."""
+    """The largest over an axis or several."""
     return Reduction("max", value, _axes(axis))
 
 

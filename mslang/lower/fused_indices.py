@@ -30,7 +30,7 @@ def named_parts(body: Body, var: str) -> Body:
 
 
 def part_bounds(part: Expr, known: Mapping[str, Interval]) -> Interval | None:
-    """The least and the greatest value of a part; None if `part` is something else, as a number that is no index."""
+    """The smallest and the largest value of a part; None if `part` is something else, as a number that is no index."""
     match part:
         case Const(value=int(value), dtype=d) if d == INDEX:
             return value, value

@@ -1,4 +1,4 @@
-"""Timing the parts of a kernel: in a worker process, the instrumented kernel in turns with the plain one."""
+"""Timing the parts of a kernel: in a worker process, the instrumented kernel in turn with the plain one."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def measured(job: TimedJob) -> Measured:
 
 
 class _Run:
-    """A kernel on arrays of its own. One that works in place starts anew each time, and so runs once."""
+    """A kernel on arrays of its own. One that works in place starts again each time, and so runs once."""
 
     def __init__(
         self, program: Program, kernel: Loaded, inputs: dict[str, np.ndarray], extra: dict[str, np.ndarray]
@@ -148,7 +148,7 @@ class _Run:
 def _rounds(
     runs: Sequence[_Run], counters: np.ndarray, limit: float
 ) -> tuple[list[np.ndarray], tuple[list[float], list[float]]]:
-    """The counters of each round, of one run; and the seconds of a run of each kernel, timed in turns."""
+    """The counters of each round, of one run; and the seconds of a run of each kernel, timed in turn."""
     end = time.monotonic() + limit
     found: list[np.ndarray] = []
     seconds: tuple[list[float], list[float]] = ([], [])

@@ -53,7 +53,7 @@ def sparse_integers(
 ) -> NDArray[Any]:
     """Mostly zeros, the rest small integers: sums of their products are exact in any order.
 
-    Arguments: `density` the share that is not 0, `bound` the greatest magnitude.
+    Arguments: `density` the share that is not 0, `bound` the largest magnitude.
     """
     import numpy as np
 

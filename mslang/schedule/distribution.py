@@ -310,7 +310,7 @@ def _draw_free(domain: FreeTile, rng: Random, extent: int | None) -> Sizes | Non
 
 
 def draw_limit(extent: Expr) -> int:
-    """The greatest size that is drawn for a free tile whose extent is known only at the call."""
+    """The largest size that is drawn for a free tile whose extent is known only at the call."""
     domain = getattr(extent, "domain", None)
     return domain.hi if isinstance(domain, DynamicRange) else 1 << 16
 

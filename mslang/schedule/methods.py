@@ -1129,7 +1129,7 @@ class Methods:
         `mm_rf` stands in front of the nest, under loops like those of the block; the reduction loops but the one given go
         with it.
 
-        Known are sums, products, minima and maxima, sums into two buffers, the position and value of the greatest or least
+        Known are sums, products, minima and maxima, sums into two buffers, the position and value of the largest or smallest
         element, and what packages register. Sums and products of floating-point numbers are rounded in another order.
 
         Before:
@@ -1183,15 +1183,16 @@ class Methods:
 
         This is online softmax, and with tiles of keys FlashAttention. Each iteration of the loop reduces its part into
         buffers of its own (`M_rf`, `S_rf`), in blocks named `m_rf` and `s_rf`, which are returned: that of the maximum,
-        then those of the sums. The block of the maximum keeps its name; it updates the running maximum and stores by what
-        factor the sums decrease (`M_scale`). The block of a sum keeps its name, too: it multiplies the running sum by this
-        factor, and adds the part. Blocks between the maximum and the sums, which compute the exponentials, move under the
-        loop. All of them get new serial loops.
+        then those of the sums. The block of the maximum keeps its name; it updates the running maximum and stores the
+        factor by which the sums decrease (`M_scale`). The block of a sum keeps its name, too: it multiplies the running sum
+        by this factor, and adds the part. Blocks between the maximum and the sums, which compute the exponentials, move
+        under the loop. All of them get new serial loops.
 
         The terms of a sum must be linear in `exp(f(x - M))` or `exp2(f(x - M))`: `M` is the maximum of the same `x`, and
         `f` multiplies or divides by positive constants. The maximum stays as it is; the sums are rounded in another order,
-        and partial sums may overflow where they are large relative to the running maximum. Elements, rows and terms that
-        are infinite or NaN give what they gave: parts in which all elements are -inf add 0, and if the whole row is, NaN.
+        and partial sums may overflow where they are large relative to the running maximum. Infinite and NaN elements, rows
+        and terms give the same results as before: parts in which all elements are -inf add 0, and a row in which all are
+        gives NaN.
 
         Before:
             for i in 0..8, k0 in 0..4, k1 in 0..4 {
@@ -1550,12 +1551,13 @@ class Methods:
     def prefetch(self: Told, loop: Handle, buffer: Handle, ahead: SizeLike) -> None:
         """Have each iteration of a loop fetch what the iteration `ahead` later reads of a buffer.
 
-        A CPU is asked for the cache lines; nothing is computed otherwise, and what lies outside of the buffer does no harm.
-        It pays where the processor does not foresee the addresses, or too late: panels of a product that are read from the
-        second cache. Lines whose addresses depend on a loop inside are left out, unless that is unrolled or vectorized.
+        The cache lines are requested by prefetch instructions, which do not change results; addresses outside of the buffer
+        are harmless. It pays where the processor does not predict the addresses, or too late: panels of a product that are
+        read from the L2 cache. Lines whose addresses depend on an inner loop are left out, unless that loop is unrolled or
+        vectorized.
 
-        It is kept as the annotation `prefetch.BUFFER` of the loop, so `ahead` may be drawn; 0 fetches nothing. GPUs have no
-        use for it. Asked again for the same buffer, the new distance counts.
+        The loop gets the annotation `prefetch.BUFFER`, so `ahead` may be drawn; 0 fetches nothing. On GPUs it has no
+        effect. A second `prefetch` of the same buffer replaces the distance.
 
         Before:
             for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }

@@ -173,8 +173,8 @@ def _within(
 ) -> tuple[NDArray[np.bool_], Integers]:
     """Which partial products may be completed within the bounds, and the products, with what bounds need of them.
 
-    `low` and `high` are the least and the greatest product of what the decisions that are left contribute. The terms of
-    a bound that every completion keeps are set to 0, so that states that differ in no other are one.
+    `low` and `high` are the smallest and the largest product of what the decisions that are left contribute. The terms
+    of a bound that every completion keeps are set to 0, so that states that differ in no other are one.
     """
     import numpy as np
 

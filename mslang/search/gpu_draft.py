@@ -33,7 +33,7 @@ BLOCKS = 32.0
 """Blocks that a multiprocessor holds at most."""
 
 CACHE_SPEED = 4.0
-"""How much faster the second-level cache is than memory."""
+"""How much faster the L2 cache is than memory."""
 
 
 def gpu_seconds(f: Formulas, summary: Summary, decisions: Sequence[Decision], target: Target) -> Formula:

@@ -47,7 +47,7 @@ def accepts(dtype: str, literal: str) -> bool:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
+    """The smallest and the largest value of an integer type."""
     n = bits(dtype)
     return (0, 2**n - 1) if is_unsigned(dtype) else (-(2 ** (n - 1)), 2 ** (n - 1) - 1)
 

@@ -24,10 +24,10 @@ from mslang.suggestions import listed
 from mslang.syntax import tree
 
 GREATEST = 2**31 - 1
-"""The greatest dynamic size, if the declaration has none."""
+"""The largest dynamic size, if the declaration has none."""
 
 LARGEST = 2**47
-"""The greatest dynamic size that may be declared: no process has so many bytes."""
+"""The largest dynamic size that may be declared: no process has so many bytes."""
 
 Sizes = Mapping[str, int | Symbol]
 
@@ -171,7 +171,7 @@ def _dynamic(args: dict[str, tree.Expr], at: Span, scope: Scope, multiple: int) 
 
 
 def _buckets(e: tree.Expr | None, lo: int, hi: int, multiple: int, scope: Scope) -> tuple[int, ...]:
-    """The greatest sizes of the buckets of a range, without the last."""
+    """The largest sizes of the buckets of a range, without the last."""
     if e is None:
         return ()
     if not isinstance(e, tree.List):

@@ -81,7 +81,7 @@ def gpu(name: str, arch: str, sms: int, shared: int, shared_sm: int, l2: int, ba
         arch: the architecture, as compilers name it.
         sms: multiprocessors.
         shared, shared_sm: bytes of shared memory that a block and a multiprocessor have at most.
-        l2: bytes of the second-level cache.
+        l2: bytes of the L2 cache.
         bandwidth: bytes a second to and from its memory.
     """
     extra: tuple[tuple[str, int | float | str | bool], ...] = (

@@ -1,4 +1,4 @@
-"""Calls of a candidate on private copies of the reference inputs: verified, timed alone, or in turns with others."""
+"""Calls of a candidate on private copies of the reference inputs: verified, timed alone, or in turn with others."""
 
 from __future__ import annotations
 

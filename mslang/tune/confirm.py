@@ -23,7 +23,7 @@ Measure = Callable[[Record], Result | None]
 """Verifies a record's candidate on all inputs and times it again; None if the time is spent meanwhile."""
 
 Compare = Callable[[Sequence[Record]], Sequence[Compared] | None]
-"""Times candidates in turns; None if the time is spent meanwhile, or the process did not survive them."""
+"""Times candidates in turn; None if the time is spent meanwhile, or the process did not survive them."""
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -49,12 +49,12 @@ def confirm(
     """Measure the fastest candidates again.
 
     One that fails is no longer among them; nor is one that was only lucky the first time: it goes on until none that is
-    left was faster than the fastest. Those that come near it are then timed in turns.
+    left was faster than the fastest. Those that come near it are then timed in turn.
 
     Args:
         finalists: records, fastest first.
         measure: what measures one again.
-        compare: what times several in turns.
+        compare: what times several in turn.
         over: whether the time is spent; the first candidate is measured all the same.
     """
     failed: list[Record] = []

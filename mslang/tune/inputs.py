@@ -42,8 +42,8 @@ def bounds_of(buffer: Buffer, within: Within) -> Bounds:
 
 
 def drawn(shape: tuple[int, ...], dtype: str, bounds: Bounds, whole: bool, seed: int) -> np.ndarray:
-    """An array of random numbers within bounds, with the least and the greatest among them; `whole`: integers, most of
-    them 0 where that is allowed, as far as there are any.
+    """An array of random numbers within bounds, with the smallest and the largest among them; `whole`: integers, most
+    of them 0 where that is allowed, as far as there are any.
 
     Raises:
         MsError: MS129, so many different integers are not in the range.

@@ -218,7 +218,7 @@ def measured(job: MeasureJob, timer: Timer = time_call) -> Result:
 
 
 def compared(job: CompareJob) -> tuple[Compared, ...]:
-    """Time verified candidates in turns, and verify them once more."""
+    """Time verified candidates in turn, and verify them once more."""
     kernels = [(_load(built), built.backend) for _, built in job.candidates]
     calls = [
         (bind(program, kernel, job.reference, SPARSE), backend)

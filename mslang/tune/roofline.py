@@ -33,7 +33,7 @@ class Roofline:
 
     Args:
         program: the unscheduled program, whose operations count.
-        peak: this machine's operations a second of the program's type; `peak(True)` measures it anew. None: not known.
+        peak: this machine's operations a second of the program's type; `peak(True)` measures it again. None: not known.
     """
 
     def __init__(self, program: Program, peak: Callable[[bool], float] | None) -> None:

@@ -55,7 +55,7 @@ class StandardRunner(msgspec.Struct, frozen=True):
         return measured(job, self.timer)
 
     def compare(self, job: CompareJob) -> Sequence[Compared]:
-        """The finalists in turns; each alone where the timer is another one."""
+        """The finalists in turn; each alone where the timer is another one."""
         if self.timer is time_call:
             return compared(job)
         return [

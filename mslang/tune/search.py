@@ -102,7 +102,7 @@ class Search:
         self._unfinished: tuple[Sequence[Proposal], list[Observed]] = (), []
         """A generation of which the last step measured a part, and what it gave."""
         self.curve: tuple[float, ...] = ()
-        """The least cost after each generation; infinite where nothing was valid."""
+        """The lowest cost after each generation; infinite where nothing was valid."""
         self._history.resume(database.records(run=run))
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ class TaskState(msgspec.Struct, frozen=True):
     Args:
         name: its name in the session.
         weight: how much a second of it counts, such as how often it is called.
-        best: the least cost found so far after each of its generations, in seconds; infinite where nothing is valid.
+        best: the lowest cost found so far after each of its generations, in seconds; infinite where nothing is valid.
         trials: candidates that it measured.
         over: whether nothing is left to try in it.
     """

@@ -23,7 +23,7 @@ GRACE = 3.0
 """Seconds that a candidate may take beyond what its timing and the unscheduled program's time account for."""
 
 COMPARING = 2.0
-"""Seconds that finalists are timed in turns."""
+"""Seconds that finalists are timed in turn."""
 
 TIMES_UNSCHEDULED = 20.0
 """A candidate that takes so many times as long as the unscheduled program is stopped."""
@@ -135,7 +135,7 @@ class Trials:
         return self.measure(*self._rebuilt(hash, candidate), final=True)
 
     def compare(self, candidates: Mapping[str, Callable[[], Candidate]]) -> tuple[Compared, ...] | None:
-        """Time verified candidates, given by hash, in turns in one process; None if it does not survive them."""
+        """Time verified candidates, given by hash, in turn in one process; None if it does not survive them."""
         built = [self._rebuilt(hash, candidate) for hash, candidate in candidates.items()]
         pairs = tuple((candidate.program, made) for candidate, made in built)
         job = CompareJob(pairs, self._reference, final_limits(self._limits), COMPARING)

@@ -155,7 +155,7 @@ class Workers:
     def compare(
         self, task: CompareJob, seconds: float = RUN_SECONDS, runner: Runner | None = None
     ) -> tuple[Compared, ...] | None:
-        """Time verified candidates in turns; waits. None if the process did not survive them, or gave no answer."""
+        """Time verified candidates in turn; waits. None if the process did not survive them, or gave no answer."""
         work = self._work.compare if runner is None else RunWith(runner).compare
         found = self._answer(self._runner.submit(work, (jobs.encode(task),), seconds=seconds), tuple, "comparing")
         return found if isinstance(found, tuple) and len(found) == len(task.candidates) else None

@@ -14,7 +14,7 @@ from mslang.search.mutators import Part
 class Rotate:
     """Moves all sizes of one perfect tile outwards by one position, the outermost to the innermost.
 
-    Where that breaks the innermost limit, the tile is drawn anew.
+    Where that breaks the innermost limit, the tile is drawn again.
     """
 
     name = "rotate"

@@ -18,7 +18,7 @@ WORKERS = "mslang_pool_workers"
 """Gives the number of workers of a state that a call may use; 1 for null."""
 
 LIMIT = "mslang_pool_limit"
-"""The greatest number of workers that a call may use; 0: as many as the process may run on."""
+"""The largest number of workers that a call may use; 0: as many as the process may run on."""
 
 
 def has_threads(triple: str) -> bool:

@@ -282,7 +282,7 @@ def _halved(used: Used, v: Value, dtype: str) -> Value:
 
 # ------------------------------------------------------------------ bounds
 def integer_limits(dtype: str) -> Bounds:
-    """The least and the greatest value of an integer type."""
+    """The smallest and the largest value of an integer type."""
     if dtype == "bool":
         return (0, 1)
     n = bits(dtype)

@@ -27,7 +27,7 @@ class Device(Protocol):
 
     @property
     def l2(self) -> int:
-        """Bytes of its second-level cache."""
+        """Bytes of its L2 cache."""
 
     def allocate(self, size: int) -> int:
         """The address of so many bytes."""
@@ -88,7 +88,7 @@ class PycudaDevice:
 
     @property
     def l2(self) -> int:
-        """Bytes of its second-level cache."""
+        """Bytes of its L2 cache."""
         return int(self._device.get_attribute(self._driver.device_attribute.L2_CACHE_SIZE))
 
     def allocate(self, size: int) -> int:

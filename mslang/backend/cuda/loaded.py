@@ -164,7 +164,7 @@ class BoundModule:
                         self.arguments.staged[p.name].take()
 
     def time(self, limits: Limits | None = None) -> Timing:
-        """How long a run takes, by events, with a cold second-level cache."""
+        """How long a run takes, by events, with a cold L2 cache."""
         with self.prepared():
             return measured(self.device, self.start, limits or Limits())
 

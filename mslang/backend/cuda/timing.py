@@ -1,4 +1,4 @@
-"""Timing on a GPU: events around single runs, each with a cold second-level cache unless it is to be warm."""
+"""Timing on a GPU: events around single runs, each with a cold L2 cache unless it is to be warm."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Exponentials, logarithms, hyperbolic functions and roots as polynomials, for scalars and vectors of any width alike.
 
-The greatest errors are stated in `docs/language.md` and held by `tests/unit/llvm/test_functions.py`. Special values
+The largest errors are stated in `docs/language.md` and held by `tests/unit/llvm/test_functions.py`. Special values
 are those of C: NaN propagates, infinities and zeros give exact limits, subnormal results are kept. Functions marked
 f64 serve f32 too, through f64.
 """

@@ -1,7 +1,7 @@
 """Circular functions and their inverses in double precision, the same for scalars and vectors of any width.
 
 Angles are reduced by three parts of π/2 up to `_MEDIUM`; beyond that, which is rare, the C library reduces, lane by
-lane, behind a branch. The greatest errors are stated in `docs/language.md` and held by
+lane, behind a branch. The largest errors are stated in `docs/language.md` and held by
 `tests/unit/llvm/test_functions.py`.
 """
 

@@ -51,7 +51,7 @@ def bf16(x: float) -> float:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
+    """The smallest and the largest value of an integer type."""
     n = bits(dtype)
     return (0, (1 << n) - 1) if is_unsigned(dtype) else (-(1 << (n - 1)), (1 << (n - 1)) - 1)
 

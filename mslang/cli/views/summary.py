@@ -63,7 +63,7 @@ def _tied(done: Finished) -> str:
         for r, g in list(zip(done.ties, done.gaps, strict=True))[:4]
     )
     more = f" and {len(done.ties) - 4} more" if len(done.ties) > 4 else ""
-    return f"tied      within the noise of it, timed in turns: {listed}{more}"
+    return f"tied      within the noise of it, timed in turn: {listed}{more}"
 
 
 def _counts(done: Finished) -> Iterator[tuple[object, str, str]]:

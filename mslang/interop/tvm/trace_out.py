@@ -46,7 +46,7 @@ _KEEPS_LOOPS = frozenset(
     }
 )
 """After other primitives TVM's variables of loops may be dead, or mean the loop of another block, where ours do not:
-loops are asked for anew."""
+loops are asked for again."""
 
 
 class Exported(msgspec.Struct, frozen=True):

@@ -168,7 +168,7 @@ class _Shared(NamedTuple):
 
 
 def _shared(rest: Poly, d: Poly, facts: Facts) -> _Shared | None:
-    """The greatest part of a one-term divisor that can be taken out of both."""
+    """The largest part of a one-term divisor that can be taken out of both."""
     if len(d.terms) != 1:
         return None
     ((dm, dc),) = d.terms.items()

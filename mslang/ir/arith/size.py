@@ -207,7 +207,7 @@ def without(m: Mono, n: Mono) -> Mono | None:
 
 
 def common(m: Mono, n: Mono) -> Mono:
-    """The greatest monomial that divides both."""
+    """The largest monomial that divides both."""
     rest, out = list(n), []
     for f in m:
         if f in rest:

@@ -32,7 +32,7 @@ Term = tuple[Poly, Poly]
 
 
 class Span(NamedTuple):
-    """What an index covers along one dimension: `reach` from the least to the greatest, `values` different ones."""
+    """What an index covers along one dimension: `reach` from the smallest to the largest, `values` different ones."""
 
     reach: Poly
     values: Poly

@@ -86,7 +86,7 @@ class SketchBatch:
         return [(d, s, draw_of(d, s)) for d, s in zip(self.decisions, self.layout.slots, strict=True)]
 
     def repaired(self, batch: DecisionBatch, seed: int, start: int = 0) -> DecisionBatch:
-        """Candidates whose numbers are all in the domains of their decisions: those that are not are drawn anew.
+        """Candidates whose numbers are all in the domains of their decisions: those that are not are drawn again.
 
         Args:
             batch: numbers in the layout of this sketch; `UNSET` where a number is to be drawn.

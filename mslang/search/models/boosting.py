@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mslang.search.models.model import Features, Mask, Numbers
 
 ROWS = 1024
-"""Rows predicted at a time: their features stay in the second-level cache."""
+"""Rows predicted at a time: their features stay in the L2 cache."""
 
 LEAST = 8
 """Below so many measured candidates the model predicts what the draft does."""
@@ -46,7 +46,7 @@ def is_installed() -> bool:
 
 
 class XGBoost:
-    """Boosted trees over the features of a task, grown anew at each update.
+    """Boosted trees over the features of a task, grown again at each update.
 
     The trees learn what `log2(cost / best)` is above the draft's estimate, so that far from all data the draft counts.
     The loss is the squared error; of a candidate that was cut off, or that failed, only predictions below its bound

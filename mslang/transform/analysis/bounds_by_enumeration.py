@@ -63,7 +63,7 @@ def _values(names: Sequence[str], ranges: Mapping[str, Range]) -> Values | None:
 
 
 def _interval(e: Expr, values: Values) -> Interval | None:
-    """The least and the greatest that an expression may be, for each combination of values; None: not known."""
+    """The smallest and the largest that an expression may be, for each combination of values; None: not known."""
     import numpy as np
 
     match e:

@@ -169,7 +169,7 @@ def _with_digit(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> 
 
 
 def _told(e: Expr, total: Expr, name: str, inner: Mapping[str, Range]) -> Expr:
-    """An index with the greatest parts of it that are made of `total` written with `name`."""
+    """An index with the largest parts of it that are made of `total` written with `name`."""
     if not free_vars(e) & inner.keys():
         return e
     part = _part(e, total, name, inner)

@@ -200,7 +200,7 @@ def _require_bounds(path: Path, chain: Sequence[For], reducing: frozenset[str]) 
             raise refuse(
                 "MS368",
                 PRIMITIVE,
-                f"the reduction axis `{a.name}` depends on an axis of the block around block `{block.name}`",
+                f"the reduction axis `{a.name}` depends on an axis of the block that encloses block `{block.name}`",
                 why="the reduction is not over where this loop nest is",
             )
         if not arith.equal(substitute(a.binding, starts), ZERO, ranges_above(path)):

@@ -261,7 +261,8 @@ def cache_inplace(program: Program, block: BlockRef, buffer: BufferRef, scope: S
         raise refuse(
             "MS346",
             primitive,
-            f"block `{block.name}` may read more of `{old.name}` than it writes in one iteration of the loops around",
+            f"block `{block.name}` may read more of `{old.name}` than it writes in one iteration of the enclosing "
+            "loops",
             why="other iterations change that, and the copies of it would differ",
         )
     fill = copy_between(program, old, scope, wanted, limits, ranges, into=True)

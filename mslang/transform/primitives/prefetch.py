@@ -1,4 +1,4 @@
-"""The primitive that has a loop fetch memory ahead of its use: prefetch."""
+"""The primitive that makes a loop fetch memory ahead of its use: prefetch."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from mslang.transform.rewriting.rewrite import put
 def prefetch(program: Program, loop: LoopRef, buffer: BufferRef, ahead: Expr) -> Outcome:
     """Have each iteration of a loop fetch what the iteration `ahead` later reads of a buffer.
 
-    A CPU is asked for the cache lines; nothing is computed otherwise, and what lies outside of the buffer does no harm.
-    It pays where the processor does not foresee the addresses, or too late: panels of a product that are read from the
-    second cache. Lines whose addresses depend on a loop inside are left out, unless that is unrolled or vectorized.
+    The cache lines are requested by prefetch instructions, which do not change results; addresses outside of the buffer
+    are harmless. It pays where the processor does not predict the addresses, or too late: panels of a product that are
+    read from the L2 cache. Lines whose addresses depend on an inner loop are left out, unless that loop is unrolled or
+    vectorized.
 
-    It is kept as the annotation `prefetch.BUFFER` of the loop, so `ahead` may be drawn; 0 fetches nothing. GPUs have no
-    use for it. Asked again for the same buffer, the new distance counts.
+    The loop gets the annotation `prefetch.BUFFER`, so `ahead` may be drawn; 0 fetches nothing. On GPUs it has no
+    effect. A second `prefetch` of the same buffer replaces the distance.
 
     Before:
         for i in 0..64 { block b[x: 64 = i] { B[x] = A[x] } }

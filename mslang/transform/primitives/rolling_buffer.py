@@ -238,7 +238,7 @@ def _rolls(path: Path, old: Buffer, above: Path, primitive: str) -> tuple[_Roll,
         raise refuse(
             "MS364",
             primitive,
-            f"iterations of the loops around overlap along no dimension of `{old.name}`",
+            f"iterations of the enclosing loops overlap along no dimension of `{old.name}`",
             why="each is to need `i * s .. i * s + n` with n > s",
             help="compute_at the block where its consumer needs a part that overlaps with the next one",
         )

@@ -30,15 +30,16 @@ def rolling_update(program: Program, block: BlockRef, loop: LoopRef, sums: Seque
 
     This is online softmax, and with tiles of keys FlashAttention. Each iteration of the loop reduces its part into
     buffers of its own (`M_rf`, `S_rf`), in blocks named `m_rf` and `s_rf`, which are returned: that of the maximum,
-    then those of the sums. The block of the maximum keeps its name; it updates the running maximum and stores by what
-    factor the sums decrease (`M_scale`). The block of a sum keeps its name, too: it multiplies the running sum by this
-    factor, and adds the part. Blocks between the maximum and the sums, which compute the exponentials, move under the
-    loop. All of them get new serial loops.
+    then those of the sums. The block of the maximum keeps its name; it updates the running maximum and stores the
+    factor by which the sums decrease (`M_scale`). The block of a sum keeps its name, too: it multiplies the running sum
+    by this factor, and adds the part. Blocks between the maximum and the sums, which compute the exponentials, move
+    under the loop. All of them get new serial loops.
 
     The terms of a sum must be linear in `exp(f(x - M))` or `exp2(f(x - M))`: `M` is the maximum of the same `x`, and
     `f` multiplies or divides by positive constants. The maximum stays as it is; the sums are rounded in another order,
-    and partial sums may overflow where they are large relative to the running maximum. Elements, rows and terms that
-    are infinite or NaN give what they gave: parts in which all elements are -inf add 0, and if the whole row is, NaN.
+    and partial sums may overflow where they are large relative to the running maximum. Infinite and NaN elements, rows
+    and terms give the same results as before: parts in which all elements are -inf add 0, and a row in which all are
+    gives NaN.
 
     Before:
         for i in 0..8, k0 in 0..4, k1 in 0..4 {

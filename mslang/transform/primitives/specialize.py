@@ -130,7 +130,7 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
             "MS358",
             "specialize",
             f"the condition depends on `{hidden[0]}`",
-            why=f"it is decided before loop `{loop.var}`, where only the loops around are known",
+            why=f"it is decided before loop `{loop.var}`, where only the enclosing loops are known",
         )
     known = {s.name for s in program.dynamic if isinstance(s, Symbol)}
     sizes = {x.name for x in walk_expr(condition) if isinstance(x, Symbol) and isinstance(x.domain, DynamicRange)}
@@ -139,7 +139,7 @@ def _require_known(program: Program, path: Path, condition: Expr) -> None:
             "MS358",
             "specialize",
             f"the program has no size `{min(sizes - known)}`",
-            help="a condition names sizes of the program, decisions and loops around",
+            help="a condition may name sizes of the program, decisions and enclosing loops",
         )
 
 

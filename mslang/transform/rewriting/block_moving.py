@@ -94,7 +94,7 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
             "MS340",
             primitive,
             f"loop `{loop.name}` and block `{block.name}` are in different scopes",
-            why="a block moves among the loops of the block around it",
+            why="a block moves among the loops of its enclosing block",
         )
     if is_under(path, target[-1]):
         raise refuse(
@@ -109,7 +109,7 @@ def movable(program: Program, block: BlockRef, loop: LoopRef, primitive: str) ->
                 "MS340",
                 primitive,
                 f"{kind_text(s)} stands above block `{block.name}` or loop `{loop.name}`",
-                why="only loops may stand between them and the block around both",
+                why="only loops may stand between them and the innermost block that encloses both",
             )
     vector = next((s.var for s in loops_to(target) if s.kind == "vectorized"), None)
     if vector is not None:

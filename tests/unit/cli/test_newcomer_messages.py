@@ -1,6 +1,6 @@
 """What newcomers write, and what `mslang check` says of it: each message says what to write instead.
 
-`python -m tests.unit.cli.test_newcomer_messages` writes the expected texts anew.
+`python -m tests.unit.cli.test_newcomer_messages` writes the expected texts again.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """What `std.cuda.auto` does to programs of the library, as schedules: goldens in `tests/expect/gpu/auto`.
 
-They are written anew by `python -m tests.unit.cuda.test_auto_schedules`.
+They are written again by `python -m tests.unit.cuda.test_auto_schedules`.
 """
 
 from pathlib import Path

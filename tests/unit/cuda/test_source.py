@@ -1,4 +1,4 @@
-"""The printed CUDA C: goldens in `tests/expect/cuda`, written anew by `python -m tests.unit.cuda.test_source`."""
+"""The printed CUDA C: goldens in `tests/expect/cuda`, written again by `python -m tests.unit.cuda.test_source`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Arrays that a kernel cannot use in place: one diagnostic, and its help is a call that mends it."""
+"""Arrays that a kernel cannot use in place: one diagnostic, and its help is a call that fixes it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every pass by itself: the kernel before and after it means what the program means, and is well-formed.
 
 Random programs under random schedules are evaluated after each pass; the printed kernels of a few programs are goldens
-in `tests/expect/kernel`, written anew by `python -m tests.unit.lower.test_each_pass`.
+in `tests/expect/kernel`, written again by `python -m tests.unit.lower.test_each_pass`.
 """
 
 from __future__ import annotations

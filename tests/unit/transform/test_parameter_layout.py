@@ -211,7 +211,7 @@ def test_a_kernel_takes_arrays_as_they_were_or_packed() -> None:
     bound = kernel.bind(a, b)
     a += 1
     bound.run()
-    assert np.array_equal(b, a * 2), "arrays are packed anew at each run"
+    assert np.array_equal(b, a * 2), "arrays are packed again at each run"
     assert bound.time().median > 0
 
 

@@ -452,7 +452,7 @@ def test_a_reduction_that_goes_on_outside():
             block o[z: 1 = 0 | w: 2 = j] {
                 for k in 4 {
                     block s[x: 1 = z | y: 8 = w * 4 + k] { init { S[x] = 0.0 } S[x] += A[y] } } } } }""")
-    with refused("MS368", "axis `y` depends on an axis of the block around block `s`", "is not over where"):
+    with refused("MS368", "axis `y` depends on an axis of the block that encloses block `s`", "is not over where"):
         rfactor(p, loop("k"))
 
 

@@ -137,7 +137,7 @@ def measure_well(job: bytes) -> bytes:
 
 
 def compare_well(job: bytes) -> bytes:
-    """Time nothing, in turns."""
+    """Time nothing, in turn."""
     task = pickle.loads(job)
     costs = [seconds(program) for program, _ in task.candidates]
     return pickle.dumps(tuple(Compared(timed(cost, False), (Sample(cost),) * 5) for cost in costs))

@@ -148,7 +148,7 @@ def extents(block: Block) -> dict[str, int]:
 
 
 def greatest(block: Block) -> dict[str, int]:
-    """The extents of a block's axes, of dynamic ones the greatest; none of those without a bound."""
+    """The extents of a block's axes, of dynamic ones the largest; none of those without a bound."""
     found = {a.name: limits(read_size(a.extent))[1] for a in block.axes if not free_vars(a.extent)}
     return {name: n for name, n in found.items() if n is not None}
 

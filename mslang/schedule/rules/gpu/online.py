@@ -29,7 +29,7 @@ ROWS = 8
 KEYS = (64, 32)
 """Keys of a tile: the first that shared memory has room for."""
 SCORES = 4 << 20
-"""From so many scores on they are not written to memory: with the weights 32 MiB, about a second-level cache."""
+"""From so many scores on they are not written to memory: with the weights 32 MiB, about one L2 cache."""
 
 
 class Chain(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Lowered modules as text: goldens in `tests/expect/gpu`.
 
-`python -m tests.unit.lower.gpu.test_goldens` writes them anew.
+`python -m tests.unit.lower.gpu.test_goldens` writes them again.
 """
 
 from __future__ import annotations
