@@ -1129,8 +1129,9 @@ class Methods:
         `mm_rf` stands in front of the nest, under loops like those of the block; the reduction loops but the one given go
         with it.
 
-        Known are sums, products, minima and maxima, sums into two buffers, the position and value of the largest or smallest
-        element, and what packages register. Sums and products of floating-point numbers are rounded in another order.
+        Known are sums, products, minima and maxima, sums into two buffers, the position and value of the largest or
+        smallest element, and what packages register. Sums and products of floating-point numbers are rounded in another
+        order.
 
         Before:
             for i in 0..8, k0 in 0..4, k1 in 0..4 {
