@@ -151,7 +151,8 @@ def _form(library: Library, path: Path) -> Callable[[], bytes]:
     found = library.forms.get(path.suffix)
     if found is None:
         suffixes = ", ".join(library.forms)
-        raise UsageError(f"-o {path}: unknown file suffix `{path.suffix}`", f"the suffixes are {suffixes}")
+        what = f"unknown file suffix `{path.suffix}`" if path.suffix else "the name has no suffix"
+        raise UsageError(f"-o {path}: {what}", f"the suffixes are {suffixes}")
     return found
 
 

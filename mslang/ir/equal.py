@@ -14,6 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
+from mslang.ir.annotations import PREFETCH
 from mslang.ir.dtype import is_float
 from mslang.ir.expr import (
     Binary,
@@ -339,5 +340,9 @@ def _annotations(notes: Annotations, names: _Names) -> str:
             else value(v)
         )
 
-    texts = (f"{key!r} = {hiding(v) if key in _HIDING else value(v)}" for key, v in notes)
+    def told(key: str) -> str:
+        buffer = key.removeprefix(PREFETCH)
+        return repr(key) if buffer == key else f"{PREFETCH!r} {_named(buffer, names)}"
+
+    texts = (f"{told(key)} = {hiding(v) if key in _HIDING else value(v)}" for key, v in notes)
     return f"<{', '.join(texts)}>"

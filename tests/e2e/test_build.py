@@ -256,8 +256,8 @@ def test_the_fastest_record_of_the_schedule_counts(run: Run, gemm: Path, tmp_pat
 @pytest.mark.parametrize(
     ("words", "status", "parts"),
     [
-        (("-o", "gemm.exe"), 2, ["MS701", "end with `.exe`", ".h, .ll, .s, .o, .so"]),
-        (("-o", "gemm"), 2, ["MS701", "end with ``"]),
+        (("-o", "gemm.exe"), 2, ["MS701", "unknown file suffix `.exe`", ".h, .ll, .s, .o, .so"]),
+        (("-o", "gemm"), 2, ["MS701", "the name has no suffix"]),
         ((), 2, ["-o/--output"]),
         (("-o", "none/gemm.h"), 1, ["MS702", "there is no folder none"]),
         (("-o", "folder.h"), 1, ["MS702", "it is a folder"]),

@@ -103,7 +103,7 @@ def test_candidates_are_timed_in_turns_and_verified_again(tmp_path: Path) -> Non
         assert good.result.outcome is Outcome.MEASURED and good.result.timing.yardstick > 0
         assert good.result.verified[0].inputs == SPARSE
     assert wrong.result.outcome is Outcome.WRONG_RESULT and wrong.samples == ()
-    assert wrong.result.reason.startswith("beside others, on sparse integers inputs c[")
+    assert wrong.result.reason.startswith("among others, on sparse integers inputs c[")
 
 
 def test_turns_restore_the_inputs_of_a_kernel_that_works_in_place(tmp_path: Path) -> None:
