@@ -169,7 +169,9 @@ def test_why_records_do_not_serve(store: Database) -> None:
 def test_before_the_default_a_record_must_have_been_faster_than_it(store: Database) -> None:
     keep(store, PRODUCT, record(PRODUCT, by_hand(), 2e-3))
     alternative = ByDefault(LLVM)
-    assert "record 1 was never timed together with the default schedule" in missed(store, PRODUCT, alternative=alternative)
+    assert "record 1 was never timed together with the default schedule" in missed(
+        store, PRODUCT, alternative=alternative
+    )
     default = default_schedule(PRODUCT, AVX2)
     keep(store, PRODUCT, record(PRODUCT, default, 1e-3))
     assert served(store, PRODUCT, alternative=alternative).how.startswith("record 2")
