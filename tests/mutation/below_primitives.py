@@ -169,7 +169,9 @@ BELOW_PRIMITIVES = (
         "a dropped mask: a branch in lanes",
         "mslang.lower.vectorize:_Lanes.where",
         unguarded,
-        pair=496,
+        pair=48,
+        only=("vectorize",),
+        generator="instances",
     ),
     Planted(
         "a wrong address: the last bit of a constant offset is lost",
