@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mslang.ir.annotations import PREFETCH
-from mslang.ir.arith.linear import Form, Linear, add, linear
+from mslang.ir.arith.linear import Form, Linear, add, expression, linear
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr, Load, MaskedLoad, Ramp
 from mslang.ir.visit import free_vars, walk_expr
@@ -26,9 +26,11 @@ def distances(loop: For) -> dict[str, int]:
     """The buffers of which a loop fetches ahead, and how many iterations."""
     found: dict[str, int] = {}
     for key, value in loop.annotations:
+        if not key.startswith(PREFETCH):
+            continue
         ahead = fold(value) if isinstance(value, Expr) else value
         ahead = ahead.value if isinstance(ahead, Const) else ahead
-        if key.startswith(PREFETCH) and isinstance(ahead, int) and ahead > 0:
+        if isinstance(ahead, int) and ahead > 0:
             found[key.removeprefix(PREFETCH)] = ahead
     return found
 
@@ -43,7 +45,7 @@ def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
     for load in _loads(later, frozenset()):
         if load.buffer != buffer or not load.indices:
             continue
-        *rest, last = [x.base if isinstance(x, Ramp) else x for x in load.indices]
+        *rest, last = [_first(x) for x in load.indices]
         form = linear(last)
         if form is None or any(lanes_of(x) > 1 for x in rest):
             continue
@@ -53,7 +55,7 @@ def prefetches(later: Body, buffer: str) -> Iterator[Prefetch]:
             at = add(form, Form(start, {}))
             if not any(_near(at, other, line) for other in lines):
                 lines.append(at)
-                yield Prefetch(buffer, (*rest, Binary("+", last, Const(start)) if start else last))
+                yield Prefetch(buffer, (*rest, expression(at)))
 
 
 def _loads(body: Body, inside: frozenset[str]) -> Iterator[Load | MaskedLoad]:
@@ -67,6 +69,13 @@ def _loads(body: Body, inside: frozenset[str]) -> Iterator[Load | MaskedLoad]:
                     yield x
         for b in bodies(s):
             yield from _loads(b, within)
+
+
+def _first(index: Expr) -> Expr:
+    """The smallest index of the lanes."""
+    if not isinstance(index, Ramp):
+        return index
+    return index.base if index.stride >= 0 else Binary("-", index.base, Const(_reach(index) - 1))
 
 
 def _reach(index: Expr) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mslang.ir import arith
 from mslang.ir.arith.digits import sum_of, terms_of
 from mslang.ir.arith.linear import Linear, linear
 from mslang.ir.expr import ZERO, Binary, Const, Expr, Var
@@ -106,12 +105,9 @@ def one_number(
         last = base is None
         place *= base or 1
     # Remainders alone do not tell a number that has further digits.
-    whole = last or _lies_in(number, place, ranges)
+    form = linear(number)
+    whole = last or (form is not None and _within(form, place, ranges))
     return (number, total) if whole and not found else None
-
-
-def _lies_in(e: Expr, end: int, ranges: Mapping[str, Range]) -> bool:
-    return all(arith.proved(c, ranges) for c in (Binary("<=", ZERO, e), Binary("<", e, Const(end))))
 
 
 def _merged(e: Expr, ranges: Mapping[str, Range], fixed: frozenset[str]) -> Expr:

@@ -46,6 +46,14 @@ def test_each_line_is_fetched_once_and_inner_loops_count_if_they_are_written_out
     assert fetched(ahead(wide, "i", "A", 2)) == ["A[i + 2, 0]", "A[i + 2, 16]", "A[i + 2, 32]"]
 
 
+def test_a_reversed_vector_is_fetched_from_its_smallest_index():
+    program = parse_program("""program p(A: f32[6, 32], out B: f32[6, 32]) {
+        for i in 6 { for j in 32 { block b[x: 6 = i, y: 32 = j] { B[x, y] = A[x, 31 - y] } } }
+    }""")
+    wide = vectorize(program, loop("j")).program
+    assert fetched(ahead(wide, "i", "A", 2)) == ["A[i + 2, 16]", "A[i + 2, 0]"]
+
+
 def test_an_unrolled_loop_fetches_in_each_copy():
     cut = split(COPY, loop("i"), [None, *sizes(2)]).program
     inner = unroll(cut, loop("i_1")).program
