@@ -1,4 +1,4 @@
-"""The times that a benchmark prints in two checkouts, run in turns: another commit's beside this one's.
+"""The times that a benchmark prints in two checkouts, run in turn: those of another commit and of this one.
 
     git worktree add --detach FOLDER COMMIT
     python benchmarks/checkouts.py FOLDER [--scripts "gemm.py --threads 1" …] [--rounds 3]
@@ -31,7 +31,7 @@ Times = Mapping[str, float]
 
 
 def main() -> int:
-    """Run the scripts in turns and print one table."""
+    """Run the scripts in turn and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="the other checkout")
     parser.add_argument("--scripts", nargs="+", default=SCRIPTS)
@@ -41,9 +41,10 @@ def main() -> int:
         parser.error("--rounds: at least 1")
     checkouts = (options.other.resolve(), ROOT)
     for script in options.scripts:
+        name, *_ = shlex.split(script) or [""]
         for checkout in checkouts:
-            if not (checkout / "benchmarks" / shlex.split(script)[0]).is_file():
-                parser.error(f"{checkout} has no benchmarks/{shlex.split(script)[0]}")
+            if not (checkout / "benchmarks" / name).is_file():
+                parser.error(f"{checkout} has no benchmarks/{name}")
     rows = []
     for script in options.scripts:
         found: dict[Path, list[Times]] = {c: [] for c in checkouts}

@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.ir.dtype import bits, is_float, is_unsigned
 from mslang.ir.expr import FALSE, Binary, Const, Expr, Load
-from mslang.ir.program import Store
+from mslang.ir.program import Block, Store
 
 OPERATORS = frozenset({"+", "*", "min", "max"})
 """The operators whose identity is known."""
@@ -30,6 +30,12 @@ def update_of(s: Store) -> Update | None:
                 if isinstance(target, Load) and (target.buffer, target.indices) == (s.buffer, s.indices):
                     return Update(op, value, target.dtype)
     return None
+
+
+def is_maximum(block: Block) -> bool:
+    """Whether a block reduces to the maximum of some values, and does nothing else."""
+    found = [update_of(s) for s in block.body if isinstance(s, Store)]
+    return block.init is not None and len(found) == 1 and found[0] is not None and found[0].op == "max"
 
 
 def lowest(dtype: str) -> Const:

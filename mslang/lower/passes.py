@@ -70,7 +70,11 @@ PASSES = (
     *LOOPS,
     Pass("stack", place_on_stack, "small local buffers go on the stack, all others into the workspace"),
     Pass("vectorize", vectorize, "vectorized loops become vector statements; lanes that must not act are masked"),
-    Pass("unroll", unroll, "unrolled loops, and those over registers, are written out; indices are in normal form"),
+    Pass(
+        "unroll",
+        unroll,
+        "unrolled loops, and those over registers, are written out, with prefetches; indices are in normal form",
+    ),
     Pass("registers", pad_rows, "rows on the stack are as long as vectors, so that their tails need no masks"),
 )
 """The passes for a CPU, in order."""

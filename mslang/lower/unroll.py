@@ -1,7 +1,8 @@
 """Unrolled loops written out, their variables numbers; and everything else in normal form.
 
 Unrolled are the loops that a schedule says to unroll, and those over which a buffer in registers is indexed: registers
-have no addresses. A loop of one iteration goes, and so does what no iteration reaches.
+have no addresses. A loop of one iteration goes, and so does what no iteration reaches. What loops fetch ahead
+(`prefetch.py`) is known here, where the statements of a later iteration are written out.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import msgspec
 from mslang.diagnostics import ScheduleError, problem
 from mslang.ir.dtype import size_of
 from mslang.ir.expr import Binary, Const, Expr
-from mslang.ir.program import Block, Program, Store
-from mslang.ir.reduction import update_of
+from mslang.ir.program import Block, Program
+from mslang.ir.reduction import is_maximum
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.cpu.contraction import Contraction, extents, shape_of
@@ -78,7 +78,7 @@ def _streamed(program: Program, block: Block, found: Contraction) -> int:
 def rolling_of(session: Session, group: Group, machine: Target) -> Rolling | None:
     """A maximum along rows of a product's results, with the sums after it, a product among them; None without one."""
     members = [block_of(session, block_handle(session, n)) for n in (*group.stages, group.last)]
-    place = next((k for k, b in enumerate(members) if _is_maximum(b)), None)
+    place = next((k for k, b in enumerate(members) if is_maximum(b)), None)
     if place is None:
         return None
     maximum = members[place]
@@ -91,11 +91,6 @@ def rolling_of(session: Session, group: Group, machine: Target) -> Rolling | Non
     rows = group.axes[before[0]].get(products[before[0]].row or "")
     row = next((a for a, of in group.axes[maximum.name].items() if of == rows), None)
     return None if row is None else Rolling(maximum.name, reduced[0], row, after, products)
-
-
-def _is_maximum(block: Block) -> bool:
-    found = [update_of(s) for s in block.body if isinstance(s, Store)]
-    return block.init is not None and len(found) == 1 and found[0] is not None and found[0].op == "max"
 
 
 def roll_rows(session: Session, group: Group, machine: Target, prefix: str) -> None:

@@ -13,8 +13,8 @@ from math import prod
 import msgspec
 
 from mslang.ir.expr import Const
-from mslang.ir.program import Block, Program, Store
-from mslang.ir.reduction import update_of
+from mslang.ir.program import Block, Program
+from mslang.ir.reduction import is_maximum
 from mslang.ir.visit import all_buffers
 from mslang.schedule.handles import Handle
 from mslang.schedule.rules.gpu.nests import Step, axes_in, inputs, tiled_axes, written_axes
@@ -46,7 +46,7 @@ class Chain(msgspec.Struct, frozen=True):
 def chain_of(program: Program, names: Sequence[str]) -> Chain | None:
     """The stages of attention that some nests end with; None if they do not, or scores are few."""
     named = {b.name: b for b in leaf_blocks(program)}
-    at = next((k for k in reversed(range(len(names))) if _is_maximum(named[names[k]])), None)
+    at = next((k for k in reversed(range(len(names))) if is_maximum(named[names[k]])), None)
     if at is None:
         return None
     first = next((k for k in reversed(range(at)) if tiled_axes(program, named[names[k]]) is not None), None)
@@ -59,11 +59,6 @@ def chain_of(program: Program, names: Sequence[str]) -> Chain | None:
     last = max(names.index(n) for n in sums)
     exponentials = tuple(n for n in names[at + 1 : last] if n not in sums)
     return Chain(tuple(names[first:at]), names[at], exponentials, tuple(sums), tuple(names[last + 1 :]))
-
-
-def _is_maximum(block: Block) -> bool:
-    found = [update_of(s) for s in block.body if isinstance(s, Store)]
-    return block.init is not None and len(found) == 1 and found[0] is not None and found[0].op == "max"
 
 
 def online(chain: Chain, keys: int) -> Step:
