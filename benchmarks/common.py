@@ -9,9 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from textwrap import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKLOADS = ROOT / "stdlib" / "workloads"
+WIDTH = 120
+"""Of a line of the documentation."""
 
 
 def seconds(run: Callable[[], object], repeats: int = 15, least: float = 0.0) -> list[float]:
@@ -71,7 +74,7 @@ def show(value: float) -> str:
 
 
 def conditions(*packages: str) -> str:
-    """The conditions of a measurement: the machine, its load, and the versions of the software."""
+    """The conditions of a measurement: the machine, its load, and the versions of the software, as lines of a page."""
     from mslang import __version__
     from mslang.target.detect import host
 
@@ -82,7 +85,7 @@ def conditions(*packages: str) -> str:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
-    return f"Machine: {_processor()} ({host().cpu}), {cores}. Versions: {', '.join(found)}."
+    return fill(f"Machine: {_processor()} ({host().cpu}), {cores}. Versions: {', '.join(found)}.", WIDTH)
 
 
 def _processor() -> str:

@@ -1,12 +1,11 @@
 #!/bin/sh
-# What test_vscode.py needs, beside a Chromium and Node.js 20: VS Code as code-server, and what drives the browser.
-# Install scripts of packages do not run, but for the native modules that code-server cannot do without.
+# What test_vscode.py needs besides Chromium and Node.js 20: VS Code as code-server, and what drives the browser.
+# Install scripts of packages do not run, except those of the native modules that code-server cannot do without.
 set -eu
 cd "$(dirname "$0")"
 npm install --ignore-scripts --no-audit --no-fund
-cd node_modules/code-server
 npm rebuild argon2
-cd lib/vscode
+cd node_modules/code-server/lib/vscode
 npm install --ignore-scripts --no-audit --no-fund --omit=dev
 npm rebuild native-watchdog @vscode/spdlog @parcel/watcher
 cd ../../../../../../../lsp/editors/vscode
