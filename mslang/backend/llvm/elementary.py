@@ -143,9 +143,9 @@ def _raised(r: Number, n: Number, count: Integer, form: _Format) -> Number:
         y = r.times(c).over(r.of(2.0).minus(c)).plus(r).plus(1.0)
     if y.scales:
         return y.scaled(n)
-    # In two steps, so that subnormal and barely finite results come out.
+    # In two steps, so that subnormal and barely finite results come out. The second overflows where the result does.
     half = count.op(">>", 1)
-    return y.times(_power_of_2(half, form)).times(_power_of_2(count.op("-", half), form))
+    return y.times(_power_of_2(half, form)).times_rounded(_power_of_2(count.op("-", half), form))
 
 
 def expm1(x: Number) -> Number:

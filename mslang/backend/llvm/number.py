@@ -37,6 +37,11 @@ class Number(NamedTuple):
         """The product."""
         return self._op("*", other)
 
+    def times_rounded(self, other: Number) -> Number:
+        """The product, rounded: a sum that it is added to is not fused with it."""
+        text = f"fmul {self.value.typed}, {other.value.ref}"
+        return Number(self.fn, arithmetic.instruction(self.fn, text, self.value))
+
     def over(self, other: Number | float) -> Number:
         """The quotient."""
         return self._op("/", other)

@@ -13,8 +13,13 @@ import pytest
 
 import mslang as ms
 from mslang.backend.reference.interpret import run as interpret
+from mslang.ir import operators
+from mslang.ir.build import ProgramBuilder, spatial
 from mslang.ir.functions import FUNCTIONS, Domain, evaluated
+from mslang.ir.program import Program
 from mslang.sema.program import parse_program
+from mslang.target.description import AVX2
+from mslang.target.detect import host
 from tests.unit.llvm.support import function_of_one, function_of_two, loaded, run
 
 COUNT = 1 << 16
@@ -185,6 +190,34 @@ def test_a_scalar_gives_the_bits_of_a_vector(name: str, dtype: str):
     x = points(low, high, NUMPY[dtype])[::64].copy()
     vector, scalar = (loaded(function_of_one(name, len(x), dtype, kind))(x) for kind in ("vectorized", "serial"))
     assert np.array_equal(vector, scalar, equal_nan=True) and np.array_equal(np.signbit(vector), np.signbit(scalar))
+
+
+def functions_program(count: int, dtype: str, kind: str, less: bool) -> Program:
+    """Every function of `X`, each in a row of `Y`; with `less`, minus the same element of `Z`."""
+    b = ProgramBuilder("rows")
+    x, z = b.input("X", (count,), dtype), b.input("Z", (len(UNARY), count), dtype)
+    y = b.output("Y", (len(UNARY), count), dtype)
+    for row, name in enumerate(UNARY):
+        with b.loop(f"i_{name}", count, kind=kind) as i0, b.block(name, spatial("i", count, at=i0)) as (i,):
+            value = operators.call(name, x[i])
+            y[row, i] = value - z[row, i] if less else value
+    return b.finish()
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_function_rounds_before_what_is_done_with_it(dtype: str, kind: str):
+    # A last product that is fused with a sum outside keeps too many digits, and infinities stay finite.
+    x = points(-1080, 1030, NUMPY[dtype])[::128].copy()
+    target = AVX2 if host().has("avx2") else None
+    none = np.zeros((len(UNARY), len(x)), x.dtype)
+    plain = run(functions_program(len(x), dtype, kind, less=False), x, none, target=target)
+    rest = run(functions_program(len(x), dtype, kind, less=True), x, plain, target=target)
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.equal(rest, plain - plain) & ~np.isnan(plain - plain)
+        wrong |= np.isnan(plain - plain) & ~np.isnan(rest)
+    found = [(UNARY[row], float(x[i])) for row, i in zip(*wrong.nonzero(), strict=True)]
+    assert not found, found[:8]
 
 
 @pytest.mark.campaign
