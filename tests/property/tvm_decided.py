@@ -376,6 +376,44 @@ DECIDED: Mapping[str, Decision] = MappingProxyType(
             r"MS368 the reduction axis",
             "the reduction is not over where the block around ends; TVM would combine partial results too early",
         ),
+        "epilogues that read what comes later": Decision(
+            "TVM",
+            ("fuse_reduction_epilogue",),
+            r"MS344",
+            "TVM computes the epilogue at the reduction, where what else it reads is not written yet",
+        ),
+        "updates of declared parts": Decision(
+            "TVM",
+            ("decompose_reduction", "rfactor"),
+            r"MS313",
+            "a block of a partitioned nest declares the part of the buffer that all its instances write; here a "
+            "reduction declares the one element that an instance updates",
+        ),
+        "inits under threads that reduce": Decision(
+            "TVM",
+            ("decompose_reduction", "blockize"),
+            r"MS310|MS378",
+            "the loop that reduces runs in threads: without an init in the block they are not known to combine what "
+            "they compute, and write the same element at once",
+        ),
+        "nested loops of one thread axis": Decision(
+            "TVM",
+            ("bind",),
+            r"MS395",
+            "loops of one axis of threads belong to one launch and have one extent; TVM binds a second of another",
+        ),
+        "axes of one value": Decision(
+            "TVM",
+            ("reindex_cache_read", "reindex_cache_write"),
+            r"MS361",
+            "an axis of extent 1 in the indices must be in the map as well; TVM leaves it out",
+        ),
+        "paddings of blocks that hold others": Decision(
+            "TVM",
+            ("pad_einsum",),
+            r"MS345",
+            "TVM pads axes of a block around others, which are opaque, whatever those do with them",
+        ),
         "hidden accesses": Decision(
             "TVM", (), r"MS379|MS352 block `_` hides", "what a block hides it may still access; nothing moves over it"
         ),
