@@ -3,7 +3,8 @@
 A program's *anchor* is the reduction block of most operations. Two programs have the same anchor if it, with the blocks
 that make what it reads, is one workload. The trace recorded for one is then transplanted to the other: its steps on the
 anchor and on what precedes it are taken; steps on blocks that the other program lacks are left out; the other program's
-own blocks after the anchor are computed on its tile where that is legal, else scheduled by default.
+own blocks after the anchor are computed on its tile where that is legal, else scheduled by the back end, which must be
+able to lower the result for the target, within its limits.
 
 The result is not as good as tuning the program itself, so it is the last resort of the pass `db`, and reported as such.
 
@@ -12,11 +13,12 @@ Source: the idea of TVM's `ms-anchor-block` module equality; there steps that fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import lru_cache
 
 from msgspec.structs import replace
 
+from mslang.backend.backend import BackEnd
 from mslang.diagnostics import MsError, ScheduleError, problem
 from mslang.ir.equal import correspondence, workload_hash
 from mslang.ir.expr import Const
@@ -27,7 +29,6 @@ from mslang.schedule.handles import Handle
 from mslang.schedule.interpret import World
 from mslang.schedule.renaming import renamed
 from mslang.schedule.replay import space_of_text, step
-from mslang.schedule.rules.default_cpu import finish
 from mslang.schedule.rules.nests import attempt, block_handle, block_of, do
 from mslang.schedule.session import Session
 from mslang.schedule.sketch import sketch_of
@@ -46,16 +47,21 @@ CONSIDERED = 3
 
 
 def anchored(
-    store: Store, program: Program, target: Target, machine: str, world: World, module: Module | None = None
+    store: Store,
+    program: Program,
+    target: Target,
+    machine: str,
+    back_end: BackEnd[object],
+    module: Module | None = None,
 ) -> tuple[Record, Candidate, str] | str | None:
     """The fastest record that another program's same anchor has, on this program.
 
     Args:
         store: where records are.
         program: the program to schedule.
-        target: what will run it, a CPU.
+        target: what will run it.
         machine: the key of the machine that counts.
-        world: the machine and what traces may call.
+        back_end: what compiles for the target, and schedules what a trace leaves.
         module: where names of traces are looked up.
 
     Returns the record, the candidate, and how it came about; or why records of the same anchor do not apply; None if
@@ -64,6 +70,7 @@ def anchored(
     own = anchor_program(program)
     if own is None:
         return None
+    world = World(machine=target)
     hash, whole = workload_hash(own), workload_hash(program)
     others = [w for w in store.texts() if w.hash != whole and _anchor_hash(w.text) == hash]
     found = [r for h in {w.hash for w in others} for r in store.top(h, CONSIDERED, target=target.name, machine=machine)]
@@ -75,9 +82,11 @@ def anchored(
         made_for = parse_program(text.text)
         try:
             trace = space_of_text(record.trace, made_for, world, module).sample(0, strict=True).trace
-            candidate, left_out = transplanted(trace, made_for, program)
+            candidate, left_out = transplanted(trace, made_for, program, back_end, target)
         except MsError as error:
-            failure = f"record {record.id} of `{record.program}` has the same anchor: {error.diagnostic.message}"
+            d = error.diagnostic
+            why = f"{d.message} ({d.why})" if d.why else d.message
+            failure = f"record {record.id} of `{record.program}` has the same anchor: {why}"
             continue
         without = f", without {left_out} of its steps" if left_out else ""
         return record, candidate, f"by its anchor `{_anchor_name(program)}`{without}"
@@ -149,25 +158,53 @@ def _anchor_hash(text: str) -> str | None:
 
 
 # ------------------------------------------------------------------ transplanting
-def transplanted(trace: Trace, made_for: Program, program: Program) -> tuple[Candidate, int]:
+def transplanted(
+    trace: Trace, made_for: Program, program: Program, back_end: BackEnd[object], target: Target
+) -> tuple[Candidate, int]:
     """The trace of one program on another with the same anchor, and how many steps were left out.
 
+    What follows the anchor is computed where a copy takes its results, or else, if a later step or the back end refuses
+    that, by itself.
+
     Raises:
-        MsError: a step on what both programs have is refused.
+        MsError: a step on what both programs have is refused, or the back end refuses the result.
     """
     first, second = anchor_program(made_for), anchor_program(program)
     names = None if first is None or second is None else correspondence(first, second)
-    assert names is not None
+    assert names is not None and second is not None
+    own = {b.name for b in blocks_of(program.body)} - {b.name for b in blocks_of(second.body)}
     kept = _kept(trace, {*names.blocks, *names.buffers})
     moved = renamed(replace(trace, instructions=kept), names, program)
-    drawing = Drawing(0, pins={a: v for a, v in moved.decisions.items() if a in {i.address for i in kept}}, strict=True)
-    session = Session(program, drawing, trace.registry)
-    values = moved.decisions
-    for instruction in moved.instructions:
+    left_out = len(trace.instructions) - len(kept)
+    try:
+        return _replayed(moved, program, own, back_end, target), left_out
+    except MsError:
+        if not own:
+            raise
+        return _replayed(moved, program, set(), back_end, target), left_out
+
+
+def _replayed(
+    trace: Trace, program: Program, taken_up: Set[str], back_end: BackEnd[object], target: Target
+) -> Candidate:
+    """The candidate of a trace that schedules a part of a program, with the rest scheduled by the back end.
+
+    Args:
+        trace: in the names of the program.
+        program: the program.
+        taken_up: blocks that are computed in copies of the results that they read, where that is legal.
+        back_end: schedules the rest.
+        target: what will run the program.
+    """
+    values = trace.decisions
+    pins = {a: v for a, v in values.items() if a in {i.address for i in trace.instructions}}
+    session = Session(program, Drawing(0, pins=pins, strict=True), trace.registry)
+    for instruction in trace.instructions:
         step(session, instruction, values)
         if instruction.op == "cache_write":
-            _take_up(session, instruction.results[0])
-    finish(session)
+            _take_up(session, instruction.results[0], taken_up)
+    if back_end.finish is not None:
+        back_end.finish(session, target)
     sketch = sketch_of(session)
     numbers = session.draws.numbers
     violated = sketch.violation(numbers)
@@ -175,7 +212,9 @@ def transplanted(trace: Trace, made_for: Program, program: Program) -> tuple[Can
         raise ScheduleError(problem("MS260", f"the decisions of this trace are rejected: {violated}"))
     made = {**session.draws.values}
     done = replace(sketch.trace, values=tuple(made.items()))
-    return Candidate(sketch.instantiate(numbers), done, made, sketch), len(trace.instructions) - len(kept)
+    candidate = Candidate(sketch.instantiate(numbers), done, made, sketch)
+    back_end.lowered(candidate.program, target)
+    return candidate
 
 
 def _kept(trace: Trace, known: set[str]) -> tuple[Instruction, ...]:
@@ -192,14 +231,16 @@ def _kept(trace: Trace, known: set[str]) -> tuple[Instruction, ...]:
     return tuple(kept)
 
 
-def _take_up(session: Session, name: str) -> None:
-    """Compute what follows the anchor in the block that copies its results."""
+def _take_up(session: Session, name: str, taken_up: Set[str]) -> None:
+    """Compute those of some blocks that follow the anchor in the block that copies its results."""
     copy = session.named(name)
     assert isinstance(copy, Handle)
     block = block_of(session, copy)
     for _ in range(len(blocks_of(session.program.body))):
         after = consumers(session.program, BlockRef(block.name))
-        if len(after) != 1 or attempt(session.program, "reverse_compute_inline", after[0]) is None:
+        if len(after) != 1 or after[0].name not in taken_up:
+            return
+        if attempt(session.program, "reverse_compute_inline", after[0]) is None:
             return
         do(session, "reverse_compute_inline", block_handle(session, after[0].name))
         block = block_of(session, copy)

@@ -14,6 +14,7 @@ import msgspec
 from mslang.apply.anchor import anchored
 from mslang.apply.passes import Missed, Pass, Served
 from mslang.apply.replaying import candidate_of
+from mslang.backend.backend import BackEnd
 from mslang.diagnostics import Diagnostic, MsError
 from mslang.ir.equal import structural_hash, workload_hash
 from mslang.ir.program import Program
@@ -37,7 +38,8 @@ class FromRecords(msgspec.Struct, frozen=True):
         machine: the key of the machine that counts, and its compiler.
         compiler: what compiles here; records of it come first.
         module: where names of traces are looked up.
-        anchors: whether a record of a program that differs around its main computation may serve.
+        anchors: the back end that completes the schedule where the record of a program that differs around its main
+            computation serves; None: such records do not serve.
         alternative: the pass that serves a program otherwise, which a record must be faster than (None: any serves).
     """
 
@@ -45,7 +47,7 @@ class FromRecords(msgspec.Struct, frozen=True):
     machine: str
     compiler: str = ""
     module: Module | None = None
-    anchors: bool = True
+    anchors: BackEnd[object] | None = None
     alternative: Pass | None = None
     name: str = "db"
 
@@ -66,9 +68,9 @@ class FromRecords(msgspec.Struct, frozen=True):
                 continue
             return Served(candidate.program, self._how(record, program), candidate.trace)
         why = "; ".join(failures[:3]) if failures else self._absent(program, target)
-        if not self.anchors:
+        if self.anchors is None or self.anchors.finish is None:
             return Missed(why)
-        match anchored(self.store, program, target, self.machine, world, self.module):
+        match anchored(self.store, program, target, self.machine, self.anchors, self.module):
             case (Record() as record, Candidate() as candidate, str() as how):
                 return Served(candidate.program, f"{self._how(record, program)}; {how}", candidate.trace)
             case str() as no_anchor:

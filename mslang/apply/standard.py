@@ -58,11 +58,10 @@ def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
         case "db":
             machine = this_machine() if back_end.device is None else this_machine().with_device(back_end.device())
             store = sources.store if sources.store is not None else _nothing()
-            # What a transplanted trace leaves is scheduled by the default for CPUs.
-            anchors = back_end.default is None
-            other = ByDefault(back_end) if before_default and anchors else None
+            # Tuning times the default schedule where the back end has none of its own.
+            other = ByDefault(back_end) if before_default and back_end.default is None else None
             machine_key = sources.machine or machine.key
-            return FromRecords(store, machine_key, back_end.version(), sources.module, anchors, other)
+            return FromRecords(store, machine_key, back_end.version(), sources.module, back_end, other)
         case "dispatch":
             return dispatch(sources.patterns)
         case "default":

@@ -17,6 +17,7 @@ from mslang.target.description import Target
 if TYPE_CHECKING:
     from mslang.kernel.nodes import Module
     from mslang.lower.passes import Pass
+    from mslang.schedule.session import Session
 
 E = TypeVar("E")
 
@@ -128,6 +129,13 @@ def standard_passes() -> Sequence[Pass]:
     return LOOPS
 
 
+def finish_nests(session: Session, target: Target) -> None:
+    """Schedule what is as the program has it as on CPUs: outer loops parallel, contiguous inner ones vectors."""
+    from mslang.schedule.rules.default_cpu import finish
+
+    finish(session)
+
+
 class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     """A back end. An executable `E` is a value that can be pickled: workers compile, others load.
 
@@ -144,6 +152,8 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         plain: whether programs without a schedule are compiled as they are, which others can be compared with.
         default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
             are compiled as they are.
+        finish: schedules the nests that a running schedule has left as the program has them; None: it cannot, and
+            records of a program's anchor do not serve it.
         prepare: what is done while a program still has blocks, before the passes; None: nothing.
         unavailable: why this machine cannot run code for a target; None if it can.
         stages: the forms of an executable that can be shown.
@@ -170,6 +180,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
     passes: Callable[[], Sequence[Pass]] | None = standard_passes
     plain: bool = True
     default: Callable[[Program, Target], Program] | None = None
+    finish: Callable[[Session, Target], None] | None = finish_nests
     prepare: Callable[[Program], Program] | None = None
     unavailable: Callable[[Target], str | None] = always_available
     stages: tuple[Stage[E], ...] = ()

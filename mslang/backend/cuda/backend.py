@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mslang.backend.cuda.executable import CudaExecutable
     from mslang.kernel.nodes import Module
     from mslang.lower.passes import Pass
+    from mslang.schedule.session import Session
 
 
 def scheduled(program: Program, target: Target) -> Program:
@@ -21,6 +22,13 @@ def scheduled(program: Program, target: Target) -> Program:
     from mslang.backend.cuda.default import default_schedule
 
     return default_schedule(program, target)
+
+
+def finish(session: Session, target: Target) -> None:
+    """Share the nests that a running schedule has left on no thread."""
+    from mslang.backend.cuda.default import finish
+
+    finish(session, target)
 
 
 def shared_out(program: Program) -> Program:
@@ -122,6 +130,7 @@ CUDA = BackEnd(
     passes=passes,
     plain=False,
     default=scheduled,
+    finish=finish,
     prepare=shared_out,
     unavailable=why_no_card,
     stages=(

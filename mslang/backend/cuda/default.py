@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mslang.diagnostics import MsError
 from mslang.ir.program import Program
 from mslang.target.description import Target
+
+if TYPE_CHECKING:
+    from mslang.schedule.session import Session
 
 
 def default_schedule(program: Program, target: Target) -> Program:
@@ -14,23 +19,43 @@ def default_schedule(program: Program, target: Target) -> Program:
         program: a concrete program, or one with sizes that are known only at the call.
         target: the GPU, whose limits the result keeps.
     """
-    from mslang.lower.gpu import lower
-    from mslang.lower.summary import require_within_limits
     from mslang.schedule.decisions import Drawing
     from mslang.schedule.rules.gpu.auto import schedule_threads
     from mslang.schedule.rules.gpu.nests import has_bound_loop
     from mslang.schedule.session import Session
 
-    def accepts(candidate: Program) -> bool:
-        try:
-            require_within_limits(candidate, target)
-            lower(candidate, target)
-        except MsError:
-            return False
-        return True
-
     if has_bound_loop(program):
         return program
     session = Session(program, Drawing(0))
-    schedule_threads(session, accepts)
+    schedule_threads(session, lambda candidate: _can_run(candidate, target))
     return session.program
+
+
+def finish(session: Session, target: Target) -> None:
+    """Schedule the nests that a schedule has left on no thread as the default does, and bind what then remains.
+
+    Args:
+        session: the running schedule, with the values of all decisions.
+        target: the GPU, whose limits the nests keep.
+    """
+    from mslang.schedule.rules.gpu.auto import finish_threads
+    from mslang.schedule.rules.gpu.finish import bind_unbound
+    from mslang.schedule.rules.gpu.machine import most_threads
+    from mslang.schedule.sketch import instantiate
+
+    numbers = session.draws.numbers
+    finish_threads(session, lambda candidate: _can_run(instantiate(candidate, numbers), target))
+    bind_unbound(session, most_threads(target))
+
+
+def _can_run(program: Program, target: Target) -> bool:
+    """Whether a program can be lowered for a GPU, and keeps its limits."""
+    from mslang.lower.gpu import lower
+    from mslang.lower.summary import require_within_limits
+
+    try:
+        require_within_limits(program, target)
+        lower(program, target)
+    except MsError:
+        return False
+    return True

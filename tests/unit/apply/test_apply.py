@@ -109,7 +109,7 @@ def by_hand() -> Candidate:
 
 
 def from_records(db: Database, **changes: object) -> FromRecords:
-    return msgspec.structs.replace(FromRecords(db, "here", "llvm 1"), **changes)
+    return msgspec.structs.replace(FromRecords(db, "here", "llvm 1", anchors=LLVM), **changes)
 
 
 def served(db: Database, program: Program, **changes: object) -> Served:
@@ -219,7 +219,7 @@ def test_a_stale_record_is_passed_over_and_its_step_named(store: Database) -> No
 # ------------------------------------------------------------------ anchors
 def test_a_record_of_the_same_anchor_serves_a_program_with_an_epilogue(store: Database) -> None:
     best = keep(store, PRODUCT, record(PRODUCT, by_hand(), 1e-3))
-    assert missed(store, RELU, anchors=False) == "no record of this program"
+    assert missed(store, RELU, anchors=None) == "no record of this program"
     found = served(store, RELU)
     assert found.how == f"record {best.id} of `product`, 1 ms on zen × 2; by its anchor `mm`"
     text = print_program(found.program)

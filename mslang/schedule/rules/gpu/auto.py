@@ -52,10 +52,26 @@ def schedule_threads(session: Session, accepts: Accepts = anything) -> None:
         session: the running schedule.
         accepts: whether a program can be compiled; a step of which it says no is not taken.
     """
-    for name in [b.name for b in leaf_blocks(session.program)]:
+    _inline(session, leaf_blocks(session.program))
+    _share(session, accepts)
+
+
+def finish_threads(session: Session, accepts: Accepts = anything) -> None:
+    """Inline and schedule the nests of which no loop is bound, as `schedule_threads`; others stay as they are."""
+    _inline(session, unbound(session.program))
+    _share(session, accepts)
+
+
+def _inline(session: Session, blocks: Sequence[Block]) -> None:
+    """Compute those of some blocks where they are read that only prepare operands."""
+    for name in [b.name for b in blocks]:
         found = next(b for b in leaf_blocks(session.program) if b.name == name)
         if inlined_by_default(session.program, found) and attempt(session.program, "compute_inline", BlockRef(name)):
             do(session, "compute_inline", block_handle(session, name))
+
+
+def _share(session: Session, accepts: Accepts) -> None:
+    """Schedule nest after nest, the last first."""
     for b in unbound(session.program):
         take(session, [partial_sums(b.name)], accepts)
     seen: set[str] = set()
