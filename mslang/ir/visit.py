@@ -5,7 +5,7 @@ All rebuilds share what does not change: a subtree that comes back the same is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -274,8 +274,8 @@ def prune(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 # ------------------------------------------------------------------ finding things by name
 class Contents(msgspec.Struct, frozen=True):
-    """The names in a statement at any depth, its own included: of loops, blocks, buffers, and all that are taken; and
-    how many loops of threads are in it.
+    """The names in statements at any depth, their own included: of loops, blocks, buffers, and all that are taken;
+    how many loops of threads and how many vectorized ones are in them, and how deep their deepest loop nest is.
 
     Names only: equal statements need not be the same object, nor print alike (0.0 equals -0.0).
     """
@@ -285,37 +285,52 @@ class Contents(msgspec.Struct, frozen=True):
     buffers: frozenset[str]
     names: frozenset[str]
     threads: int = 0
+    vectorized: int = 0
+    nesting: int = 0
 
 
 @lru_cache(maxsize=CACHED)
 def contents(s: Stmt) -> Contents:
-    """The names in a statement. Kept for each, so that after a rewrite only what changed is looked at again."""
-    inner = [contents(x) for b in bodies(s) for x in b]
-    loops = frozenset[str]().union(*(c.loops for c in inner))
-    blocks = frozenset[str]().union(*(c.blocks for c in inner))
-    buffers = frozenset[str]().union(*(c.buffers for c in inner))
-    names = frozenset[str]().union(*(c.names for c in inner))
-    threads = sum(c.threads for c in inner)
+    """What is in a statement. Kept for each, so that after a rewrite only what changed is looked at again."""
+    c = _together([contents(x) for b in bodies(s) for x in b])
     match s:
         case For(var=v, kind=kind):
-            return Contents(loops | {v}, blocks, buffers, names | {v}, threads + kind.startswith("threadIdx"))
+            return Contents(
+                c.loops | {v},
+                c.blocks,
+                c.buffers,
+                c.names | {v},
+                c.threads + kind.startswith("threadIdx"),
+                c.vectorized + (kind == "vectorized"),
+                c.nesting + 1,
+            )
         case Let(name=n):
-            return Contents(loops, blocks, buffers, names | {n}, threads)
+            return replace(c, names=c.names | {n})
         case Block(name=n, axes=axes, allocs=allocs, views=views):
             own = {*(b.name for b in allocs), *(v.buffer.name for v in views)}
-            return Contents(loops, blocks | {n}, buffers | own, names | own | {n} | {a.name for a in axes}, threads)
-    return Contents(loops, blocks, buffers, names, threads)
+            names = c.names | own | {n} | {a.name for a in axes}
+            return replace(c, blocks=c.blocks | {n}, buffers=c.buffers | own, names=names)
+    return c
 
 
-def nesting(body: Iterable[Stmt]) -> int:
-    """The depth of the deepest loop nest."""
-    deepest, rest = 0, [(s, 0) for s in body]
-    while rest:
-        s, around = rest.pop()
-        inside = around + isinstance(s, For)
-        deepest = max(deepest, inside)
-        rest += [(x, inside) for b in bodies(s) for x in b]
-    return deepest
+@lru_cache(maxsize=CACHED)
+def contents_of(body: tuple[Stmt, ...]) -> Contents:
+    """What is in the statements of a body, together."""
+    return _together([contents(s) for s in body])
+
+
+def _together(parts: Sequence[Contents]) -> Contents:
+    if len(parts) == 1:
+        return parts[0]
+    return Contents(
+        frozenset[str]().union(*(c.loops for c in parts)),
+        frozenset[str]().union(*(c.blocks for c in parts)),
+        frozenset[str]().union(*(c.buffers for c in parts)),
+        frozenset[str]().union(*(c.names for c in parts)),
+        sum(c.threads for c in parts),
+        sum(c.vectorized for c in parts),
+        max((c.nesting for c in parts), default=0),
+    )
 
 
 def path_to_loop(p: Program, var: str) -> Path | None:
@@ -350,7 +365,9 @@ def blocks_of(body: tuple[Stmt, ...], into_blocks: bool = True) -> tuple[Block, 
         s = waiting.pop()
         if isinstance(s, Block):
             found.append(s)
-        if (into_blocks or not isinstance(s, Block)) and not isinstance(s, Store):
+            if not into_blocks or len(contents(s).blocks) == 1:
+                continue
+        if not isinstance(s, Store):
             for b in reversed(bodies(s)):
                 waiting.extend(reversed(b))
     return tuple(found)
@@ -373,7 +390,7 @@ def all_buffers(p: Program) -> dict[str, Buffer]:
 def used_names(p: Program) -> frozenset[str]:
     """Every name that a new loop, block, buffer or axis must not take."""
     own = {*(q.buffer.name for q in p.params), *(b.name for b in p.allocs)}
-    return frozenset(own).union(*(contents(s).names for s in p.body))
+    return contents_of(p.body).names | own
 
 
 def fresh(name: str, taken: frozenset[str] | set[str]) -> str:

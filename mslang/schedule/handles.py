@@ -8,7 +8,7 @@ import msgspec
 
 from mslang.diagnostics import Diagnostic, Note, ScheduleError, Span, problem
 from mslang.ir.program import Program
-from mslang.ir.visit import contents
+from mslang.ir.visit import contents_of
 from mslang.schedule.values import Handle as Handle
 from mslang.transform.outcome import BlockRef, BufferRef, Forward, Gone, LoopRef
 from mslang.transform.outcome import Handle as Ref
@@ -31,6 +31,10 @@ class Death(msgspec.Struct, frozen=True):
     into: tuple[Handle, ...] = ()
 
 
+_There = dict[type[LoopRef] | type[BlockRef] | type[BufferRef], frozenset[str]]
+"""The names of a program's loops, blocks and buffers."""
+
+
 class HandleTable:
     """All handles, their current referents, and why dead ones are dead."""
 
@@ -39,6 +43,7 @@ class HandleTable:
         self._of: dict[Ref, Handle] = {}
         self._bound: dict[int, str] = {}
         self._made: list[Handle] = []
+        self._there: _There = {}
 
     def handle(self, ref: Ref) -> Handle:
         """The handle of a loop, block or buffer of the current program, created if it has none yet."""
@@ -113,14 +118,15 @@ class HandleTable:
 
     def follow(self, forward: Forward, site: Site, program: Program) -> None:
         """Update every handle after a rewrite; a handle whose referent is no longer in `program` is dead."""
-        inside = [contents(s) for s in program.body]
-        there = {
-            LoopRef: frozenset[str]().union(*(c.loops for c in inside)),
-            BlockRef: frozenset[str]().union(*(c.blocks for c in inside)),
-            BufferRef: frozenset[str]().union(
-                (q.buffer.name for q in program.params), (b.name for b in program.allocs), *(c.buffers for c in inside)
-            ),
+        inside = contents_of(program.body)
+        there: _There = {
+            LoopRef: inside.loops,
+            BlockRef: inside.blocks,
+            BufferRef: inside.buffers.union((q.buffer.name for q in program.params), (b.name for b in program.allocs)),
         }
+        if not forward and there == self._there:
+            return
+        self._there = there
         moved: dict[Ref, Handle] = {}
         died: list[tuple[Handle, tuple[Ref, ...]]] = []
         for ref, handle in self._of.items():

@@ -15,9 +15,9 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import (
     all_buffers,
     blocks_of,
+    contents_of,
     fresh,
     loops_of,
-    nesting,
     path_to_block,
     path_to_loop,
     used_names,
@@ -212,7 +212,7 @@ class Session:
         args = self._lowered(signature, bound)
         recorded = tuple((p.name, written(bound[p.name], self.operand)) for p in signature.params)
         outcome = self._run(op, args, bound)
-        if nesting(outcome.program.body) > LOOPS:
+        if contents_of(outcome.program.body).nesting > LOOPS:
             raise ScheduleError(too_much(f"more than {LOOPS} loops around one statement"))
         if not callable(names) and len(names) > len(outcome.handles):
             raise ScheduleError(problem("MS206", f"{len(names)} names are given, `{op}` gives {len(outcome.handles)}"))
@@ -240,7 +240,7 @@ class Session:
             require_one_index(made.program, op)
         except MsError:
             return False
-        return nesting(made.program.body) <= LOOPS
+        return contents_of(made.program.body).nesting <= LOOPS
 
     def _lowered(self, signature: Signature, bound: Bound) -> dict[str, object]:
         """Arguments as a primitive takes them, without locations that were drawn."""
@@ -252,12 +252,13 @@ class Session:
 
     def _admit(self, op: str, bound: Bound) -> None:
         """Reject arguments over the limits, which hold for text and Python alike."""
-        what = next((x for v in bound.values() for e in flat(v) if (x := excess(e)) is not None), None)
-        if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in bound.values()):
+        given = [v for v in bound.values() if not isinstance(v, Handle)]
+        what = next((x for v in given for e in flat(v) if (x := excess(e)) is not None), None)
+        if what is None and any(isinstance(v, tuple) and len(v) > LOOPS for v in given):
             what = f"`{op}` of more than {LOOPS} loops"
-        first = next((self.handles.resolve(v) for v in bound.values() if isinstance(v, Handle)), None)
-        if what is None and op == "unroll" and isinstance(first, LoopRef):
-            extent = GETTERS["extent"](self.program, first)
+        if what is None and op == "unroll":
+            loop = next((self.handles.resolve(v) for v in bound.values() if isinstance(v, Handle)), None)
+            extent = GETTERS["extent"](self.program, loop) if isinstance(loop, LoopRef) else None
             if isinstance(extent, Const) and extent.value > UNROLLED:
                 what = f"`unroll` of more than {UNROLLED} iterations"
         if what is not None:
@@ -288,11 +289,11 @@ class Session:
         """Give results the names of their binders, and never a name that the trace has already used."""
         if callable(names):
             names = names(len(outcome.handles))
-        drawn = self.draws.numbers.keys()
-        taken = set(used_names(outcome.program)) | set(self._names) | drawn
-        renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, drawn)}
+        drawn, used = self.draws.numbers.keys(), used_names(outcome.program)
+        taken = {*used, *self._names, *drawn}
+        renaming: dict[Ref, str] = {r: fresh(r.name, taken) for r in _called(outcome.program, used & drawn)}
         # A trace refers to a block or buffer that no result stands for by its own name.
-        new = (used_names(outcome.program) - used_names(self.program)) & self._names.keys()
+        new = (used & self._names.keys()) - used_names(self.program)
         new -= {r.name for r in (*outcome.handles, *renaming)}
         renaming |= {r: fresh(r.name, taken) for r in _called(outcome.program, new) if not isinstance(r, LoopRef)}
         taken.update(renaming.values())
@@ -409,7 +410,7 @@ class Session:
 
 def _called(program: Program, names: Collection[str]) -> list[Ref]:
     """The loops, blocks and buffers of the program that have one of these names."""
-    if not names or used_names(program).isdisjoint(names):
+    if not names:
         return []
     found: list[Ref] = [BlockRef(b.name) for b in blocks_of(program.body) if b.name in names]
     found += [LoopRef(s.var) for s in walk(program.body) if isinstance(s, For) and s.var in names]

@@ -187,6 +187,10 @@ def _text(desc: Program, nest: Sequence[For], body: Sequence[Stmt], own: dict[st
         return None
     if not isinstance(s.value, Load | Const) or own[s.buffer].dtype not in ELEMENTS:
         return None
+    indices = (*s.indices, *(s.value.indices if isinstance(s.value, Load) else ()))
+    if any(isinstance(x, Load) for e in indices for x in walk_expr(e)):
+        # The addresses are written out as numbers, which are not known before the program runs.
+        return None
     element = ELEMENTS[own[s.buffer].dtype]
     points: list[dict[str, int]] = [{}]
     for k, loop in enumerate(nest):

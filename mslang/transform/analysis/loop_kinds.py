@@ -10,7 +10,7 @@ from mslang.ir.annotations import JOINED
 from mslang.ir.expr import ONE, Binary
 from mslang.ir.program import LOOP_KINDS, For, Program
 from mslang.ir.reducers import combines_in_any_order
-from mslang.ir.visit import Path, all_buffers, blocks_of, path_to_loop, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, blocks_of, contents_of, path_to_loop, walk, walk_paths
 from mslang.transform.analysis.accesses import why_not_own_elements
 from mslang.transform.analysis.carried_dependence import (
     leaf_paths,
@@ -107,7 +107,8 @@ def require_joined_lanes(before: Program, after: Program, primitive: str) -> Non
     Raises:
         ScheduleError: MS310, such a loop does something else, or lost the permission and its lanes are dependent.
     """
-    marked = {s.var for p in (before, after) for s in walk(p.body) if isinstance(s, For) and joins_lanes(s)}
+    lanes = [p for p in (before, after) if contents_of(p.body).vectorized]
+    marked = {s.var for p in lanes for s in walk(p.body) if isinstance(s, For) and joins_lanes(s)}
     if not marked:
         return
     for path in walk_paths(after.body):

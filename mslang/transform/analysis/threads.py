@@ -13,7 +13,7 @@ from mslang.diagnostics import ScheduleError
 from mslang.ir import arith
 from mslang.ir.print import print_expr
 from mslang.ir.program import Block, For, If, Let, Program, Stmt, While
-from mslang.ir.visit import Path, all_buffers, contents, free_vars, stmt_exprs, walk, walk_paths
+from mslang.ir.visit import Path, all_buffers, contents_of, free_vars, stmt_exprs, walk, walk_paths
 from mslang.transform.analysis.dependence import paths_touching, storages_read, storages_written
 from mslang.transform.analysis.position import block_at, is_under, leaves, loop_at
 from mslang.transform.outcome import refuse
@@ -55,7 +55,7 @@ def _not_shared_out(primitive: str, top: For, loop: For, reason: str) -> Schedul
 
 def _nested(body: tuple[Stmt, ...], above: Path) -> Iterator[tuple[Path, Path]]:
     """The loops of threads inside others of their axis: the paths of the outer and of the inner one."""
-    if sum(contents(s).threads for s in body) < 2:
+    if contents_of(body).threads < 2:
         return
     for path in walk_paths(body, above):
         loop = path[-1]

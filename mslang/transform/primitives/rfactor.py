@@ -374,6 +374,9 @@ def _write_back(program: Program, job: _Job) -> Block:
     values = tuple(Load(b.name, job.partial(Var(name)), b.dtype) for b in job.buffers)
     bound = bindings(old)
     kept = tuple(c for c in conjuncts(old.predicate) if not free_vars(substitute(c, bound)) & job.reducing)
+    # An axis over no loop, `k = 0`, is gone, too: other reduction axes do not occur in these conditions.
+    constant = {a.name: a.binding for a in old.axes if a.kind != "spatial" and not free_vars(a.binding)}
+    kept = tuple(substitute(c, constant) for c in kept)
     block = Block(
         old.name,
         axes,

@@ -587,3 +587,18 @@ def test_a_condition_on_loops_that_reduce_inside_a_block():
         "MS368", "`s` stands inside block `outer`", "has a condition on loops that reduce", "beyond the regions"
     ):
         rfactor(p, loop("k"))
+
+
+def test_a_condition_on_an_axis_over_no_loop():
+    p = parse_program("""program p(A: f32[6, 12], W: f32[3], inout S: f32[6]) {
+        for o in 0..6, k in 0..12 {
+            block s[i: 6 = o | q: 3 = 0, r: 12 = k] {
+                where i != 4 and W[max(q - 1, 0)] > 0.0
+                init { S[i] = 0.0 }
+                S[i] = S[i] + A[i, r]
+            }
+        }
+    }""")
+    out = rfactor(p, loop("k")).program
+    assert print_program(out).count("where i != 4 and W[") == 2
+    same(p, out)
