@@ -123,7 +123,7 @@ def load(path: str | os.PathLike[str], *, registry: Registry = REGISTRY) -> Sour
 
 
 def parse(text: str, path: str = "text.ms", *, registry: Registry = REGISTRY) -> Source:
-    """The same for a text; `use "./other.ms"` is looked up beside `path`."""
+    """The same for a text; `use "./other.ms"` is looked up next to `path`."""
     return _clean(load_module(path, text), registry)
 
 
@@ -339,7 +339,7 @@ def tune(
     )
     task = over_whole_range(task)
     settings = Settings(seed, Budget(trials, seconds, patience))
-    # What the program would get without tuning is timed beside the best, so that tuning gives nothing slower.
+    # What the program would get without tuning is timed along with the best, so that tuning gives nothing slower.
     beside = None if isinstance(space, Space) else default_of(task)
     done = run(task, settings, database=Path(database), workers=workers, incumbent=beside, listen=listen)
     return Tuned(task, done)
@@ -370,8 +370,8 @@ def tune_all(
     Args:
         items: what to tune, by name: what `ms.tune` takes. A program with dynamic sizes is a task for each bucket of
             their range, called `name[M = 17..32]`.
-        likely: values of dynamic sizes that calls are likely to have, each with how often beside the others: buckets
-            without any are passed over (default: all buckets, at their least, middle and greatest sizes).
+        likely: values of dynamic sizes that calls are likely to have, each with how often, relative to the others:
+            buckets without any are skipped (default: all buckets, at their least, middle and greatest sizes).
         weights: how much a second of each counts (default 1), for the task scheduler.
         scheduler: what shares the trials among the tasks, or its name: `"gradient"`, `"round-robin"`.
         trials: candidates to try in all (default: 64 for each).

@@ -17,7 +17,7 @@ import msgspec
 class Node(msgspec.Struct):
     """One scope: how often it was entered, the seconds inside, and the scopes entered inside it.
 
-    `aside` marks time of worker processes, which passes beside the caller's own and is not a part of it.
+    `aside` marks time of worker processes, which passes alongside the caller's own and is not a part of it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where the grammar and the standard library lie: beside the package in a checkout, inside it in a wheel."""
+"""Where the grammar and the standard library lie: next to the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 

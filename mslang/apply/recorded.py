@@ -4,7 +4,7 @@ A record serves a program of the same workload (names do not count), for the sam
 times of other machines say nothing here. Of several the fastest of this compiler comes first, then those of other
 compilers; one whose trace no longer applies is passed over. A record of another machine serves only if that machine is
 named. Where the default schedule is the alternative, a record of an automatic space serves only if the default was
-timed there too, and was not faster: tuning times it beside the best.
+timed there too, and was not faster: tuning times it along with the best.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         peak: the most operations a second of a target, given an element type and whether to measure again; None: not
             known, then times are not checked against it.
         time: times a bound kernel within limits; the last argument, if any, restores inputs that runs change.
-            None: by the clock, beside a loop of known work on the same core.
+            None: by the clock, in turn with a loop of known work on the same core.
         library: makes a library of a program for each target, given its name, what it is made from, and whether
             `allow_native`; None: there are none (`mslang build`).
         device: the name of what runs the code; None: the processor does.

@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--target", metavar="T", default="host", help="what will run the programs (default: this machine)"
     )
     parser.add_argument(
-        "--db", metavar="STORE", help="the records: a file, or KIND:… (default: .mslang/records.db beside the file)"
+        "--db", metavar="STORE", help="the records: a file, or KIND:… (default: .mslang/records.db next to the file)"
     )
     passes_arguments(parser)
     add_sizes(parser)

@@ -60,7 +60,7 @@ def applied(
 
 @contextmanager
 def _store(given: Path | str | None, path: Path) -> Iterator[Store | None]:
-    """The store that is named, or the one beside the file if there is one."""
+    """The store that is named, or the one next to the file if there is one."""
     from mslang.tune.stores import open_store
 
     beside = path.parent / ".mslang" / "records.db"

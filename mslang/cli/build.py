@@ -52,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="the C function (default: the program's name)")
     parser.add_argument("--record", type=int, metavar="ID", help="the decisions of one record of the store")
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
     )
 
 

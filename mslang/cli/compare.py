@@ -58,7 +58,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--record", type=natural, action="append", default=[], metavar="ID", help="records of the first item's program"
     )
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
     )
     parser.add_argument(
         "--with",

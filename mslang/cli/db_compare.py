@@ -1,4 +1,4 @@
-"""`mslang db diff` and `stats`: two stores beside each other, and one in numbers."""
+"""`mslang db diff` and `stats`: two stores compared, and one in numbers."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def as_sarif(diagnostics: Iterable[Diagnostic], texts: Texts) -> dict[str, Any]:
 
 
 def as_github(d: Diagnostic, texts: Texts) -> str:
-    """One workflow command that GitHub shows beside the line."""
+    """One workflow command that GitHub shows next to the line."""
     level = {"error": "error", "warning": "warning"}.get(d.severity.value, "notice")
     at = _position(d.path, d.span, texts)
     place = ""

@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--db", type=Path, default=Path(".mslang/records.db"), metavar="FILE", help="the store that RUN is in"
     )
-    parser.add_argument("--log", type=Path, metavar="DIR", help="the logs (default: logs beside the store)")
+    parser.add_argument("--log", type=Path, metavar="DIR", help="the logs (default: logs next to the store)")
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), metavar="FILE", help="where to write (default: report.html)"
     )

@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     at_argument(parser, "call it with this value of a size that is known only at the call; repeatable", repeatable=True)
     parser.add_argument("--record", type=int, metavar="ID", help="replay one record of the store, failed ones too")
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
     )
     parser.add_argument(
         "--profile",

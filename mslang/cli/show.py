@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     at_argument(parser, "show what serves a call with this value of a size that is known only at the call")
     program_target_argument(parser)
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
     )
     parser.add_argument(
         "--stage",

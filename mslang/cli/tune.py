@@ -112,7 +112,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runner", default="", metavar="NAME", help="what measures candidates, of an allowed package")
     parser.add_argument("--workers", type=processes, metavar="N", help="processes that compile")
     parser.add_argument(
-        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db beside the file)"
+        "--db", type=Path, metavar="FILE", help="the record store (default: .mslang/records.db next to the file)"
     )
     parser.add_argument(
         "--resume", action="store_true", help="continue the last run of this program and space on this machine"
@@ -128,7 +128,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress; diagnostics and the summary only")
     parser.add_argument("--profile", action="store_true", help="show where the time went")
     parser.add_argument(
-        "--log", type=Path, metavar="DIR", help="keep a log of each search there (default: logs beside the store)"
+        "--log", type=Path, metavar="DIR", help="keep a log of each search there (default: logs next to the store)"
     )
     parser.add_argument("--no-log", action="store_true", help="keep no log")
     parser.add_argument(

@@ -153,7 +153,7 @@ def _written(snapshot: Snapshot, path: str, span: Span, new: str) -> str:
 
 
 _PART = re.compile(r"[\w\"/{}]")
-"""What stands beside a name that is a part of a word, an address or a text."""
+"""What stands next to a name that is a part of a word, an address or a text."""
 
 
 # ------------------------------------------------------------------ whether the meaning is the same

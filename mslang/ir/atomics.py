@@ -1,4 +1,4 @@
-"""Blocks whose updates are atomic: each reads, combines and writes an element indivisibly, beside the others."""
+"""Blocks whose updates are atomic: each reads, combines and writes an element indivisibly, while others do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_atomic(block: Block) -> bool:
 def atomic_update(block: Block) -> tuple[Store, Update] | None:
     """The one store of a block, and how it updates: `x = x op value`, with `let`s put in.
 
-    None if the block has another form, an init, or a value that depends on what is updated.
+    None if the block has another form, an init, or a value or a condition that depends on what is updated.
     """
     body = block.body
     while len(body) == 1 and isinstance(body[0], Let):
@@ -31,5 +31,5 @@ def atomic_update(block: Block) -> tuple[Store, Update] | None:
     found = update_of(store)
     if found is None or found.op not in COMMUTATIVE:
         return None
-    elsewhere = (x for e in (found.value, *store.indices) for x in loads_of(e))
+    elsewhere = (x for e in (found.value, *store.indices, block.predicate) for x in loads_of(e))
     return None if any(x.buffer == store.buffer for x in elsewhere) else (store, found)

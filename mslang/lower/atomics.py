@@ -1,4 +1,4 @@
-"""Atomic updates where nothing runs beside them: a load, the operation, and a store."""
+"""Atomic updates where nothing runs at the same time: a load, the operation, and a store."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where the time of one kernel goes: its parts timed as it runs, machine code beside the statements it is from."""
+"""Where the time of one kernel goes: its parts timed as it runs, machine code next to the statements it comes from."""

@@ -1,4 +1,4 @@
-"""The profile of a kernel: time, operations and bytes of its parts, beside what the machine can do."""
+"""The profile of a kernel: time, operations and bytes of its parts, compared with what the machine can do."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 LEAST_REST = 0.005
-"""What is left of a part beside its inner parts is shown from this share of the whole on."""
+"""What is left of a part outside its inner parts is shown from this share of the whole on."""
 
 
 class Row(msgspec.Struct, frozen=True):

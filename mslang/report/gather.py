@@ -1,4 +1,4 @@
-"""What a report says of each run, from the record store and the log folder beside it."""
+"""What a report says of each run, from the record store and the log folder next to it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def gather(database: Database, wanted: str | None = None, logs: Path | None = No
     Args:
         database: the store.
         wanted: only this run, by the beginning of its name.
-        logs: the folder of logs (default: `logs` beside the store).
+        logs: the folder of logs (default: `logs` next to the store).
 
     Raises:
         MsError: MS547, there is nothing to report; MS548, there is no such run; MS6xx, the store cannot be used.

@@ -50,7 +50,7 @@ def places(packing: Packing, shape: tuple[int, ...], into: tuple[int, ...], size
         packing: the map.
         shape: the shape of the caller's array.
         into: the shape of the buffer.
-        sizes: values of what the map names beside its parameters.
+        sizes: values of what the map names besides its parameters.
 
     Raises:
         MsError: MS420, two elements would go to one place, or one outside of the buffer.
@@ -100,7 +100,7 @@ def _unfit(message: str, packing: Packing, shape: tuple[int, ...], into: tuple[i
 
 
 class Staging(msgspec.Struct, frozen=True):
-    """A caller's array beside the packed one that the kernel works on. One that is `kept` is packed already, once."""
+    """A caller's array with the packed one that the kernel works on. One that is `kept` is packed already, once."""
 
     given: Any
     packed: Any

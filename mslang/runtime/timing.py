@@ -49,7 +49,7 @@ class Timing(msgspec.Struct, frozen=True):
     """Seconds of one run.
 
     `censored`: it was cut off, and the figures are lower bounds. `yardstick`: operations a second of a loop of known
-    work that ran beside the samples, on one core. `disturbed`: samples left out because another program took the
+    work that ran between the samples, on one core. `disturbed`: samples left out because another program took the
     processor meanwhile. `core`: the yardstick as a share of the best known of this machine. `cold`: each run found
     the caches empty.
     """

@@ -57,11 +57,11 @@ def _no_tests(it: Interpreter, s: tree.Check | tree.Snapshot, frame: Frame) -> N
 
 
 class World(msgspec.Struct, frozen=True):
-    """The environment of items beside the session: machine, native names (before the library's), the program's sizes.
+    """The environment of items besides the session: machine, native names (before the library's), the program's sizes.
 
     `functions` take precedence over the language's own, `method` serves calls on values of `receivers`, `judge` runs
     `check` and `snapshot`; tests provide them. `on_step` is called after every statement, for editors. `registry`
-    holds the available primitives; `rules` those that may be called by name beside those of `module`, the file.
+    holds the available primitives; `rules` those that may be called by name besides those of `module`, the file.
     """
 
     machine: Target = GENERIC

@@ -102,7 +102,7 @@ class Methods:
 
         Rejects:
             - no loop at all, or a loop named twice
-            - loops that are not nested directly, outermost first, with nothing beside the inner ones
+            - loops that are not nested directly, outermost first, with nothing next to the inner ones
             - a loop that is not serial, or that is annotated
             - a loop whose bounds depend on another of the loops
 
@@ -130,7 +130,7 @@ class Methods:
 
         Rejects:
             - a loop named twice
-            - loops that are not in one nest, or with something beside a loop between the first and the last of them
+            - loops that are not in one nest, or with something next to a loop between the first and the last of them
             - a block below with a scan or opaque axis, or with bindings that are not affine
             - bounds of a loop that would come to depend on a loop inside it
             - blocks below that hand values to each other from one iteration to another
@@ -225,7 +225,7 @@ class Methods:
         Rejects:
             - fewer than two loops, or a loop named twice
             - a loop, of those named or around them, that is not serial, or that is annotated
-            - loops of different scopes, one inside another, at different depths, or with something beside a loop on the way
+            - loops of different scopes, one inside another, at different depths, or with something next to a loop
             - loops whose ranges are not provably equal
             - statements under the loops that stand in no block
             - an iteration that would come before one that it builds on: it may access what a later iteration of an earlier
@@ -389,7 +389,7 @@ class Methods:
 
         `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. Blocks and threads may reduce
         over the loop where the updates are `atomic`. On a `threadIdx` axis a single reduction block may reduce over the
-        loop, beside blocks that do what is each thread's own: the threads combine what each of them has summed. Loops of
+        loop, besides blocks that do each thread's own work: the threads combine what each of them has summed. Loops of
         one `threadIdx` axis inside each other are one thread index: each thread does its share of what is inside the inner
         one, as when all of them copy together what they all need. Another kind that the loop had is forgotten: what is said
         last counts.

@@ -179,7 +179,7 @@ class Ranking:
             return None
 
     def learn(self, measured: Sequence[Measured]) -> None:
-        """Train the model with candidates, beside those that it was given before."""
+        """Train the model with candidates, in addition to those that it was given before."""
         self._measured += measured
         if self._models.model is not None and self._models.features is not None and measured:
             self._train()

@@ -137,7 +137,7 @@ class _Loader:
                 "MS120",
                 at,
                 f"cannot read `{item.file.value}`",
-                why=f"there is no such file beside `{PurePath(path).name}`",
+                why=f"there is no such file next to `{PurePath(path).name}`",
             )
         help = did_you_mean(_shown(item), [*library_modules(), *MODULES])
         return fault("MS120", at, f"there is no module `{_shown(item)}`", help=help)

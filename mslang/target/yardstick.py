@@ -1,4 +1,4 @@
-"""A loop of known work, to be run beside what is timed: how fast a core computes at that moment."""
+"""A loop of known work, run in turn with what is timed: how fast a core computes at that moment."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def _turn(call: Call | Calls, limits: Limits, backend: BackEnd[Any] | None) -> I
 
 @contextmanager
 def _sampler(call: Call | Calls, limits: Limits) -> Iterator[Sampler]:
-    """A sampler of a call beside the yardstick; afterwards the outputs are those of one run on the inputs."""
+    """A sampler of a call in turn with the yardstick; afterwards the outputs are those of one run on the inputs."""
     from mslang.target.yardstick import NOMINAL_RATE
 
     with call.bound.prepared() as (enter, pack):

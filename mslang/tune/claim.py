@@ -15,7 +15,7 @@ from mslang.diagnostics import MsError, problem
 def claimed_run(store: Path, run: str) -> Iterator[None]:
     """Hold a run of a record store; the system lets go of it when this process ends, however that happens.
 
-    The claim is a lock on one byte of a file beside the store.
+    The claim is a lock on one byte of a file next to the store.
 
     Raises:
         MsError: MS607, another process holds the run.

@@ -90,7 +90,7 @@ def _with(record: Record, result: Result) -> Record:
 
 
 def _merged(record: Record, beside: Result) -> Record:
-    """The record with the time taken beside others, and the verifications of before."""
+    """The record with the time taken in turn with others, and the verifications of before."""
     if beside.outcome is not Outcome.MEASURED:
         return _with(record, beside)
     return _with(record, msgspec.structs.replace(record.result, timing=beside.timing))

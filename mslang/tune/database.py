@@ -54,7 +54,7 @@ class Database:
                     problem(
                         "MS603",
                         f"there is no record store {self.path}",
-                        help="`mslang tune` makes one beside the file; name another with --db",
+                        help="`mslang tune` makes one next to the file; name another with --db",
                     )
                 )
             self._connect(read_only)

@@ -1,4 +1,4 @@
-"""The end of a search: the fastest candidates are measured again, an incumbent beside them."""
+"""The end of a search: the fastest candidates are measured again, together with an incumbent."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LARGEST = 2 << 30
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """A value of each dynamic size, and how often it is called beside the others."""
+    """A value of each dynamic size, and how often it is called, relative to the others."""
 
     sizes: dict[str, int]
     weight: int = 1

@@ -17,7 +17,7 @@ from mslang.schedule.rules.nests import attempt, leaf_blocks, loops_around
 from mslang.transform.outcome import LoopRef
 
 STRIDED = 16
-"""The cost of an access along a dimension other than the last, beside one along the last: elements of a cache line."""
+"""The cost of an access along a dimension other than the last, against one along the last: elements of a cache line."""
 
 WAITING = 2
 """The cost of a sum each of whose steps waits for the one before, as it does in a loop over a reduction axis."""

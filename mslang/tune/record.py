@@ -163,7 +163,7 @@ class Record(msgspec.Struct, frozen=True):
     def cost(self) -> float | None:
         """What candidates of one machine are ordered by: `seconds` on a core of the nominal speed.
 
-        None where `seconds` is None. A time without a yardstick beside it counts as one at the nominal speed.
+        None where `seconds` is None. A time without a yardstick counts as one at the nominal speed.
         """
         seconds, timing = self.seconds, self.result.timing
         if seconds is None or timing is None:

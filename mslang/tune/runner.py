@@ -39,7 +39,7 @@ class Runner(Protocol):
 
 
 class StandardRunner(msgspec.Struct, frozen=True):
-    """Verifies, then times by `timer`: beside a loop of known work, unless it is another one.
+    """Verifies, then times by `timer`: in turn with a loop of known work, unless it is another timer.
 
     Example:
         Processor time instead of wall time, where `processor_time(call, limits, backend)` gives a `Timing`:

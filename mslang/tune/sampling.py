@@ -1,4 +1,4 @@
-"""Timing beside other programs: samples of a kernel alternate with a loop of known work, disturbed ones are left out.
+"""Timing while other programs run: samples of a kernel alternate with a loop of known work; disturbed ones are dropped.
 
 The speed of a core changes in steps, and other programs take the processor. A sample during which this process was
 preempted, had fewer cores than in others, or the core changed its speed says nothing about the kernel; one on a

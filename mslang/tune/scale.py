@@ -26,7 +26,7 @@ class Scale(msgspec.Struct, frozen=True):
     dtype: str = "f32"
 
     def rate(self, timing: Timing) -> str:
-        """`137 GFLOP/s, 91 % of peak`: of the peak at the speed that the core had beside the samples."""
+        """`137 GFLOP/s, 91 % of peak`: of the peak at the speed that the core had during the samples."""
         if not self.operations:
             return ""
         rate = self.operations / timing.median
@@ -40,7 +40,7 @@ class Scale(msgspec.Struct, frozen=True):
         return min(self.operations / timing.median / (self.peak * self.speed(timing)), 1.0)
 
     def speed(self, timing: Timing) -> float:
-        """How fast the core was beside the samples, as a part of the fastest known; 1 where that is not known."""
+        """How fast the core was during the samples, as a part of the fastest known; 1 where that is not known."""
         if not self.core or not timing.yardstick:
             return 1.0
         return min(timing.yardstick / self.core, 1.0)

@@ -2,7 +2,7 @@
 
 Which candidates are proposed depends on the strategy, the seed and what was measured: not on the number of workers. A
 generation is compiled as a whole, or as far as half of the remaining time allows, then measured in the order of
-proposing, with nothing beside it. Candidates that are on record for this machine are not measured again.
+proposing, with nothing else running. Candidates that are on record for this machine are not measured again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Search:
         roofline: what times are checked against.
         listen: is called with each event.
         started: when the budget's time began (monotonic; default: now).
-        incumbent: a candidate to be measured beside the best at the end, such as the schedule in the file.
+        incumbent: a candidate to be measured with the best at the end, such as the schedule in the file.
         strategy: what makes the strategy (default: the one that the settings name).
 
     Raises:
@@ -299,7 +299,7 @@ class Search:
         # Written while the builders work, so that no timing waits for it.
         with profiling.scope("text"):
             texts = {p.hash: texts_of(p.candidate, self._settings.name) for p in new if p.hash in pending}
-        # They are compiled before the first one runs: compiling beside it would disturb its time.
+        # They are compiled before the first one runs: compiling meanwhile would disturb its time.
         with profiling.scope("build"):
             built = self._trials.built_in_time(pending, lambda: self._over() is not None)
         late = next((n for n, p in enumerate(proposals) if p.hash in pending and p.hash not in built), len(proposals))

@@ -49,7 +49,7 @@ class Item(msgspec.Struct, frozen=True):
         best: what its best schedule will be called.
         weight: how much a second of it counts for the task scheduler.
         small: the program with small sizes, on which the compiler is compared with the interpreter first.
-        incumbent: a candidate to be measured beside the best at the end.
+        incumbent: a candidate to be measured with the best at the end.
         duplicates: `FILE:PROGRAM` of equal programs, for the views.
     """
 

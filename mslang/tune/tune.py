@@ -52,7 +52,7 @@ def tune(
         resume: go on with the last run of this file, program and space on this machine.
         small: the program with small sizes, on which the compiler is compared with the interpreter first.
         work: what the worker processes do (default: compile, verify and time here).
-        incumbent: a candidate to be measured beside the best at the end.
+        incumbent: a candidate to be measured with the best at the end.
         started: when the budget's time began, on the monotonic clock (default: now).
         listen: is called with each event.
 
@@ -146,7 +146,7 @@ def tune_all(
 
 
 def _note_speed(store: Database, runs: Iterable[str]) -> None:
-    """Let the peak of this machine be no less than what ran beside the samples."""
+    """Let the peak of this machine be no less than what ran between the samples."""
     records = (r for run in runs for r in store.records(run=run) if isinstance(r, Record))
     rates = [r.result.timing.yardstick for r in records if r.result.timing is not None and r.result.timing.yardstick]
     if rates:

@@ -1,6 +1,6 @@
 """Kernels that pack and unpack their parameters: a caller in C has the arrays of the unscheduled program.
 
-Constants it packs itself, once, by functions beside the kernel.
+Constants it packs itself, once, by functions next to the kernel.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def _narrow(v: Value) -> Value:
 
 
 def _levelled(left: Value, right: Value) -> tuple[Value, Value]:
-    """Two operands of one type: an index that is an `int` beside one that is not is widened."""
+    """Two operands of one type: an `int` index is widened if the other is not an `int`."""
     if left.dtype == right.dtype:
         return left, right
     return widened(left), widened(right)

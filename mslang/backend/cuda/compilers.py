@@ -17,7 +17,7 @@ def installed_compiler() -> Compiler | None:
     """The compiler of this machine, if there is one."""
     for path in toolkit.libraries("libnvrtc.so"):
         try:
-            # NVRTC looks for its built-in functions among the libraries that are loaded, not beside itself.
+            # NVRTC looks for its built-in functions among the libraries that are loaded, not in its own folder.
             for built_in in path.parent.glob("libnvrtc-builtins.so*"):
                 ctypes.CDLL(str(built_in))
             return Nvrtc(ctypes.CDLL(str(path)), toolkit.headers())

@@ -63,7 +63,7 @@ def cuda_source(module: Module, target: Target, emulated: Callable[[Invoke], boo
     Args:
         module: functions for threads, after all passes.
         target: the GPU.
-        emulated: instructions to be printed with their meaning beside (`#ifdef MSLANG_EMULATION`), so that a compiler
+        emulated: instructions to be printed along with their meaning (`#ifdef MSLANG_EMULATION`), so that a compiler
             of CPUs may take the meaning.
 
     Raises:

@@ -55,7 +55,7 @@ class StatementPrinter:
         names: the identifiers of this kernel.
         shared: where shared buffers are.
         fragments: how fragments are held.
-        emulated: the instructions that are printed with their meaning beside, for a compiler of CPUs.
+        emulated: the instructions that are printed along with their meaning, for a compiler of CPUs.
     """
 
     def __init__(

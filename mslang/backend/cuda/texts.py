@@ -1,4 +1,4 @@
-"""Implementations of instructions in CUDA text: statements, and lines that say what they need beside them.
+"""Implementations of instructions in CUDA text: statements, and lines that say what else they need.
 
 `#include <mma.h>` names a header. `#fragment dst[16, 16] TYPE` says how an operand in a fragment's scope is held: one
 `TYPE` for each 16 by 16 elements of the buffer. A `TYPE` that ends in `[4]` is an array: the registers of one thread.

@@ -2,7 +2,7 @@
 
 The text is a list of LLVM instructions. What it defines, and its labels, get names of their own; `{a}` is a pointer to
 the first element of operand `a`, `{a.stride}` (`{a.stride1}`, …) an i64, the distance in elements along dimension 0
-(1, …); `{entry}` is the block that it begins in. Lines that begin with `declare` are put beside the function.
+(1, …); `{entry}` is the block that it begins in. Lines that begin with `declare` are put outside of the function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machine code for people: without directives, each instruction beside the statement that it comes from, and what an
+"""Machine code for people: without directives, each instruction next to the statement that it comes from, and what an
 iteration of each innermost loop costs."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import msgspec
 from mslang.target.description import Target
 
 ITERATIONS = 200
-"""Iterations that are simulated: start and end of a run count little beside them."""
+"""Iterations that are simulated: the start and the end of a run count little among them."""
 
 SECONDS = 5.0
 """A simulation that takes longer is given up."""

@@ -123,7 +123,7 @@ def _no_schedule(program: Program, trials: Sequence[TvmRecord]) -> Diagnostic:
 
 
 def _tuned(path: Path, text: str, intrinsics: Mapping[str, Intrin]) -> Brought:
-    """Each program of the workload file beside a record file, and the fastest schedule found for it."""
+    """Each program of the workload file that belongs to a record file, and the fastest schedule found for it."""
     beside = path.with_name(path.name.replace(records.RECORDS, records.WORKLOADS))
     if beside == path or not beside.is_file():
         raise MsError(

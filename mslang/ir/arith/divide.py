@@ -315,7 +315,7 @@ def choice(op: str, a: Poly, b: Poly, facts: Facts = SIZE_FACTS) -> Poly:
 
 
 def _beats(op: str, x: Poly, y: Poly, facts: Facts) -> bool:
-    """Whether `y` can be dropped beside `x`."""
+    """Whether `y` can be dropped next to `x`."""
     return facts.never_negative(y - x if op == "min" else x - y)
 
 

@@ -239,7 +239,7 @@ def _extents(nest: Body) -> dict[str, Expr]:
                 help="`split` a loop of threads, and bind the outer part to blockIdx",
             )
         )
-    # a launch has at least one block: what stands beside a loop that a size leaves empty runs, too
+    # a launch has at least one block: what stands next to a loop that a size leaves empty runs, too
     return {axis: n if arith.proved(Binary(">=", n, ONE)) else arith.maximum(n, ONE) for axis, n in found.items()}
 
 

@@ -303,7 +303,7 @@ def _nest(top: Stmt, at: int, found: _Found, threads: bool) -> Nest:
     local = _plus(local, _of_lane(_total(b.bytes for b in own if b.scope == "warp"), block[0]))
     live = _most((_plus(s.accumulators, s.operands) for s in inside), ZERO)
     if threads:
-        # A thread's own buffers are its registers; statements hold their operands, and addresses beside them.
+        # A thread's own buffers are its registers; statements hold their operands, and addresses as well.
         live = _plus(_plus(over(local, 4), _most((s.operands for s in inside), ZERO)), Const(BASE_REGISTERS))
     vthreads = [product(read_size(x.extent) for x in s.loops if x.kind.startswith("vthread")) for s in inside]
     return Nest(

@@ -260,7 +260,7 @@ def _only_reader(program: Program, block: str) -> str | None:
 
 
 def _producers(session: Session, b: Handle, place: Handle) -> None:
-    """Compute what only this block reads beside it, where each iteration reads another part."""
+    """Compute what only this block reads next to it, where each iteration reads another part."""
     block, var = block_of(session, b), _loop(session, place).name
     along = {a.name for a in block.axes if var in free_vars(a.binding)}
     read = {r.buffer for r in block.reads if any(along & free_vars(x.start) for x in r.ranges)}

@@ -52,7 +52,7 @@ THREADS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y
 
 
 class Around(NamedTuple):
-    """What the features of a statement need beside it.
+    """What the features of a statement need besides it.
 
     `ordered` are its accesses, the most important first; `others` the other statements of its nest; `stored` is the
     buffer that it stores to, if the kernel allocates it; `line` is the size of a cache line in bytes.

@@ -1,4 +1,4 @@
-"""What a scope accesses outside of its blocks: bounds of loops, conditions, bindings, stores beside blocks."""
+"""What a scope accesses outside of its blocks: bounds of loops, conditions, bindings, stores next to blocks."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def require_plain(program: Program, path: Path, loop: For) -> None:
 
 def require_from_scratch(program: Program, path: Path, others: Sequence[For]) -> None:
     """The block at the end of a path is a reduction block: each element starts with its init, first of all; and the
-    loops that reduce beside the one that is taken out have iterations, so that all partial results are started."""
+    loops that reduce besides the one that is taken out have iterations, so that all partial results are started."""
     _require_none(why_not_reduction(program, path) or why_may_not_iterate(path, others), block_at(path))
 
 

@@ -53,7 +53,7 @@ def why_other_values(
     Args:
         program: the program before the move.
         reader: the block.
-        places: blocks of the program beside which it is to stand, or loops in which it is to.
+        places: blocks of the program next to which it is to stand, or loops in which it is to.
         but: memory that is not meant.
         keeps: of a loop around it at both places: does each instance run in the same iterations as before?
     """

@@ -129,7 +129,7 @@ def merge(program: Program, loops: LoopArguments) -> Outcome:
     Rejects:
         - fewer than two loops, or a loop named twice
         - a loop, of those named or around them, that is not serial, or that is annotated
-        - loops of different scopes, one inside another, at different depths, or with something beside a loop on the way
+        - loops of different scopes, one inside another, at different depths, or with something next to a loop
         - loops whose ranges are not provably equal
         - statements under the loops that stand in no block
         - an iteration that would come before one that it builds on: it may access what a later iteration of an earlier
@@ -261,7 +261,7 @@ def _chains(program: Program, paths: Sequence[Path]) -> list[tuple[Path, ...]]:
                     "MS304",
                     "merge",
                     f"loop `{s.var}` holds more than {called(p[k + 1])}",
-                    why="what stands beside would run in another order",
+                    why="what stands next to them would run in another order",
                 )
     chains = [tuple(p[: k + 1] for k in range(shared, len(p))) for p in paths]
     beside = _list_of(program, chains[0][0])

@@ -223,7 +223,7 @@ def _fused(job: _Job, step: _Step, other: Expr, start: Expr, value: Expr) -> tup
         why=f"it would be done to each partial {what}"
         if step.op in _LATTICE
         else f"it would be done in each iteration, or change what the {what} combines",
-        help="`reverse_compute_at` puts the epilogue beside the reduction",
+        help="`reverse_compute_at` puts the epilogue next to the reduction",
     )
 
 

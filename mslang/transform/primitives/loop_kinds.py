@@ -158,7 +158,7 @@ def bind(program: Program, loop: LoopRef, axis: ThreadAxis) -> Outcome:
 
     `axis` is one of `blockIdx`, `threadIdx`, `vthread`, each with `.x`, `.y` or `.z`. Blocks and threads may reduce
     over the loop where the updates are `atomic`. On a `threadIdx` axis a single reduction block may reduce over the
-    loop, beside blocks that do what is each thread's own: the threads combine what each of them has summed. Loops of
+    loop, besides blocks that do each thread's own work: the threads combine what each of them has summed. Loops of
     one `threadIdx` axis inside each other are one thread index: each thread does its share of what is inside the inner
     one, as when all of them copy together what they all need. Another kind that the loop had is forgotten: what is said
     last counts.

@@ -198,7 +198,7 @@ def fuse(program: Program, loops: LoopArguments) -> Outcome:
 
     Rejects:
         - no loop at all, or a loop named twice
-        - loops that are not nested directly, outermost first, with nothing beside the inner ones
+        - loops that are not nested directly, outermost first, with nothing next to the inner ones
         - a loop that is not serial, or that is annotated
         - a loop whose bounds depend on another of the loops
 
@@ -249,7 +249,7 @@ def _require_nested(loops: list[For], paths: list[Path]) -> None:
         beside = [s for s in outer.body if s is not inner and any(x is inner for x in outer.body)]
         between = _between(outer, inner)
         if beside:
-            why = f"{called(beside[0])} stands beside it"
+            why = f"{called(beside[0])} stands next to it"
         elif between:
             why = f"{', '.join(called(s) for s in between)} stands between them"
         else:
@@ -289,7 +289,7 @@ def reorder(program: Program, loops: LoopArguments) -> Outcome:
 
     Rejects:
         - a loop named twice
-        - loops that are not in one nest, or with something beside a loop between the first and the last of them
+        - loops that are not in one nest, or with something next to a loop between the first and the last of them
         - a block below with a scan or opaque axis, or with bindings that are not affine
         - bounds of a loop that would come to depend on a loop inside it
         - blocks below that hand values to each other from one iteration to another

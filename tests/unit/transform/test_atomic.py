@@ -83,6 +83,7 @@ def test_asked_for_twice_is_asked_for_once() -> None:
         "block s[x: 8 = i | y: 4 = j] { init {} S[x] = S[x] * A[x, y] }",
         "block s[x: 8 = i | y: 4 = j] { init {} S[x] = A[x, y] }",
         "block s[x: 8 = i | y: 4 = j] { init {} S[x] += S[x] }",
+        "block s[x: 8 = i | y: 4 = j] { where S[y] > 1.0 init {} S[x] += A[x, y] }",
         "block s[x: 8 = i | y: 4 = j] { init {} S[x] += A[x, y] T[x] += A[x, y] }",
         "block s[x: 8 = i | y: 4 = j] { init {} if A[x, y] > 0.0 { S[x] += A[x, y] } }",
     ],

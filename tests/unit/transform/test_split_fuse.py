@@ -200,7 +200,7 @@ def test_fuse_refuses_what_is_not_alone():
             t[x] = a[x, 0]
         with b.loop("j", 4) as j, b.block("q", spatial("x", 10, i), spatial("y", 4, j)) as (x, y):
             c[x, y] = t[x]
-    with refused("MS304", "block `p` stands beside it"):
+    with refused("MS304", "block `p` stands next to it"):
         fuse(b.finish(), loops("i j"))
 
 

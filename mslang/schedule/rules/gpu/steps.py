@@ -21,7 +21,7 @@ WARP = 32
 PARTS = 256
 """Partial results of a whole array: about two blocks of threads for each multiprocessor."""
 SHARED = 32 * 1024
-"""Bytes of shared memory that rows of intermediate results may take: one block more fits beside it in 64 KiB."""
+"""Bytes of shared memory that rows of intermediate results may take: one more block fits with it in 64 KiB."""
 BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i64": 8, "u64": 8, "f64": 8}
 """Bytes of an element; 4 of any other."""
 
