@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import fill
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mslang.diagnostics import MsError
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKLOADS = ROOT / "stdlib" / "workloads"
@@ -71,6 +76,17 @@ def show(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def said(error: MsError) -> str:
+    """What a diagnostic says, in one line."""
+    found = error.diagnostic
+    return f"{found.code} {found.message} ({found.why})"
+
+
+def class_of(why: str) -> str:
+    """A message without names and numbers."""
+    return re.sub(r"\d+", "N", re.sub(r"`[^`]*`", "`_`", why))[:110]
 
 
 def conditions(*packages: str) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from common import ROOT, conditions, table
+from common import ROOT, class_of, conditions, said, table
 
 sys.path.insert(0, str(ROOT))
 
@@ -226,16 +225,6 @@ def there(case: Case, program: Program, found: Imported) -> tuple[str, str]:
     if tvm_ffi.structural_equal(*(tvm.script.from_source(x) for x in (mine, theirs))):
         return "same there", ""
     return "different", f"{mine}\n--- TVM:\n{theirs}"
-
-
-def said(error: MsError) -> str:
-    found = error.diagnostic
-    return f"{found.code} {found.message} ({found.why})"
-
-
-def class_of(why: str) -> str:
-    """A message without names and numbers."""
-    return re.sub(r"\d+", "N", re.sub(r"`[^`]*`", "`_`", why))[:110]
 
 
 def summary(found: Sequence[Tried]) -> str:
