@@ -281,9 +281,9 @@ def summary(found: Sequence[Tried]) -> str:
     rows = []
     for rules in (*dict.fromkeys(t.rules for t in found), "all"):
         of = [t for t in found if rules in (t.rules, "all")]
-        counts = [(1, len(t.undrawn), t.committed, len(t.records), *map(t.passed, columns)) for t in of]
-        rows.append((rules, *map(sum, zip(*counts, strict=True))))
-    text = table(("rules", "workloads", "not drawn by TVM", "records", "read", *columns), rows)
+        counts = [(len(t.undrawn), t.committed, len(t.records), *map(t.passed, columns)) for t in of]
+        rows.append((rules, len({t.workload for t in of if t.records}), *map(sum, zip(*counts, strict=True))))
+    text = table(("rules", "workloads with records", "not drawn by TVM", "records", "read", *columns), rows)
     undrawn = Counter(f"not drawn by TVM: {class_of(why)}" for t in found for why in t.undrawn)
     reasons = undrawn + Counter(class_of(why) for t in found for why in t.failures)
     return f"{text}\n\n{table(('what fails', 'times'), reasons.most_common())}" if reasons else text

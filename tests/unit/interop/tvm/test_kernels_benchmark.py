@@ -75,7 +75,7 @@ def test_each_step_is_counted_by_itself(benchmark: ModuleType, monkeypatch: pyte
     assert t.records[1][benchmark.EMULATED] == "wrong C"
     text = benchmark.summary([t])
     for line in (
-        "| rules | workloads | not drawn by TVM | records | read | imported | nvcc sm_80 | nvcc sm_90 |",
+        "| rules | workloads with records | not drawn by TVM | records | read | imported | nvcc sm_80 | nvcc sm_90 |",
         "| cuda | 1 | 1 | 3 | 2 | 2 | 0 | 2 | 1 |",
         "| nvcc sm_N: MSN nvcc rejects",
         "| not drawn by TVM: its postprocessors take none | 1 |",
