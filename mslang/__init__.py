@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mslang.api import schedule as schedule
     from mslang.api import tune as tune
     from mslang.api import tune_all as tune_all
+    from mslang.apply.library import LibraryCall as LibraryCall
     from mslang.apply.passes import Applied as Applied
     from mslang.apply.passes import Missed as Missed
     from mslang.apply.passes import Served as Served
@@ -67,6 +68,7 @@ _WHERE = {
     **dict.fromkeys(("BlockRef", "BufferRef", "LoopRef", "Outcome", "refuse", "then"), "mslang.transform.outcome"),
     **dict.fromkeys(("Primitive", "primitive"), "mslang.transform.primitive"),
     **dict.fromkeys(("REGISTRY", "Registry"), "mslang.transform.registries"),
+    "LibraryCall": "mslang.apply.library",
     "allowing": "mslang.extensions",
     "Handle": "mslang.schedule.handles",
     "automatic_space": "mslang.schedule.rules.automatic",

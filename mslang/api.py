@@ -178,7 +178,8 @@ def build(
     Args:
         program: a program, a `Schedule`, a candidate, a tuning result or what `apply` gave; a space, of which one
             candidate is drawn; or a source that holds one program and nothing else. Where `apply` found schedules
-            for buckets of dynamic sizes, each call goes to the kernel of its sizes.
+            for buckets of dynamic sizes, each call goes to the kernel of its sizes. Where it found a library call, the
+            kernel runs that; with `checked` or `backend` the program itself is compiled.
         target: the machine or its name (`"avx2"`; default: this one).
         seed: a space's open decisions are drawn from it.
         pins: decisions of a space that are given, by address.
@@ -203,15 +204,16 @@ def build(
     wanted = _program_in(program, seed, pins)
     made_by, machine = _back_end(backend, target)
 
-    def loaded(scheduled: Program) -> Loaded:
+    def loaded(scheduled: Program, own: BackEnd[Any] | None = None) -> Loaded:
         require_inside(scheduled)
         require_written(scheduled)
-        return made_by.loaded(scheduled, machine, Options(checked, allow_native))
+        used = made_by if own is None or backend is not None or checked else own
+        return used.loaded(scheduled, machine, Options(checked, allow_native))
 
-    whole = loaded(wanted)
+    whole = loaded(wanted, program.backend if isinstance(program, Applied) else None)
     if not isinstance(program, Applied) or not dynamic_sizes(program.source):
         return whole
-    cases = [Serving(case.bucket, loaded(case.applied.program)) for case in program.cases]
+    cases = [Serving(case.bucket, loaded(case.applied.program, case.applied.backend)) for case in program.cases]
     return DispatchKernel(Signature.of_program(program.source), cases, whole)
 
 
@@ -242,10 +244,13 @@ def profile_kernel(
     >>> [row.name for row in profile_kernel(p, seconds=0.05).rows]
     ['p', 'i']
     """
+    from mslang.apply.passes import Applied
     from mslang.perf.profile import profile_kernel as run
 
     scheduled = _program_in(program, seed, pins)
     made_by, machine = _back_end(None, target)
+    if isinstance(program, Applied) and program.backend is not None:
+        made_by = program.backend
     prepared = made_by.scheduled(scheduled, machine)
     return run(prepared, scheduled, machine, names=parts, seconds=seconds, backend=made_by, allow_native=allow_native)
 
@@ -451,8 +456,10 @@ def apply(
     Args:
         programs: a source, of which all programs are meant; a program, or several.
         passes: what is asked for a schedule, in order: `"db"` (records of this machine), `"dispatch"` (schedules of
-            programs that match a pattern), `"default"` (a fixed choice), or objects with a `name` and a method
-            `serve(program, target)` that gives `Served` or `Missed`.
+            programs that match a pattern), `"default"` (a fixed choice), `"library"` (functions of other libraries
+            for programs that match a pattern, of packages that were allowed; `"library:NAME"`: one of them), or
+            objects with a `name` and a method `serve(program, target)` that gives `Served` or `Missed`, such as an
+            `ms.LibraryCall`.
         target: the machine or its name (default: this one).
         database: the records: a `Database` or another store, or the name of one; a file that is not there has none.
         machine: the key of the machine whose records count (default: this one).
@@ -462,7 +469,8 @@ def apply(
     says why others missed. `ms.build` takes it.
 
     Raises:
-        MsError: MS611, there is no pass of a name; MS601 to MS603, the store cannot be used.
+        MsError: MS611, there is no pass of a name; MS601 to MS603, the store cannot be used; MS271, MS272, a library
+            call is not there or its package not allowed; MS614, it is not usable.
 
     >>> p = parse_program("program p(A: f32[64], out B: f32[64]) { block b[i: 64] { B[i] = A[i] + 1.0 } }")
     >>> (done,) = apply(p, ["default"], target="avx2")

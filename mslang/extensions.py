@@ -40,6 +40,9 @@ SPACES = "mslang.spaces"
 POSTPROCESSORS = "mslang.postprocessors"
 """The group of entry points that name postprocessors of spaces."""
 
+LIBRARY_CALLS = "mslang.library_calls"
+"""The group of entry points that name library calls: functions that serve programs of a pattern."""
+
 ON_REQUEST = (
     REDUCERS,
     RULES,
@@ -54,6 +57,7 @@ ON_REQUEST = (
     "mslang.callbacks",
     "mslang.task_schedulers",
     "mslang.databases",
+    LIBRARY_CALLS,
 )
 """The groups of which extensions are loaded only from allowed packages."""
 

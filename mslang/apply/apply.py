@@ -42,6 +42,8 @@ def _differs(case: Applied, whole: Applied) -> bool:
     """Whether a bucket needs code of its own: another pass serves it, or the same one by another schedule."""
     if case.by != whole.by or case.served is None or whole.served is None:
         return True
+    if case.backend is not None or whole.backend is not None:
+        return case.served.how != whole.served.how
     return str(case.served.trace) != str(whole.served.trace)
 
 

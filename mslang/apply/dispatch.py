@@ -1,22 +1,20 @@
 """`dispatch`: programs that match a pattern take the schedule that was written for it by hand.
 
-A pattern is a program with sizes and a schedule for it: those of the library's workloads and of a user's own files. A
-program matches if it is the same workload for some sizes, so names do not count and everything else does. Sizes are
-read off the shapes of the parameters; those that no shape says take their default or a small number.
+A pattern is a program with sizes and a schedule for it: those of the library's workloads and of a user's own files.
+`matching.py` says what matches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import product
 
 import msgspec
 
+from mslang.apply.matching import sizes_of_match
 from mslang.apply.passes import Missed, Served
 from mslang.diagnostics import MsError
 from mslang.ir.equal import correspondence
-from mslang.ir.expr import Const
 from mslang.ir.program import Program
 from mslang.resources import stdlib_folder
 from mslang.schedule.interpret import World
@@ -26,15 +24,7 @@ from mslang.schedule.space import Candidate
 from mslang.schedule.strategies import machine_of, space_of
 from mslang.sema.module import Found, Module
 from mslang.sema.modules import load
-from mslang.sema.program import instantiate
-from mslang.syntax import tree
 from mslang.target.description import Target
-
-SMALL = (0, 1, 2, 3)
-"""What is tried for a size that no shape says, such as a stride, after its default."""
-
-UNSAID = 2
-"""Patterns with more such sizes take their defaults alone."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -67,13 +57,15 @@ class ByPattern(msgspec.Struct, frozen=True):
             found = pattern.module.find(pattern.schedule)
             if not isinstance(found, Found) or machine_of(found, target).kind != target.kind:
                 continue
-            for sizes in sizes_of_match(pattern, program):
-                try:
-                    candidate = _scheduled(pattern, sizes, program, target)
-                except MsError as error:
-                    failures.append(f"{pattern.text} does not apply: {error.diagnostic.message}")
-                    break
-                return Served(candidate.program, f"{pattern.text}", candidate.trace)
+            sizes = sizes_of_match(pattern.module, pattern.program, program)
+            if isinstance(sizes, str):
+                continue
+            try:
+                candidate = _scheduled(pattern, sizes, program, target)
+            except MsError as error:
+                failures.append(f"{pattern.text} does not apply: {error.diagnostic.message}")
+                continue
+            return Served(candidate.program, f"{pattern.text}", candidate.trace)
         if failures:
             return Missed("; ".join(failures))
         return Missed(f"it matches none of {len(self.patterns)} patterns")
@@ -85,47 +77,6 @@ def _scheduled(pattern: Pattern, sizes: Mapping[str, int], program: Program, tar
     names = correspondence(space.program, program)
     assert names is not None
     return replay(program, renamed(candidate.trace, names, program), strict=True)
-
-
-def sizes_of_match(pattern: Pattern, program: Program) -> Iterator[Mapping[str, int]]:
-    """The sizes for which a pattern is a program: none or one."""
-    item = pattern.module.programs[pattern.program]
-    said = _said(item, program)
-    if said is None:
-        return
-    unsaid = [s.name.text for s in item.sizes if s.name.text not in said]
-    tried: list[tuple[int | None, ...]] = (
-        [(None, *SMALL)] * len(unsaid) if len(unsaid) <= UNSAID else [(None,)] * len(unsaid)
-    )
-    for values in product(*tried):
-        sizes = {**said, **{n: v for n, v in zip(unsaid, values, strict=True) if v is not None}}
-        try:
-            made = instantiate(pattern.module, pattern.program, sizes)
-        except MsError:
-            continue
-        same = all(a.buffer.shape == b.buffer.shape for a, b in zip(made.params, program.params, strict=True))
-        if same and correspondence(made, program) is not None:
-            yield sizes
-            return
-
-
-def _said(item: tree.Program, program: Program) -> dict[str, int] | None:
-    """The sizes that the shapes of a program's parameters give those of a pattern; None if it cannot match."""
-    if len(item.params) != len(program.params):
-        return None
-    known = {s.name.text for s in item.sizes}
-    found: dict[str, int] = {}
-    for mine, theirs in zip(item.params, program.params, strict=True):
-        shape = mine.type.shape or ()
-        buffer = theirs.buffer
-        if mine.direction != theirs.direction or mine.type.name.text != buffer.dtype or len(shape) != len(buffer.shape):
-            return None
-        for written, extent in zip(shape, buffer.shape, strict=True):
-            match written, extent:
-                case tree.Ref(name=tree.Name(text=name)), Const(value=int() as value) if name in known:
-                    if found.setdefault(name, value) != value:
-                        return None
-    return found
 
 
 def patterns_of(module: Module) -> tuple[Pattern, ...]:

@@ -1,12 +1,13 @@
-"""What a pass of `apply` is: a source of schedules that serves a program, or says why it does not."""
+"""What a pass of `apply` is: a source of schedules, or of other code, that serves a program or says why it does not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from mslang.backend.backend import BackEnd
 from mslang.ir.buckets import Bucket
 from mslang.ir.program import Program
 from mslang.schedule.trace import Trace
@@ -14,11 +15,19 @@ from mslang.target.description import Target
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A pass served a program: with which scheduled program, how, and by which trace (None: not by one)."""
+    """A pass served a program.
+
+    Args:
+        program: the scheduled program.
+        how: one line for explanations.
+        trace: the schedule; None: there is no trace of it.
+        backend: what compiles the program in place of the target's back end (None: that one does).
+    """
 
     program: Program
     how: str
     trace: Trace | None = None
+    backend: BackEnd[Any] | None = None
 
 
 class Missed(msgspec.Struct, frozen=True):
@@ -74,6 +83,11 @@ class Applied(msgspec.Struct, frozen=True):
     def program(self) -> Program:
         """The scheduled program, or the program as it was where no pass served it."""
         return self.source if self.served is None else self.served.program
+
+    @property
+    def backend(self) -> BackEnd[Any] | None:
+        """What compiles the program in place of the target's back end; None: that one does."""
+        return None if self.served is None else self.served.backend
 
     @property
     def headline(self) -> str:

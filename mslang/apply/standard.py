@@ -8,6 +8,7 @@ import msgspec
 
 from mslang.apply.default import ByDefault
 from mslang.apply.dispatch import dispatch
+from mslang.apply.library import PREFIX, library_call, library_calls
 from mslang.apply.passes import Pass
 from mslang.apply.recorded import FromRecords
 from mslang.backend.registry import serving
@@ -20,6 +21,9 @@ from mslang.tune.stores import Store
 
 ORDER = ("db", "dispatch", "default")
 """The passes that are tried where a user names none: what was measured on this machine before what was not."""
+
+NAMES = (*ORDER, "library")
+"""All passes; code of another library serves only where it is asked for."""
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -44,7 +48,7 @@ def standard_passes(names: Iterable[str | Pass], sources: Sources) -> tuple[Pass
     """The passes of some names; a pass of a user's own is taken as it is.
 
     Raises:
-        MsError: MS611, there is no pass of a name.
+        MsError: MS611, there is no pass of a name; MS212, MS213, MS271 or MS272, a library call cannot be loaded.
     """
     wanted = tuple(names)
     return tuple(
@@ -66,12 +70,16 @@ def _pass(name: str, sources: Sources, before_default: bool) -> Pass:
             return dispatch(sources.patterns)
         case "default":
             return ByDefault(back_end)
+        case "library":
+            return library_calls()
+    if name.startswith(PREFIX):
+        return library_call(name.removeprefix(PREFIX))
     raise MsError(
         problem(
             "MS611",
             f"there is no pass `{name}`",
-            why=f"the passes are {', '.join(ORDER)}",
-            help=did_you_mean(name, ORDER),
+            why=f"the passes are {', '.join(NAMES)}, and {PREFIX}NAME",
+            help=did_you_mean(name, NAMES),
         )
     )
 

@@ -22,7 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--passes",
         default="db,dispatch,default",
         metavar="PASSES",
-        help="what is asked for a schedule, in this order: db (records), dispatch (patterns), default (default: all)",
+        help="what is asked for a schedule, in this order: db (records), dispatch (patterns), default "
+        "(default: these), library (functions of other libraries), library:NAME (one of them)",
     )
     parser.add_argument(
         "--target", metavar="T", default="host", help="what will run the programs (default: this machine)"
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
                     "program": each.source.name,
                     "by": each.by,
                     "how": None if each.served is None else each.served.how,
+                    "backend": None if each.backend is None else each.backend.name,
                     "missed": [{"pass": p, "why": why} for p, why in each.missed],
                     "schedule": schedule,
                 }

@@ -64,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         _require_place(path)
     targets = _ordered([named_target(name) for name in args.targets or ["host"]])
     built = [_part(args, target) for target in targets]
-    chosen, back_end, _ = built[0]
+    chosen = built[0][0]
+    back_end = next((b for _, b, _ in built if b.library is None), built[0][1])
     parts = [part for _, _, made in built for part in made]
     if len(built) > 1 and not any(p.target == GENERIC for p in parts):
         parts.append(_fallback(args, back_end))
@@ -101,6 +102,11 @@ def _part(args: argparse.Namespace, target: Target) -> tuple[Chosen, BackEnd[Any
 
     chosen = choose(args, target)
     back_end, machine = compiling(chosen.target, target, args.backend)
+    if args.backend is None:
+        # One part that nothing exports is enough to refuse a library.
+        back_end = next(
+            (b for b in (chosen.own, *(c.applied.backend for c in chosen.cases)) if b is not None), back_end
+        )
     candidate = chosen.candidate
     if candidate.decisions and args.seed is None and args.record is None and not args.pins:
         candidate = _recorded(args, chosen, target) or candidate

@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,7 @@ from mslang.target.named import named_target
 
 if TYPE_CHECKING:
     from mslang.apply.passes import Applied, Case
+    from mslang.backend.backend import BackEnd
     from mslang.ir.program import Program
     from mslang.schedule.statements import Step
     from mslang.schedule.trace import Value
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 class Chosen(msgspec.Struct, frozen=True):
     """A candidate, its space, the name of the item, the target that the item is `on`, the file's module, and what
-    serves buckets of dynamic sizes."""
+    serves buckets of dynamic sizes. `own` compiles it in place of the target's back end."""
 
     candidate: Candidate
     space: Space
@@ -43,11 +44,17 @@ class Chosen(msgspec.Struct, frozen=True):
     target: Target
     module: Module
     cases: tuple[Case, ...] = ()
+    own: BackEnd[Any] | None = None
 
     def at(self, sizes: Mapping[str, int]) -> Candidate:
         """What serves some values of the dynamic sizes."""
         case = next((c for c in self.cases if c.bucket.holds(sizes)), None)
         return self.candidate if case is None else self.serving(case)
+
+    def own_at(self, sizes: Mapping[str, int]) -> BackEnd[Any] | None:
+        """What compiles it for some values of the dynamic sizes in place of the target's back end."""
+        case = next((c for c in self.cases if c.bucket.holds(sizes)), None)
+        return self.own if case is None else case.applied.backend
 
     def serving(self, case: Case) -> Candidate:
         """The candidate of a bucket."""
@@ -74,7 +81,8 @@ def apply_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apply",
         metavar="PASSES",
-        help="a program takes the best schedule known for it: db, dispatch, default, in the order given (`db,default`)",
+        help="a program takes the best schedule known for it: db, dispatch, default, library, in the order given "
+        "(`db,default`)",
     )
 
 
@@ -130,11 +138,12 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         space = space_of(module, name, world=world, sizes=sizes)
     else:
         space = Space(program_of(module, name, sizes), lambda _: None, name=name, item=False)
-    cases: tuple[Case, ...] = ()
+    found: Applied | None = None
     if getattr(args, "apply", None) is not None:
         if name in items:
             raise UsageError("--apply goes with a program", f"`{name}` is a schedule or space")
-        candidate, cases = _applied(args, module, path, space, getattr(args, "program_target", None), target)
+        found = _applied(args, module, path, space, getattr(args, "program_target", None), target)
+        candidate = _served(space.sample(0), found)
     elif getattr(args, "record", None) is None:
         candidate = _sampled(space, args.seed or 0, pins_of(args.pins), args.strict)
     else:
@@ -145,19 +154,20 @@ def choose(args: argparse.Namespace, target: Target, on_step: Callable[[Step], N
         else:
             candidate = space_of_text(record.trace, space.program, world, module).sample(0, strict=args.strict)
     warn(candidate)
-    found = module.find(name)
+    item = module.find(name)
     wanted = getattr(args, "program_target", None)
     if name in items and wanted is not None:
         raise UsageError("--target goes with a program; a schedule or space names its own", f"`{name}` is one")
     given = target if wanted is None else named_target(wanted)
-    machine = machine_of(found, target) if name in items and isinstance(found, Found) else given
-    return Chosen(candidate, space, name, machine, module, cases)
+    machine = machine_of(item, target) if name in items and isinstance(item, Found) else given
+    served = () if found is None else (found.cases, found.backend)
+    return Chosen(candidate, space, name, machine, module, *served)
 
 
 def _applied(
     args: argparse.Namespace, module: Module, path: Path, space: Space, wanted: str | None, target: Target
-) -> tuple[Candidate, tuple[Case, ...]]:
-    """The program with the schedule that passes give it, and what they give it for buckets of its sizes."""
+) -> Applied:
+    """What passes make of the program, and of buckets of its sizes."""
     from mslang.cli.applying import applied
     from mslang.cli.common import note
 
@@ -166,7 +176,7 @@ def _applied(
     machine = target if wanted is None else named_target(wanted)
     (found,) = applied(args, args.apply, module, path, [space.program], machine)
     note(found.explanation())
-    return _served(space.sample(0), found), found.cases
+    return found
 
 
 def _served(plain: Candidate, found: Applied) -> Candidate:

@@ -51,16 +51,21 @@ def run(args: argparse.Namespace) -> int:
     if args.parts and not args.profile:
         raise UsageError("--part goes with --profile", "it names a loop or block that is timed")
     chosen = choose(args, host())
-    back_end, target = compiling(chosen.target, host(), args.backend)
-    require_runnable(back_end, target)
+    usual, target = compiling(chosen.target, host(), args.backend)
+    require_runnable(usual, target)
     require_all_sizes(chosen.space.program, args.at, dict(args.sizes))
     if args.at and args.profile:
         raise UsageError("--profile goes with sizes that are known", "fix them with --set, and leave out --at")
-    found = [_run(args, chosen, back_end, target, each) for each in args.at or [None]]
+
+    def used(at: Instance | None) -> BackEnd[Any]:
+        own = chosen.own if at is None else chosen.own_at(at.sizes)
+        return usual if own is None or args.backend is not None else own
+
+    found = [_run(args, chosen, used(each), target, each) for each in args.at or [None]]
     if not all(found):
         return FINDINGS
     if args.profile:
-        _profile(args, chosen, back_end, target)
+        _profile(args, chosen, used(None), target)
     return DONE
 
 

@@ -89,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
     chosen = choose(args, host(), lambda step: steps.append((step.site.text, step.after)))
     if args.at is not None:
         require_known_sizes(chosen.space.program, [args.at], dict(args.sizes))
-        chosen = replace(chosen, candidate=chosen.at(args.at.sizes), cases=())
+        chosen = replace(chosen, candidate=chosen.at(args.at.sizes), own=chosen.own_at(args.at.sizes), cases=())
     if not args.steps:
         before = _text(args, chosen, chosen.space.program) if args.diff else None
         _print(args, chosen.name, _text(args, chosen, chosen.candidate.program), before)
         for case in chosen.cases:
-            served = replace(chosen, candidate=chosen.serving(case), cases=())
+            served = replace(chosen, candidate=chosen.serving(case), own=case.applied.backend, cases=())
             before = _text(args, chosen, restricted(chosen.space.program, case.bucket)) if args.diff else None
             title = f"{chosen.name}[{case.bucket.text}]"
             if not args.json:
@@ -149,6 +149,8 @@ def _text(args: argparse.Namespace, chosen: Chosen, program: Program) -> str:
         case "tvmscript":
             return tvmscript.print(program)
     back_end, target = compiling(chosen.target, host(), args.backend)
+    if chosen.own is not None and args.backend is None:
+        back_end = chosen.own
     if args.stage == "summary":
         return _summary(chosen.candidate.sketch.program if args.open else program, target)
     passes = back_end.passes() if back_end.passes is not None else ()

@@ -1,0 +1,1 @@
+"""A library call of one's own for mslang."""
