@@ -308,11 +308,14 @@ class Search:
         for p in proposals:
             record = self._history.unseen.pop(p.hash, None)
             if record is None:
+                record = self._history.reusable(p.hash)
+                if record is None:
+                    # A resumed run that proposes something new has caught up, or its space or model is another now.
+                    self._history.unseen.clear()
                 why = self._over()
                 if why is not None:
                     return observed, why
                 self._introduce(p)
-                record = self._history.reusable(p.hash)
                 if record is not None:
                     self._history.reused.add(p.hash)
                 else:

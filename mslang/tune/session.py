@@ -162,6 +162,7 @@ class Session:
 
     def _consume(self) -> str:
         """One generation after the other; returns why the session is over."""
+        self._replay()
         while True:
             states = self._states()
             chosen = self._scheduler.next(states)
@@ -172,14 +173,31 @@ class Session:
                 return why
             if chosen not in self._begun and not self._begin(chosen):
                 continue
-            over = self._searches[chosen].step(self._left(chosen))
-            if over is None:
-                continue
-            why = self._spent(chosen)
+            why = self._step(chosen)
             if why is not None:
                 return why
-            if not self._searches[chosen].unfinished:
-                self._over[chosen] = over
+
+    def _step(self, chosen: int) -> str | None:
+        """A generation of a task; returns why the session is over, if it is."""
+        over = self._searches[chosen].step(self._left(chosen))
+        if over is None:
+            return None
+        why = self._spent(chosen)
+        if why is None and not self._searches[chosen].unfinished:
+            self._over[chosen] = over
+        return why
+
+    def _replay(self) -> None:
+        """Bring the searches of resumed runs to where they were, as far as the time allows.
+
+        All of them come before the first new generation: which task is next depends on what all have measured.
+        """
+        for number, search in enumerate(self._searches):
+            while search.replaying and number not in self._over and self._spent(number) is None:
+                if number not in self._begun and not self._begin(number):
+                    break
+                if self._step(number) is not None:
+                    break
 
     def _begin(self, chosen: int) -> bool:
         """Run the unscheduled program of a task, and begin its search; False if that fails."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import chaos
+import msgspec
 import pytest
 from test_search import TEXT, WELL
 
@@ -16,6 +17,7 @@ from mslang.schedule.strategies import space_of
 from mslang.search.registry import AUTO
 from mslang.sema.modules import load
 from mslang.target.description import GENERIC
+from mslang.tune import runs as runs_module
 from mslang.tune import session as session_module
 from mslang.tune import tune as tune_module
 from mslang.tune.budget import Budget
@@ -144,6 +146,23 @@ def test_resuming_goes_on_as_the_uninterrupted_session_would_have(tmp_path: Path
     assert [(t.task, t.record.candidate) for t in of(parts, Trial)] == [
         (t.task, t.record.candidate) for t in of(whole, Trial)
     ]
+
+
+def test_a_resumed_session_that_proposes_others_than_before_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a rule or a model has changed meanwhile: it went on without end when the trials were used up."""
+    go(tmp_path, budget=Budget(20), strategy="replay_trace")
+    monkeypatch.setattr(runs_module, "_as_begun", lambda settings, run: msgspec.structs.replace(settings, seed=9))
+    told: list[Event] = []
+
+    def hear(event: Event) -> None:
+        told.append(event)
+        assert len(told) < 1000
+
+    found = go(tmp_path, budget=Budget(20), strategy="replay_trace", resume=True, listen=hear)
+    assert not of(told, Trial)
+    assert [isinstance(f, Finished) and (f.tally.trials, f.best is not None) for f in found] == [(10, True)] * 2
 
 
 def test_a_callback_that_fails_is_one_warning_and_no_record_is_lost(tmp_path: Path) -> None:
