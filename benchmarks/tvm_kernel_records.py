@@ -12,7 +12,7 @@ from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.testing import te_workload
 from tvm.te import create_prim_func
 from tvm_sketches import drawn
-from tvm_traces import FAILURES, MACHINES
+from tvm_traces import FAILURES, MACHINES, tuning_of
 
 from mslang.ir.program import Program
 from tests.property.arrays import NUMPY, concrete_shape
@@ -47,18 +47,7 @@ def commit(
 
 def schedules(mod: Any, rules: str, draws: int, seed: int) -> Iterator[tvm.s_tir.Schedule | str]:
     """Schedules of each sketch that the rules make, or why there is none."""
-    kind, described = MACHINES[rules]
-    context = meta_schedule.TuneContext(
-        mod=mod,
-        target=tvm.target.Target(described),
-        space_generator=meta_schedule.space_generator.PostOrderApply(
-            sch_rules=meta_schedule.ScheduleRule.create(kind),
-            postprocs=meta_schedule.Postproc.create(kind),
-            mutator_probs={},
-        ),
-        rand_state=seed,
-        num_threads=1,
-    )
+    context = tuning_of(mod, rules, seed)
     try:
         sketches = list(context.generate_design_space())
     except FAILURES as error:

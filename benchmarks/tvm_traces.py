@@ -129,10 +129,10 @@ def modules(checkout: Path | None) -> Iterator[tuple[str, Any]]:
             yield f"{path.stem.removeprefix('test_meta_schedule_')}_{k}_{f.program.name}", mod
 
 
-def traces(name: str, mod: Any, machine: str, draws: int, seed: int) -> Iterator[Case]:
-    """The traces that TVM makes of a program: of each sketch, draws that its postprocessors take."""
+def tuning_of(mod: Any, machine: str, seed: int) -> meta_schedule.TuneContext:
+    """A program as MetaSchedule tunes it for a machine, by its default rules and postprocessors."""
     rules, target = MACHINES[machine]
-    context = meta_schedule.TuneContext(
+    return meta_schedule.TuneContext(
         mod=mod,
         target=tvm.target.Target(target),
         space_generator=meta_schedule.space_generator.PostOrderApply(
@@ -143,6 +143,11 @@ def traces(name: str, mod: Any, machine: str, draws: int, seed: int) -> Iterator
         rand_state=seed,
         num_threads=1,
     )
+
+
+def traces(name: str, mod: Any, machine: str, draws: int, seed: int) -> Iterator[Case]:
+    """The traces that TVM makes of a program: of each sketch, draws that its postprocessors take."""
+    context = tuning_of(mod, machine, seed)
     try:
         designs = context.generate_design_space()
     except FAILURES:

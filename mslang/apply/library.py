@@ -6,8 +6,8 @@ pass by itself; the pass `library` asks those that installed packages declare, o
     [project.entry-points."mslang.library_calls"]
     numpy_matmul = "package.module:numpy_matmul"
 
-What serves a program so is a back end of its own, which loads a `FunctionKernel`: a kernel that is called, bound, timed
-and verified as every other.
+A program that is served in this way has the call as its back end, which loads a `FunctionKernel`: a kernel that is
+called, bound, timed and verified like every other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LibraryCall(msgspec.Struct, frozen=True):
         name: how explanations call it.
         pattern: the text of one program, which may have sizes; element types and layouts count, names do not.
         function: is called with the arrays of the program's inputs, in their order, and returns the output (several:
-            a tuple). It must not write to its inputs, but for those that are `inout`. A function of a module, so that
+            a tuple). It must not write to its inputs, except those that are `inout`. A function of a module, so that
             worker processes can import it.
         out: whether it takes the array of the output (several: a tuple) as the keyword `out`, as functions of NumPy
             do; a result that is this array is not copied.
@@ -209,7 +209,8 @@ def _run(call: LibraryCall, parameters: tuple[Parameter, ...], arrays: Mapping[s
         made = call.function(*inputs, **out)
     except Exception as failure:
         said = brief(f"{type(failure).__name__}: {failure}".partition("\n")[0])
-        raise MsError(problem("MS612", f"the library call {call.name} raised {said}")) from failure
+        help = "correct the function, or leave its pass out"
+        raise MsError(problem("MS612", f"the library call {call.name} raised {said}", help=help)) from failure
     results = (made,) if len(outputs) == 1 else made
     if not isinstance(results, tuple) or len(results) != len(outputs):
         raise _wrong(call, f"returned {_described(made)}, expected a tuple of {len(outputs)} arrays")
@@ -239,4 +240,5 @@ def _described(result: object) -> str:
 
 
 def _wrong(call: LibraryCall, what: str) -> MsError:
-    return MsError(problem("MS613", f"the library call {call.name} {what}"))
+    help = "return arrays of the program's shapes and element types: nothing is converted"
+    return MsError(problem("MS613", f"the library call {call.name} {what}", help=help))

@@ -31,7 +31,7 @@ def sizes_of_match(module: Module, name: str, program: Program) -> Mapping[str, 
     Args:
         module: the module of the pattern.
         name: its program.
-        program: what shall match.
+        program: what is to match.
 
     >>> from mslang.sema.modules import load
     >>> from mslang.sema.program import parse_program

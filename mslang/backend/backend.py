@@ -130,7 +130,7 @@ def standard_passes() -> Sequence[Pass]:
 
 
 def finish_nests(session: Session, target: Target) -> None:
-    """Schedule what is as the program has it as on CPUs: outer loops parallel, contiguous inner ones vectors."""
+    """Schedule the nests that a running schedule left alone, for a CPU: outer loops parallel, inner ones vectors."""
     from mslang.schedule.rules.default_cpu import finish
 
     finish(session)
@@ -152,8 +152,8 @@ class BackEnd(msgspec.Struct, Generic[E], frozen=True):
         plain: whether programs without a schedule are compiled as they are, which others can be compared with.
         default: schedules a program without a schedule; one that has a schedule it returns as it is. None: programs
             are compiled as they are.
-        finish: schedules the nests that a running schedule has left as the program has them; None: it cannot, and
-            records of a program's anchor do not serve it.
+        finish: schedules the nests that a running schedule has left alone; None: it cannot, and records of a program's
+            anchor do not serve it.
         prepare: what is done while a program still has blocks, before the passes; None: nothing.
         unavailable: why this machine cannot run code for a target; None if it can.
         stages: the forms of an executable that can be shown.
