@@ -122,7 +122,8 @@ def elsewhere(scene: Scene) -> Lines:
     if isinstance(n, int) and scene.coin(0.5):
         other = f"(i + 1) % {n}"
     load, _ = scene.small(scene.dtype, (f"{target.name}[{other}]", 999))
-    value, _ = scene.small(scene.dtype, scene.leaf(scene.dtype, site.names))
+    value, bound = scene.leaf(scene.dtype, site.names)
+    value, _ = scene.small(scene.dtype, (value, 999 if f"{target.name}[" in value else bound))
     own, _ = scene.small(scene.dtype, (f"{target.name}[i]", 999))
     if scene.dtype == "bool":
         body = f"{target.name}[i] = {own} != ({load} and {value})"
