@@ -1,4 +1,4 @@
-"""All functions of TVM's own tests: the number that can be read, and the reasons against the others.
+"""All functions of TVM's own tests: the number that can be read, and the reasons for the refusal of the others.
 
 python benchmarks/tvm_corpus.py PATH/TO/tvm [--update] [-v]
 
@@ -27,21 +27,21 @@ TILES = re.compile(
 """Words and memories of the tile dialect, another language with the same syntax."""
 BEGIN, END = "<!-- corpus: begin -->", "<!-- corpus: end -->"
 CLASSES = (
-    ("depends on values that only running the file gives", r"MS732"),
+    ("depends on values known only when the file runs", r"MS732"),
     (
         "calls an external function, or an instruction of unknown meaning",
         r"has no counterpart|is no function|unknown meaning|other library|pointer",
     ),
     ("vectors in expressions", r"vector|lanes|[Rr]amp|[Bb]roadcast"),
-    ("an element type that mslang has not", r"element type|no type|float8|float4|int4|MS734"),
-    ("a size or scalar that nothing gives", r"cannot be inferred|nothing gives|size"),
-    ("no well-formed program", r"MS1\d\d|MS4\d\d"),
+    ("an element type that mslang lacks", r"element type|no type|float8|float4|int4|MS734"),
+    ("an undefined size or scalar", r"cannot be inferred|nothing gives|size"),
+    ("not a well-formed program", r"MS1\d\d|MS4\d\d"),
 )
 """The classes of reasons for refusals; the first match counts."""
 
 
 class Counts(msgspec.Struct):
-    """Functions, those read, and the reasons against the others."""
+    """Functions, those read, and the reasons for the refusal of the others."""
 
     all: int = 0
     read: int = 0
@@ -75,7 +75,7 @@ def functions(checkout: Path, verbose: bool) -> str:
     head = ("functions", "all", "read", "share")
     rows = [(where, c.all, c.read, f"{c.read / max(c.all, 1):.1%}") for where, c in counts.items()]
     outside = counts["outside of the tile dialect"].reasons
-    reasons = table(("what stands against the others outside of it", "functions"), outside.most_common())
+    reasons = table(("reason for the others outside of it", "functions"), outside.most_common())
     return f"{table(head, rows)}\n\n{reasons}"
 
 

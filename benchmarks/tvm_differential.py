@@ -97,8 +97,8 @@ def section(tally: Tally, seed: int) -> str:
             f"`python benchmarks/tvm_differential.py --pairs {tally.pairs} --seed {seed}` made these tables"
             f" with TVM {tvm.__version__}: {total} steps on {tally.pairs} programs.",
             table(HEAD, rows(tally)),
-            f"{counts.total()} steps were taken by one alone; of these {counts.total() - counts['']} are of the"
-            " classes below, which are decided.",
+            f"{counts.total()} steps were accepted by one side only; {counts.total() - counts['']} of these belong to"
+            " the classes below, which are decided.",
             table(("class", "steps", "TVM's program is wrong", "decision"), classes),
             conditions("apache-tvm", "numpy", "llvmlite"),
         )

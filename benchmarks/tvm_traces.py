@@ -248,7 +248,7 @@ def summary(found: Sequence[Tried]) -> str:
     head = ("rules", "program from", "traces", "TVM's program", "share", "another program")
     text = table(head, rows)
     if reasons:
-        text += "\n\n" + table(("what stands against the others", "traces"), reasons.most_common())
+        text += "\n\n" + table(("reason for the other traces", "traces"), reasons.most_common())
     return f"{text}\n\n{conditions('apache-tvm')}"
 
 
