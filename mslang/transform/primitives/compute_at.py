@@ -268,7 +268,9 @@ def _compute_at(program: Program, block: BlockRef, loop: LoopRef, index: int) ->
     spans = joined_spans(
         [spans_touching(moving.block, r, box, ranges) for r, box in wanted], domains, ranges, absent_is_whole=True
     )
-    outcome = placed(program, rest, moving, position(index, first, last, moving, primitive), spans, primitive)
+    # the block around declares accesses for these values only: a tail or a rounded layout could reach others
+    at = position(index, first, last, moving, primitive)
+    outcome = placed(program, rest, moving, at, spans, primitive, parts=domains)
     path = path_to_block(outcome.program, block.name) or ()
     if not users:
         require_all_run(outcome.program, path, domains, primitive)

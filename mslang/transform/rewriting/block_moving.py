@@ -49,7 +49,7 @@ from mslang.transform.analysis.reduction_order import why_not_in_sequence
 from mslang.transform.analysis.spans import Spans
 from mslang.transform.analysis.stability import why_other_results, why_other_values
 from mslang.transform.outcome import BlockRef, LoopRef, Outcome, refuse
-from mslang.transform.rewriting.nest import inserted, nest, vanished
+from mslang.transform.rewriting.nest import ALL, inserted, nest, vanished
 
 LAST, FIRST = -1, -2
 """What `index` says besides a position: the last or the first position that is legal."""
@@ -326,14 +326,17 @@ def position(index: int, first: int, last: int, moving: Movable, primitive: str)
     return chosen
 
 
-def placed(program: Program, rest: Program, moving: Movable, at: int, spans: Spans, primitive: str) -> Outcome:
-    """The block of `moving` put under its loop in `rest`, the program without it; its reads and its readers checked.
+def placed(
+    program: Program, rest: Program, moving: Movable, at: int, spans: Spans, primitive: str, parts: Spans = ALL
+) -> Outcome:
+    """The block of `moving` put under its loop in `rest`, the program without it, and kept to the `parts` of its axes
+    that are its own; its reads and its readers checked.
 
     Raises:
         ScheduleError: MS332, something would be read that is not provably written.
     """
     target = path_to_loop(rest, moving.loop.var) or ()
-    made = nest(moving.block, spans, moving.kept, ranges_inside(target), taken_names(program))
+    made = nest(moving.block, spans, moving.kept, ranges_inside(target), taken_names(program), parts)
     done = inserted(rest, target, at, made.stmt)
     path = path_to_block(done, moving.block.name) or ()
     reason = why_not_covered(done, path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ from mslang.transform.analysis.spans import Spans, kept_inside
 from mslang.transform.outcome import Gone, Handle, LoopRef
 from mslang.transform.rewriting.rewrite import tidy
 
+ALL: Spans = MappingProxyType({})
+"""No axis is restricted to a part of its domain."""
+
 
 class Nest(msgspec.Struct, frozen=True):
     """A block under loops of its own."""
@@ -24,7 +28,14 @@ class Nest(msgspec.Struct, frozen=True):
     loops: tuple[LoopRef, ...]
 
 
-def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str, Range], taken: set[str]) -> Nest:
+def nest(
+    block: Block,
+    spans: Spans,
+    kept: tuple[Expr, ...],
+    ranges: Mapping[str, Range],
+    taken: set[str],
+    parts: Spans = ALL,
+) -> Nest:
     """A block under new loops, one an axis in the order of the axes, named after it.
 
     Args:
@@ -33,6 +44,7 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
         kept: what the predicate has to say besides keeping the axes in their domains.
         ranges: of the variables around the new loops.
         taken: names that the loops must not take; theirs are added.
+        parts: the values of axes that are the block's own, where they are only a part of the axis.
 
     The conditions that keep an axis in its domain are written on the axis, so that they move with the block.
     """
@@ -41,9 +53,12 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
     guards: list[Expr] = []
     inside = dict(ranges)
     for a in block.axes:
-        within = kept_inside(spans[a.name], Var(a.name), Range(ZERO, a.extent), ranges)
-        span = _at_least_empty(within.span)
-        guards.extend(within.guards)
+        span = spans[a.name]
+        for limit in _limits(a, parts.get(a.name), ranges):
+            within = kept_inside(span, Var(a.name), limit, ranges)
+            span = within.span
+            guards.extend(within.guards)
+        span = _at_least_empty(span)
         var = fresh(a.name, taken)
         taken.add(var)
         inside[var] = Range(ZERO, span.extent)
@@ -54,6 +69,15 @@ def nest(block: Block, spans: Spans, kept: tuple[Expr, ...], ranges: Mapping[str
     for var, extent in reversed(loops):
         stmt = For(var, extent, (stmt,))
     return Nest(stmt, placed, tuple(LoopRef(var) for var, _ in loops))
+
+
+def _limits(axis: Axis, part: Range | None, ranges: Mapping[str, Range]) -> Iterator[Range]:
+    """The ranges in which an axis is kept: the part, and its domain where the part is not provably inside of it."""
+    domain = Range(ZERO, axis.extent)
+    if part is not None:
+        yield part
+    if part is None or arith.covers((domain,), (part,), ranges) is not arith.Verdict.PROVED:
+        yield domain
 
 
 def _at_least_empty(span: Range) -> Range:

@@ -231,6 +231,26 @@ def test_compute_at_refuses_what_does_not_all_run_in_a_block():
     accepted(rows(8), compute_at(rows(8), block("first"), loop("j")))
 
 
+def test_compute_at_keeps_to_what_the_enclosing_block_declares():
+    """A tail inside of a block reaches the elements of the next one, which that block does not read (campaign, seed
+    16, pair 3712 of stages)."""
+
+    def rows(tail: str):
+        return parse_program(f"""program p(A: f32[24], out B: f32[24]) {{
+            for h in 4 {{
+                block row[r: 4 = h] {{
+                    alloc T: f32[24]
+                    reads A[r * 6 .. r * 6 + 6]
+                    for i in 6 {{ block copy[x: 24 = r * 6 + i] {{ T[x] = A[x] }} }}
+                    {tail} }} }} }}""")
+
+    over = "for j in 2, k in 4 { block last[x: 24 = r * 6 + j * 4 + k] { where j * 4 + k < 6  B[x] = T[x] } }"
+    with refused("MS332", "`last` would read elements that are not provably written"):
+        compute_at(rows(over), block("copy"), loop("j"))
+    whole = rows("for j in 2, k in 3 { block last[x: 24 = r * 6 + j * 3 + k] { B[x] = T[x] } }")
+    accepted(whole, compute_at(whole, block("copy"), loop("j")))
+
+
 def test_compute_at_refuses_another_scope():
     b = ProgramBuilder("nested")
     a, t, o = b.input("A", (4, 6)), b.alloc("T", (4, 6)), b.output("B", (4, 6))
