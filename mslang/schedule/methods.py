@@ -1000,7 +1000,8 @@ class Methods:
             - a buffer that is read through a view, by a block that hides it, or outside of blocks
             - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
               accesses nothing out of bounds; one that reads what its producer does not provably write
-            - another block that writes what the block reads after the producer, or reads what it writes before it
+            - another block that writes what the block reads after the producer, or reads what it writes before it, also in
+              an earlier iteration of a loop around both
             - a producer that would store the same element in iterations that run at the same time
 
         Source: TVM reverse_compute_inline
@@ -1035,7 +1036,8 @@ class Methods:
             - an epilogue that does not run for just the elements that the reduction makes
             - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
               would be clipped
-            - another block that writes what the epilogue reads after the reduction, or reads what it writes before it
+            - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
+              in an earlier iteration of a loop around both
 
         Source: TVM fuse_reduction_epilogue
         """

@@ -29,7 +29,12 @@ from mslang.transform.analysis.position import (
 from mslang.transform.analysis.reduction_updates import updates_of
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
+from mslang.transform.rewriting.block_moving import (
+    require_final,
+    require_order,
+    require_same_results,
+    require_same_values,
+)
 from mslang.transform.rewriting.inlining import without_alloc
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
@@ -66,7 +71,8 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
         - an epilogue that does not run for just the elements that the reduction makes
         - an operation after the reduction that is not the same done within it, such as max(sum, 0): each partial sum
           would be clipped
-        - another block that writes what the epilogue reads after the reduction, or reads what it writes before it
+        - another block that writes what the epilogue reads after the reduction, or reads what it writes before it, also
+          in an earlier iteration of a loop around both
 
     Source: TVM fuse_reduction_epilogue
     """
@@ -99,6 +105,7 @@ def fuse_reduction_epilogue(program: Program, block: BlockRef, epilogue: BlockRe
     done = put(program, path, replace(made, reads=read, writes=written))
     done = without_alloc(without(done, path_to_block(done, epilogue.name) or ()), after, job.update.buffer)
     _require_legal(done, block.name, job.update.buffer)
+    require_same_results(program, after, done, path_to_block(done, block.name) or (), PRIMITIVE)
     into = (block,)
     return Outcome(
         done,

@@ -53,7 +53,12 @@ from mslang.transform.analysis.position import (
 )
 from mslang.transform.outcome import BlockRef, BufferRef, Gone, Outcome, refuse
 from mslang.transform.primitive import primitive
-from mslang.transform.rewriting.block_moving import require_final, require_order, require_same_values
+from mslang.transform.rewriting.block_moving import (
+    require_final,
+    require_order,
+    require_same_results,
+    require_same_values,
+)
 from mslang.transform.rewriting.inlining import without_alloc
 from mslang.transform.rewriting.nest import vanished, without
 from mslang.transform.rewriting.rewrite import put
@@ -90,7 +95,8 @@ def reverse_compute_inline(program: Program, block: BlockRef) -> Outcome:
         - a buffer that is read through a view, by a block that hides it, or outside of blocks
         - a block that does not provably run for all values of its axes, unless it writes what only its scope needs and
           accesses nothing out of bounds; one that reads what its producer does not provably write
-        - another block that writes what the block reads after the producer, or reads what it writes before it
+        - another block that writes what the block reads after the producer, or reads what it writes before it, also in
+          an earlier iteration of a loop around both
         - a producer that would store the same element in iterations that run at the same time
 
     Source: TVM reverse_compute_inline
@@ -336,6 +342,7 @@ def _folded(
     require_in_blocks(done, scope_body(done, after), PRIMITIVE, read=(buffer,))
     require_order(done, after, PRIMITIVE)
     require_final(done, producers(done, after), loops_above(after), fused.name, PRIMITIVE)
+    require_same_results(program, path, done, after, PRIMITIVE)
     require_covered(done, after, PRIMITIVE, tuple(r for r in block_at(after).reads if r not in makes.reads))
     for user in consumers(done, after):
         mine = tuple(r for r in user.reads if r.buffer == store.buffer)

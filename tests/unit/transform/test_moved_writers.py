@@ -248,3 +248,28 @@ def test_a_reader_of_what_was_there_before_keeps_it():
 
 def test_a_reader_of_what_its_own_iteration_writes():
     accepted(GIVEN.replace("DIRECTION", "inout").replace("READ", "x"), "u.reverse_compute_at(z.x, index = 0)")
+
+
+FOLDED = """program t(inout U: i32[7, 7], A: i32[7, 7, 3], out O: i32[7, 8]) {
+    alloc T: i32[7, 7]
+    PRODUCER
+    for l in 7 {
+        for j in 7 { block w[x: 7 = l, y: 7 = j] { U[x, y] = T[x, y] + 1 } }
+        for m in 8 { block r[x: 7 = l, y: 8 = m] { O[x, y] = U[READ] } }
+    }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("producer", "schedule"),
+    [
+        ("block d[i: 7, j: 7] { T[i, j] = A[i, j, 0] }", "w.reverse_compute_inline()"),
+        ("block d[i: 7, j: 7 | k: 3] { T[i, j] += A[i, j, k] }", "d.fuse_reduction_epilogue(w)"),
+    ],
+)
+def test_what_is_folded_into_its_producer_does_not_leave_its_readers(producer: str, schedule: str):
+    """The reader finds the old values of rows that later iterations write (campaign, seed 16, pair 7068 of
+    instances)."""
+    p = FOLDED.replace("PRODUCER", producer)
+    refused(p.replace("READ", "y // 2, x"), schedule, "MS320", "block `r` reads `U` under loop `l`")
+    accepted(p.replace("READ", "x, y // 2"), schedule)
