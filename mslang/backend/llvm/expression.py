@@ -149,7 +149,7 @@ class ExpressionWriter:
                 return constant(v, d)
             case Var() | Symbol():
                 found = scope.variables[e.name if isinstance(e, Var) else e.text]
-                return found if isinstance(found, Value) else self.scalar(found)
+                return found if isinstance(found, Value) else self.materialise(found, lanes_of(e))
             case Ramp(base=x, stride=k, lanes=n):
                 base = self.affine(x, scope)
                 assert base is not None
@@ -157,7 +157,8 @@ class ExpressionWriter:
             case Broadcast(value=x, lanes=n):
                 return arithmetic.widen(self.fn, self.value(x, scope), n)
             case Shuffle(operands=xs, order=order):
-                return arithmetic.shuffle(self.fn, [self.value(x, scope) for x in xs], order)
+                operands = [arithmetic.widen(self.fn, self.value(x, scope), lanes_of(x)) for x in xs]
+                return arithmetic.shuffle(self.fn, operands, order)
             case Binary(op=op) if op in _INDEX_OPS and dtype_of(e) == INDEX and not reads(e):
                 form = self.affine(e, scope)
                 return self._computed(e, scope) if form is None else self.materialise(form, lanes_of(e))

@@ -71,6 +71,17 @@ def test_lanes_join_in_every_type(dtype: str) -> None:
     np.testing.assert_array_equal(found, (x * x).sum(1).astype(x.dtype))
 
 
+@pytest.mark.parametrize("value", ["i64(j)", "i64(j) * 3 - i64(i)", "i64(j) - i64(j) + i64(i)"])
+def test_lanes_join_numbers_of_iterations(value: str) -> None:
+    """Indices in lanes have no register until something takes them as numbers (campaign, seed 16, pair 9080)."""
+    p = parse_program(f"""program t(out Y: i64[4]) {{
+        for i_1 in 4, j_1 in 8 {{ block r[i: 4 = i_1 | j: 8 = j_1] {{ init {{ Y[i] = 0 }} Y[i] += {value} }} }} }}""")
+    apart = decompose_reduction(p, block("r"), loop("i_1")).program
+    found = np.zeros(4, "i8")
+    ms.build(in_lanes(apart), host())(found)
+    assert found.tolist() == run(p, {"Y": np.zeros(4, "i8")})["Y"].tolist()
+
+
 def test_the_interpreter_runs_the_parts_in_turn() -> None:
     p = rows("max", 9)
     x = np.random.default_rng(1).uniform(-1, 1, (3, 9)).astype("f4")
