@@ -152,7 +152,9 @@ def storage_align(t: Board) -> Call | None:
 def prefetch(t: Board) -> Call | None:
     b = t.block(lambda b: bool(b.reads) and bool(t.above(b)))
     name = None if b is None else t.touched(b, False)
-    return None if b is None or name is None else Call((t.handle(t.rng.choice(t.above(b))), t.handle(name), t.size(9)))
+    if b is None or name is None or not t.above(b):
+        return None
+    return Call((t.handle(t.rng.choice(t.above(b))), t.handle(name), t.size(9)))
 
 
 def unsafe_set_dtype(t: Board) -> Call | None:
