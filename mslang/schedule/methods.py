@@ -528,7 +528,8 @@ class Methods:
             - an unknown storage scope
             - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
             - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
-            - a buffer of which not all that is copied is provably written before
+            - a buffer of which not all that is copied is provably written before, or of which iterations that run at the
+              same time write what others would copy
 
         Source: TVM cache_read
         """

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from mslang.ir import arith
 from mslang.ir.program import For, Program
 from mslang.ir.visit import path_to_block
-from mslang.transform.analysis.dependence import buffers_read, buffers_written, writers
+from mslang.transform.analysis.dependence import buffers_read, buffers_written, storage_of, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
-from mslang.transform.analysis.loop_kinds import require_shared_apart
+from mslang.transform.analysis.loop_kinds import require_reads_apart, require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -76,7 +76,8 @@ def cache_read(
         - an unknown storage scope
         - a block, or one of `consumers`, that does not read the buffer, or that reads it before it is written
         - a buffer that a reader writes too, or that has several writers if a reader is not under all loops of the copy
-        - a buffer of which not all that is copied is provably written before
+        - a buffer of which not all that is copied is provably written before, or of which iterations that run at the
+          same time write what others would copy
 
     Source: TVM cache_read
     """
@@ -126,6 +127,7 @@ def cache_read(
     require_filled(done, copy.block, old, primitive)
     require_users_covered(done, copy.block, copy.buffer, users, primitive)
     require_shared_apart(program, done, primitive)
+    require_reads_apart(done, path_to_block(done, copy.block) or (), storage_of(program, old.name), primitive)
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 

@@ -370,3 +370,19 @@ def test_nothing_else_changes():
     assert back == q
     assert replace(q, body=(), allocs=()) == replace(p, body=(), allocs=())
     assert Region("B", block_at(path_to_block(p, "mm")).reads[1].ranges) in block_at(path_to_block(q, "mm")).reads
+
+
+def test_a_copy_of_what_other_iterations_write_at_the_same_time() -> None:
+    """A block may declare to read more than it reads, and a copy holds what is declared (campaign, seed 16, pair 19667
+    of instances)."""
+    text = """program t(A: f32[6, 4], out B: f32[6, 4]) {{
+        alloc T: f32[6]
+        for k in 6 {{ block z[x: 6 = k] {{ T[x] = 0.0 }} }}
+        for i in 4, j in 6{kind} {{
+            block r[x: 6 = j, y: 4 = i] {{ T[x] = A[x, y] }}
+            block w[x: 6 = j, y: 4 = i] {{ reads T[0..6] attr "explicit_read_region" = [0] B[x, y] = T[x] }}
+        }}
+    }}"""
+    cache_read(parse_program(text.format(kind="")), block("w"), buffer("T"))
+    with refused("MS310", "parallel loop `j`", "may access the same elements of `T`"):
+        cache_read(parse_program(text.format(kind=" @ parallel")), block("w"), buffer("T"))
