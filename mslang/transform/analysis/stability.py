@@ -23,7 +23,7 @@ from mslang.transform.analysis.carried_dependence import (
     why_not_apart,
     why_not_private,
 )
-from mslang.transform.analysis.cover import cuts_only_outside, produced_box, why_not_covered
+from mslang.transform.analysis.cover import Box, cuts_only_outside, produced_box, why_not_covered
 from mslang.transform.analysis.dependence import storage_of, storages_read, storages_written
 from mslang.transform.analysis.initialization import regions_read
 from mslang.transform.analysis.position import (
@@ -73,23 +73,30 @@ def why_other_values(
 
 
 def why_other_results(program: Program, before: Path, done: Program, after: Path) -> str | None:
-    """None if other blocks read the same values of what a block writes once it has moved, as far as loops around both
-    decide: in those that the block leaves, or in which it would run for other instances, no later iteration may
-    overwrite what an earlier one wrote.
+    """None if other blocks read the same values of what a block writes once it has moved, or another block writes it in
+    its place, as far as loops around both decide: in those that the block leaves, or in which it would run for other
+    instances, no later iteration may overwrite what an earlier one wrote.
 
     Args:
         program: the program before the move.
         before: the block at its old place.
         done: the program after the move.
-        after: the block at its new place.
+        after: the block at its new place, or the block that does its work there.
     """
     block = block_at(before)
+    moved = block.name == block_at(after).name
     for reader in leaves(*scope_body(program, before)):
         storages = sorted(storages_read(program, reader) & storages_written(program, block))
         if reader is block or not storages:
             continue
         still = _loops_shared(after, path_to_block(done, reader.name) or ())
-        same = {s.var for s in still if runs_alike(before, after, program, done, s)}
+        same = {
+            s.var
+            for s in still
+            if (
+                runs_alike(before, after, program, done, s) if moved else _writes_alike(before, after, program, done, s)
+            )
+        }
         for s in _loops_shared(before, path_to_block(program, reader.name) or ()):
             for storage in () if s.var in same else storages:
                 reason = why_not_stable(program, storage, path_to_loop(program, s.var) or ())
@@ -113,16 +120,31 @@ def _why_not_anew(program: Program, reader: Path, storage: str, loop: For) -> st
 
 def runs_alike(before: Path, after: Path, program: Program, done: Program, loop: For) -> bool:
     """Do the same instances of a block run in an iteration of a loop in two programs?"""
-    boxes = []
-    for p, path in ((program, before), (done, after)):
+
+    def instances(p: Program, path: Path) -> Box | None:
         everywhere = Region("", tuple(Range(Var(a.name), ONE) for a in block_at(path).axes))
-        box = produced_box(path, everywhere, path_to_loop(p, loop.var) or ())
-        if box is None:
-            return False
-        boxes.append(box)
-    ranges = ranges_above(after)
-    pairs = zip(*boxes, strict=True)
-    return all(arith.equal(x.start, y.start, ranges) and arith.equal(x.extent, y.extent, ranges) for x, y in pairs)
+        return produced_box(path, everywhere, path_to_loop(p, loop.var) or ())
+
+    return _equal(instances(program, before), instances(done, after), ranges_above(after))
+
+
+def _writes_alike(before: Path, after: Path, program: Program, done: Program, loop: For) -> bool:
+    """Does a block in one program write the same elements in an iteration of a loop as another block does in another
+    program? Each of the two writes one region."""
+
+    def written(p: Program, path: Path) -> Box | None:
+        return produced_box(path, block_at(path).writes[0], path_to_loop(p, loop.var) or ())
+
+    return _equal(written(program, before), written(done, after), ranges_above(after))
+
+
+def _equal(a: Box | None, b: Box | None, ranges: Mapping[str, Range]) -> bool:
+    if a is None or b is None:
+        return False
+    return all(
+        arith.equal(x.start, y.start, ranges) and arith.equal(x.extent, y.extent, ranges)
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def _paths_by_writer(program: Program, reader: Path) -> dict[str, list[Path]]:

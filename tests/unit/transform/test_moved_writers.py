@@ -273,3 +273,26 @@ def test_what_is_folded_into_its_producer_does_not_leave_its_readers(producer: s
     p = FOLDED.replace("PRODUCER", producer)
     refused(p.replace("READ", "y // 2, x"), schedule, "MS320", "block `r` reads `U` under loop `l`")
     accepted(p.replace("READ", "x, y // 2"), schedule)
+
+
+@pytest.mark.parametrize(
+    ("producer", "schedule"),
+    [
+        ("for k in 5 { block d[i: 7 = l, j: 5 = k] { T[j, i] = A[i, j] } }", "w.reverse_compute_inline()"),
+        (
+            "for k in 5, h in 3 { block d[i: 7 = l, j: 5 = k | h: 3] { T[j, i] += A[i, j] } }",
+            "d.fuse_reduction_epilogue(w)",
+        ),
+    ],
+)
+def test_what_is_folded_into_its_producer_under_the_same_loop(producer: str, schedule: str):
+    """The producer has its axes in another order, and more of them; it writes the same row in each iteration."""
+    p = f"""program t(inout U: i32[7, 5], A: i32[7, 5], out O: i32[7, 8]) {{
+        alloc T: i32[5, 7]
+        for l in 7 {{
+            {producer}
+            for j in 5 {{ block w[x: 7 = l, y: 5 = j] {{ U[x, y] = T[y, x] + 1 }} }}
+            for m in 8 {{ block r[x: 7 = l, y: 8 = m] {{ O[x, y] = U[READ, y // 2] }} }}
+        }}
+    }}"""
+    accepted(p.replace("READ", "x"), schedule)
