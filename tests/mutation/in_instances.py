@@ -48,6 +48,10 @@ def in_the_order_given(_: Function) -> Function:
     return wrong
 
 
+def to_the_whole_axis(limits: Function) -> Function:
+    return lambda axis, part, ranges: limits(axis, None, ranges)
+
+
 IN_INSTANCES = (
     Planted(
         "a legality check that says yes: no loop overwrites what a moved block reads",
@@ -62,6 +66,18 @@ IN_INSTANCES = (
         "mslang.transform.rewriting.block_moving:why_other_results",
         finds_nothing,
         caught_by="tests/unit/transform/test_moved_writers.py",
+    ),
+    Planted(
+        "a legality check that says yes: no other iteration writes what is copied",
+        "mslang.transform.primitives.caching:require_reads_apart",
+        finds_nothing,
+        caught_by="tests/unit/transform/test_caching.py",
+    ),
+    Planted(
+        "no guard: a moved block keeps to what its enclosing block declares",
+        "mslang.transform.rewriting.nest:_limits",
+        to_the_whole_axis,
+        caught_by="tests/unit/transform/test_compute_at.py",
     ),
     Planted(
         "a legality check that says yes: each element has one instance that writes it",
