@@ -204,7 +204,7 @@ def extension(group: str, name: str, kind: type) -> Extension | None:
     point = points[0]
     try:
         value = point.load()
-    except Exception as failure:  # noqa: BLE001 - whatever a package does when imported is its fault, told as one diagnostic
+    except Exception as failure:  # noqa: BLE001 - whatever a package does when imported is its fault, reported as one diagnostic
         return Extension(name, packages, problem=_broken(point, f"{type(failure).__name__}: {failure}"))
     if not isinstance(value, kind):
         why = f"`{point.value}` is not a {kind.__name__} but {_described(value)}"

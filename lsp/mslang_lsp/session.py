@@ -124,7 +124,7 @@ class MslangServer(LanguageServer):
         return Files(folders or ([root] if root else []), self._documents)
 
     def from_disk(self) -> Snapshot:
-        """A snapshot that reads closed files anew: not every client watches them."""
+        """A snapshot that reads closed files again: not every client watches them."""
         return Snapshot(self.snapshot.texts, packages=self.packages)
 
     def shown(self, path: str) -> str:

@@ -45,7 +45,7 @@ class Told(Protocol):
 
 
 class Methods:
-    """What a schedule can be told and asked, by name and typed; mixed into what is `Told`."""
+    """Primitives and samplers of a schedule as typed methods: a mixin for classes that are `Told`."""
 '''
 
 

@@ -25,7 +25,7 @@ class Told(Protocol):
 
 
 class Methods:
-    """What a schedule can be told and asked, by name and typed; mixed into what is `Told`."""
+    """Primitives and samplers of a schedule as typed methods: a mixin for classes that are `Told`."""
 
     def split(
         self: Told,
@@ -263,7 +263,7 @@ class Methods:
             - a statement that is not under the loop in its scope, or after which nothing follows
             - statements under the loop that stand in no block
             - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
-              writes it: so is a buffer that each iteration uses anew
+              writes it: so is a buffer that each iteration uses again
 
         Source: not in TVM
         """
@@ -1262,8 +1262,8 @@ class Methods:
         """Make what stands under a loop, or several blocks that stand side by side, one block.
 
         The new block, `mm_o`, has an axis `i_o` for each axis `i` of the old one: the part of `i` that the loops outside
-        give. The old block stays inside, under the loops from `target` on, and keeps its name; of its axes it is told the
-        rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under loops of its own. What
+        give. The old block stays inside, under the loops from `target` on, and keeps its name; its axes are bound to
+        the rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under its own loops. What
         the predicate says of the loops outside becomes the predicate of the new block.
 
         What the blocks inside hide that they access the new one hides, too.
@@ -1440,9 +1440,9 @@ class Methods:
 
         `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
         the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-        declared must hold all that the body accesses. Where that cannot be told from the form of the indices (they are
-        rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
-        body, not from what is declared.
+        declared must hold all that the body accesses. Where that cannot be derived from the form of the indices (they are
+        rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is derived from
+        the body, not from the declaration.
 
         Before:
             block b[i: 62] { B[i] = A[i + 1] * 2.0 }

@@ -13,7 +13,7 @@ from mslang.search.strategy import Observed, Problem, Proposal, Rejections
 class ReplaySchedule:
     """The candidate of a schedule whose decisions are pinned; of open ones the first valid draw.
 
-    Source: `ReplayFunc` of TVM's MetaSchedule, which runs the schedule anew for each trial; without open decisions it
+    Source: `ReplayFunc` of TVM's MetaSchedule, which runs the schedule again for each trial; without open decisions it
     always gives the same.
 
     Args:

@@ -1,4 +1,4 @@
-"""What users want to be told while tuning: callbacks that are given every event, and cannot harm a search."""
+"""Events while tuning: callbacks that are given every event, and cannot harm a search."""
 
 from __future__ import annotations
 

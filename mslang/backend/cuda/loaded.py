@@ -135,7 +135,7 @@ class BoundModule:
 
     @contextmanager
     def prepared(self) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
-        """What runs the module so many times, and what copies the caller's arrays anew after a change to them.
+        """What runs the module so many times, and what copies the caller's arrays again after a change to them.
 
         At the end the outputs are in the caller's arrays.
 

@@ -1,4 +1,4 @@
-"""Bounds of expressions that cannot be told from their form, by trying every value of their variables.
+"""Bounds of expressions that cannot be derived from their form, by trying every value of their variables.
 
 Floats are computed as intervals that hold the rounded and the exact result of each operation, so that they bound what
 compiled code computes too, where a product and a sum may be rounded once.

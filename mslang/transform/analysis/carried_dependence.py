@@ -263,7 +263,7 @@ def _element_each(program: Program, touching: Sequence[Path], storage: str, loop
     """Does a single block access a buffer, each instance one element, and are these others in each iteration of `loop`,
     as those inside it run, or some around it too?
 
-    What a guard keeps apart may be told only where the loops that it is about run together.
+    What a guard keeps apart may be known only where the loops that it is about run together.
     """
     if len(touching) != 1:
         return False

@@ -340,7 +340,7 @@ def why_not_covered(
         program: the program.
         path: the reader.
         regions: only these of what is read.
-        under: a loop above the reader: only the blocks under it count, which write it anew in each iteration.
+        under: a loop above the reader: only the blocks under it count, which write it again in each iteration.
     """
     block, body = block_at(path), scope_body(program, path) if under is None else (under,)
     asked = path if regions is None else (*path[:-1], replace(block, reads=regions))

@@ -26,7 +26,7 @@ class Conditions(msgspec.Struct, frozen=True):
 
 
 def conditions_of(path: Path) -> Conditions | None:
-    """What the predicate of the block at the end of a path says; None if it says more of the loops than can be told of
+    """What the predicate of the block at the end of a path says; None if it says more of the loops than can be said of
     the axes."""
     block = block_at(path)
     if cuts_only_outside(path):
@@ -46,7 +46,7 @@ def conditions_of(path: Path) -> Conditions | None:
 
 def portable_predicate(path: Path) -> tuple[Expr, ...] | None:
     """What the predicate of the block at the end of a path says besides keeping its axes in their domains, in terms of
-    its axes alone; None if that cannot be told."""
+    its axes alone; None if that cannot be determined."""
     found = conditions_of(path)
     return None if found is None else found.kept
 

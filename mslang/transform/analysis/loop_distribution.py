@@ -116,7 +116,7 @@ def _apart(first: _Side, second: _Side) -> bool:
 
 
 def _element_each(first: _Side, second: _Side) -> bool:
-    """Are both in each iteration at an element of its own, told by the same map of the loops?"""
+    """Are both in each iteration at an element of its own, given by the same map of the loops?"""
     ones = [d for d, (x, y) in enumerate(_extents(first, second)) if x == y == ONE]
     mine, its = ([r.start for r in region_outside(block_at(s.path), s.region)] for s in (first, second))
     others = _loops_under(first)

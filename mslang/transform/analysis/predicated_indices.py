@@ -2,7 +2,7 @@
 
 A tile split again by a factor that does not divide leaves `b * 3 + c < 8` on the blocks below, and bindings such as
 `a * 8 + (b * 3 + c)`. Without the guard the digits overlap; with it `b * 3 + c` is one digit of extent 8. Sums that are
-one loop anyway are told again where an index is a part of them: `a * 16 + c // 64` is `(a * 1024 + c) // 64`.
+one loop anyway are expressed by it where an index is a part of them: `a * 16 + c // 64` is `(a * 1024 + c) // 64`.
 """
 
 from __future__ import annotations

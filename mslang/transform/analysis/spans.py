@@ -86,7 +86,7 @@ def _mirrored(
 
 def _inverted(own: Box, wanted: Box, axes: Mapping[str, Range], ranges: Mapping[str, Range]) -> dict[str, Range] | None:
     """The values of the axes that access just a box, where the indices share axes among them, as `x // 8, x % 8` do;
-    None if that cannot be told."""
+    None if that cannot be determined."""
     starts = [r.start for r in own]
     used = frozenset[str]().union(*(free_vars(e) for e in starts)) & axes.keys()
     if all(isinstance(e, Var | Const) for e in starts) or any(not arith.equal(r.extent, ONE) for r in own):

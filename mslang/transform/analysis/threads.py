@@ -1,7 +1,7 @@
 """Loops of one thread axis inside each other: they are one thread index, so that each thread does its share of what is
 inside the inner loop.
 
-What that means is told without threads: every thread of the outer loop runs all of the inner one. It comes to the same
+Its meaning is defined without threads: every thread of the outer loop runs all of the inner one. It comes to the same
 where each of them would store the same values at the same places, in memory that they share.
 """
 

@@ -40,9 +40,9 @@ def annotate_buffer_access(
 
     `map` takes the axes of the block and gives a range or an index for each dimension of the buffer. The block keeps in
     the annotation `explicit_read_region` (`explicit_write_region`) the numbers of the regions given so. What is
-    declared must hold all that the body accesses. Where that cannot be told from the form of the indices (they are
-    rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is told from the
-    body, not from what is declared.
+    declared must hold all that the body accesses. Where that cannot be derived from the form of the indices (they are
+    rounded floats), it is tried for all values of the axes. It may hold more: what is provably written is derived from
+    the body, not from the declaration.
 
     Before:
         block b[i: 62] { B[i] = A[i + 1] * 2.0 }

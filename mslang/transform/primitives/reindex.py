@@ -1,4 +1,4 @@
-"""Primitives that stage a buffer in a layout told from a block's axes: reindex, reindex_cache_read,
+"""Primitives that stage a buffer in a layout derived from a block's axes: reindex, reindex_cache_read,
 reindex_cache_write."""
 
 from __future__ import annotations

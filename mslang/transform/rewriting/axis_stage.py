@@ -1,4 +1,4 @@
-"""A buffer staged in a layout told from the axes of the block that uses it."""
+"""A buffer staged in a layout derived from the axes of the block that uses it."""
 
 from __future__ import annotations
 

@@ -150,8 +150,8 @@ def require_guards(path: Path) -> None:
 def said_inside(conditions: Iterable[Expr], path: Path, within: set[str]) -> tuple[Expr, ...]:
     """Conditions that keep the axes of the block at the end of a path in their domains, without loops outside.
 
-    What neither is about the axes and the loops inside nor compares them is said anew: each axis keeps to its domain,
-    which comes to the same, for no instance may run outside; MS377 if it is false elsewhere, too, where an instance
+    What neither is about the axes and the loops inside nor compares them is stated again: each axis keeps to its
+    domain, which is equivalent, for no instance may run outside; MS377 if it is false elsewhere, too, where an instance
     would run once more.
     """
     block, ranges = block_at(path), ranges_above(path)

@@ -31,7 +31,7 @@ def with_loads(s: Stmt, buffer: str, value: Callable[[tuple[Expr, ...]], Expr]) 
 
 
 def with_reads(s: Stmt, gone: str, come: frozenset[str], buffers: Mapping[str, Buffer]) -> Stmt:
-    """A statement whose blocks, at any depth, declare to read no more the buffer `gone`, and declare anew what they
+    """A statement whose blocks, at any depth, declare to read no more the buffer `gone`, and declare again what they
     read of the buffers `come`, in the order in which they read."""
     rebuilt = map_bodies(s, lambda body: tuple(with_reads(x, gone, come, buffers) for x in body))
     if not isinstance(rebuilt, Block) or not any(r.buffer == gone for r in rebuilt.reads):

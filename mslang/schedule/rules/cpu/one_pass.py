@@ -60,7 +60,7 @@ class Rolling(msgspec.Struct, frozen=True):
 
 
 def is_long(session: Session, group: Group, machine: Target) -> bool:
-    """Whether what the products of a group read anew for every row outgrows half of the L2 cache."""
+    """Whether what the products of a group read again for every row outgrows half of the L2 cache."""
     found = rolling_of(session, group, machine)
     if found is None:
         return False

@@ -110,8 +110,8 @@ class Mapping(msgspec.Struct, frozen=True):
 class TensorCores(msgspec.Struct, frozen=True):
     """Multi-level tiling of a product whose tiles are multiplied by tensor cores.
 
-    The block's loops are mapped to those of an instruction: operands are laid out anew where several axes stand for one
-    loop, and padded where the tile does not divide a size. There are alternatives for whole fragments (`wmma`) and,
+    The block's loops are mapped to those of an instruction: operands are laid out differently where several axes form
+    one loop, and padded where the tile does not divide a size. There are alternatives for whole fragments (`wmma`) and,
     from compute capability 8.0 on, for `ldmatrix` and `mma.sync` (`mma`), each with plain copies and, where the target
     copies asynchronously, for each number of `stages`. Tiles are distributed over two dimensions of blocks and over
     warps; operands are staged in shared memory and loaded into fragments. Accumulators are stored by way of shared
@@ -323,7 +323,7 @@ def _plain(block: Block) -> bool:
 
 
 def _inline_copies(session: Session, block: Handle, kept: Collection[str]) -> None:
-    """Inline what the mapping put before a copy: blocks that lay an operand out anew, or pad it."""
+    """Inline what the mapping put before a copy: blocks that give an operand another layout, or pad it."""
     while True:
         found = producers(session.program, BlockRef(session.handles.resolve(block).name))
         made = [x for x in found if x.name not in kept]
