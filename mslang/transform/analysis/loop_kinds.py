@@ -195,10 +195,7 @@ def require_reads_apart(program: Program, path: Path, storage: str, primitive: s
     Raises:
         ScheduleError: MS310, different iterations of such a loop would access the same elements.
     """
-    for s in loops_above(path):
-        above = path[: index_of(path, s) + 1]
-        if s.kind.startswith(_APART) and storage in storages_of(program, leaf_paths(above)):
-            require_kinds(program, (s.var,), primitive)
+    _require_apart(program, path, frozenset((storage,)), primitive)
 
 
 def require_own_writes(program: Program, path: Path, primitive: str) -> None:
@@ -208,7 +205,11 @@ def require_own_writes(program: Program, path: Path, primitive: str) -> None:
     Raises:
         ScheduleError: MS310, different iterations of such a loop would access the same elements.
     """
-    others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
+    _require_apart(program, path, storages_written(program, block_at(path)), primitive)
+
+
+def _require_apart(program: Program, path: Path, storages: frozenset[str], primitive: str) -> None:
+    others = frozenset(all_buffers(program)) - storages
     for s in loops_above(path):
         above = path[: index_of(path, s) + 1]
         if not s.kind.startswith(_APART) or _joined(program, above):
