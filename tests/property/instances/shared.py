@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.property.instances import nests, reductions
 from tests.property.instances.nests import predicate
 from tests.property.instances.reductions import combined, init_of
 from tests.property.instances.scene import Buffer, Dim, Scene
@@ -121,6 +122,47 @@ def side_by_side(scene: Scene) -> Lines:
     while len(parts) < 2 or (len(parts) < 3 and scene.coin(0.4)):
         parts.append(scene.rng.choice(kinds)())
     return around(made.var, f"0..{made.n}", *parts)
+
+
+def inlined(scene: Scene) -> Lines:
+    """What may be put into its producer, sometimes under a loop that reads it at other places, too."""
+    return in_turn(scene, summed=False) if scene.coin(0.2) else nests.inlined(scene)
+
+
+def followed(scene: Scene) -> Lines:
+    """What follows a reduction, sometimes under a loop that reads it at other places, too."""
+    return in_turn(scene, summed=True) if scene.coin(0.2) else reductions.followed(scene)
+
+
+def in_turn(scene: Scene, *, summed: bool) -> Lines:
+    """A buffer, and a loop that stores what is made of its rows, one after the other, and reads the rows there are."""
+    made = Shared(scene)
+    n, d = made.n, scene.dim()
+    dtype = "i32" if scene.dtype == "bool" else scene.dtype
+    source, target = scene.new((n, d), "alloc", dtype), scene.new((n, d), "inout", dtype)
+    sums = [Axis("k", scene.dim(), "reduce")] if summed else []
+    first = Site(scene, "r", [Axis("i", n), Axis("j", d), *sums], short=True)
+    value, bound = scene.small(dtype, scene.leaf(dtype, first.names), 1 if dtype == "bf16" else 4)
+    own = f"{source.name}[i, j]"
+    lines = first.lines([f"{own} = {own} + {value}" if summed else f"{own} = {value}"])
+    column = scene.name("l")
+    store = Site(scene, "w", [made.x(), Axis("y", d, "spatial", column)])
+    load, _ = scene.small(dtype, (f"{source.name}[x, y]", bound * 9))
+    leaf, q = scene.small(dtype, scene.leaf(dtype, store.names))
+    if f"{source.name}[" in leaf or f"{target.name}[" in leaf:
+        leaf, q = scene.literal(dtype, 1), 1
+    if summed:
+        load = f"{source.name}[x, y]"
+    stored = around(column, f"0..{d}", store.lines([f"{target.name}[x, y] = {load} + {leaf}"]))
+    column = scene.name("l")
+    reader = Site(scene, "v", [made.x(), Axis("y", d, "spatial", column)])
+    copy = scene.new((n, d), "out", dtype)
+    at = f"{scene.index(n, reader.names)}, {scene.index(d, reader.names)}"
+    read = around(column, f"0..{d}", reader.lines([f"{copy.name}[x, y] = {target.name}[{at}]"]))
+    for b, reach in ((source, bound * 9), (target, max(target.bound, bound * 9 + q)), (copy, max(4, bound * 9 + q))):
+        b.whole, b.bound = True, reach
+    source.read = target.read = True
+    return [*lines, *around(made.var, f"0..{n}", stored, read)]
 
 
 def halo(scene: Scene) -> Lines:
