@@ -263,7 +263,7 @@ class Methods:
             - a statement that is not under the loop in its scope, or after which nothing follows
             - statements under the loop that stand in no block
             - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
-              writes it: so is a buffer that each iteration uses again
+              writes it; a buffer that each iteration fills for itself is no exception
 
         Source: not in TVM
         """
@@ -1262,9 +1262,9 @@ class Methods:
         """Make what stands under a loop, or several blocks that stand side by side, one block.
 
         The new block, `mm_o`, has an axis `i_o` for each axis `i` of the old one: the part of `i` that the loops outside
-        give. The old block stays inside, under the loops from `target` on, and keeps its name; its axes are bound to
-        the rest. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under its own loops. What
-        the predicate says of the loops outside becomes the predicate of the new block.
+        give. The old block stays inside, under the loops from `target` on, and keeps its name; its axes add the
+        rest to it. An init is lifted: it runs for the whole of the new block, in a block `mm_init` under loops of its own.
+        What the predicate says of the loops outside becomes the predicate of the new block.
 
         What the blocks inside hide that they access the new one hides, too.
 

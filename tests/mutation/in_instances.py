@@ -69,7 +69,7 @@ IN_INSTANCES = (
     ),
     Planted(
         "a legality check that says yes: no other iteration writes what is copied",
-        "mslang.transform.primitives.caching:require_reads_apart",
+        "mslang.transform.primitives.caching:require_apart",
         finds_nothing,
         caught_by="tests/unit/transform/test_caching.py",
     ),

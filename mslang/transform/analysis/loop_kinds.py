@@ -188,16 +188,6 @@ def require_shared_apart(before: Program, after: Program, primitive: str) -> Non
             require_kinds(after, (loop.var,), primitive)
 
 
-def require_reads_apart(program: Program, path: Path, storage: str, primitive: str) -> None:
-    """Check loops that run at once above the block at the end of a path, which may read more of a buffer than the
-    blocks that it serves: do no other iterations write what it reads?
-
-    Raises:
-        ScheduleError: MS310, different iterations of such a loop would access the same elements.
-    """
-    _require_apart(program, path, frozenset((storage,)), primitive)
-
-
 def require_own_writes(program: Program, path: Path, primitive: str) -> None:
     """Check that what the block at the end of a path writes is each iteration's own, in loops of its scope
     above it that run at once; it may be written several times there.
@@ -205,11 +195,7 @@ def require_own_writes(program: Program, path: Path, primitive: str) -> None:
     Raises:
         ScheduleError: MS310, different iterations of such a loop would access the same elements.
     """
-    _require_apart(program, path, storages_written(program, block_at(path)), primitive)
-
-
-def _require_apart(program: Program, path: Path, storages: frozenset[str], primitive: str) -> None:
-    others = frozenset(all_buffers(program)) - storages
+    others = frozenset(all_buffers(program)) - storages_written(program, block_at(path))
     for s in loops_above(path):
         above = path[: index_of(path, s) + 1]
         if not s.kind.startswith(_APART) or _joined(program, above):

@@ -84,19 +84,13 @@ def why_other_results(program: Program, before: Path, done: Program, after: Path
         after: the block at its new place, or the block that does its work there.
     """
     block = block_at(before)
-    moved = block.name == block_at(after).name
+    alike = runs_alike if block.name == block_at(after).name else _writes_alike
     for reader in leaves(*scope_body(program, before)):
         storages = sorted(storages_read(program, reader) & storages_written(program, block))
         if reader is block or not storages:
             continue
         still = _loops_shared(after, path_to_block(done, reader.name) or ())
-        same = {
-            s.var
-            for s in still
-            if (
-                runs_alike(before, after, program, done, s) if moved else _writes_alike(before, after, program, done, s)
-            )
-        }
+        same = {s.var for s in still if alike(before, after, program, done, s)}
         for s in _loops_shared(before, path_to_block(program, reader.name) or ()):
             for storage in () if s.var in same else storages:
                 reason = why_not_stable(program, storage, path_to_loop(program, s.var) or ())

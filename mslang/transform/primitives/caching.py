@@ -9,7 +9,7 @@ from mslang.ir.program import For, Program
 from mslang.ir.visit import path_to_block
 from mslang.transform.analysis.dependence import buffers_read, buffers_written, storage_of, writers
 from mslang.transform.analysis.instances import loops_beyond_spatial
-from mslang.transform.analysis.loop_kinds import require_reads_apart, require_shared_apart
+from mslang.transform.analysis.loop_kinds import require_shared_apart
 from mslang.transform.analysis.outer_accesses import require_in_blocks
 from mslang.transform.analysis.position import (
     axis_ranges,
@@ -127,7 +127,7 @@ def cache_read(
     require_filled(done, copy.block, old, primitive)
     require_users_covered(done, copy.block, copy.buffer, users, primitive)
     require_shared_apart(program, done, primitive)
-    require_reads_apart(done, path_to_block(done, copy.block) or (), storage_of(program, old.name), primitive)
+    require_apart(done, copy.block, primitive, only=storage_of(program, old.name))
     return Outcome(with_settled_axes(done, copy.block), (BlockRef(copy.block),))
 
 

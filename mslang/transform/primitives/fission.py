@@ -62,7 +62,7 @@ def fission(program: Program, loop: LoopRef, after: LoopRef | BlockRef) -> Outco
         - a statement that is not under the loop in its scope, or after which nothing follows
         - statements under the loop that stand in no block
         - an iteration of the rest that may access what a later iteration of the first part accesses, where one of them
-          writes it: so is a buffer that each iteration uses again
+          writes it; a buffer that each iteration fills for itself is no exception
 
     Source: not in TVM
     """

@@ -74,9 +74,11 @@ def nest(
 def _limits(axis: Axis, part: Range | None, ranges: Mapping[str, Range]) -> Iterator[Range]:
     """The ranges in which an axis is kept: the part, and its domain where the part is not provably inside of it."""
     domain = Range(ZERO, axis.extent)
-    if part is not None:
-        yield part
-    if part is None or arith.covers((domain,), (part,), ranges) is not arith.Verdict.PROVED:
+    if part is None or part == domain:
+        yield domain
+        return
+    yield part
+    if arith.covers((domain,), (part,), ranges) is not arith.Verdict.PROVED:
         yield domain
 
 

@@ -373,14 +373,15 @@ def require_plain(program: Program, block: Block, buffer: Buffer, primitive: str
         )
 
 
-def require_apart(program: Program, copy: str, primitive: str) -> None:
-    """Loops around a new block whose iterations run at the same time must still be apart (MS346): a copy may access
-    more than the block that it serves."""
+def require_apart(program: Program, copy: str, primitive: str, *, only: str | None = None) -> None:
+    """Loops around a new block whose iterations run at the same time must still be apart (MS346), or as far as accesses
+    to the memory `only` decide: a copy may access more than the block that it serves."""
     path = path_to_block(program, copy) or ()
+    others = frozenset[str]() if only is None else frozenset(all_buffers(program)) - {only}
     for loop in loops_above(path):
         if loop.kind in ("serial", "unrolled"):
             continue
-        reason = why_not_independent(program, path_to_loop(program, loop.var) or ())
+        reason = why_not_independent(program, path_to_loop(program, loop.var) or (), others)
         if reason is not None:
             raise refuse(
                 "MS346",

@@ -384,5 +384,5 @@ def test_a_copy_of_what_other_iterations_write_at_the_same_time() -> None:
         }}
     }}"""
     cache_read(parse_program(text.format(kind="")), block("w"), buffer("T"))
-    with refused("MS310", "parallel loop `j`", "may access the same elements of `T`"):
+    with refused("MS346", "parallel loop `j`", "may access the same elements of `T`"):
         cache_read(parse_program(text.format(kind=" @ parallel")), block("w"), buffer("T"))
