@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -150,12 +150,12 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
         The reads and the writes.
     """
     started = stored(block.init or ())
-    updated = frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
-    scope = _Scope(views={v.buffer.name: v.source for v in block.views}, updated=updated, started=started)
+    views = {v.buffer.name: v.source for v in block.views}
+    scope = _Scope(views=views, updated=_updated(block, started), started=started)
     local = {b.name for b in block.allocs}
     ranges = {a.name: Range(ZERO, a.extent) for a in block.axes}
     boxes: dict[tuple[bool, str], list[Box]] = {}
-    for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
+    for a in (*_accesses(block.body, scope, _declared), *_accesses(block.init or (), scope, _declared)):
         if a.buffer in local:
             continue
         buffer = buffers.get(a.buffer)
@@ -172,12 +172,17 @@ def infer_regions(block: Block, buffers: Mapping[str, Buffer] = NO_BUFFERS) -> t
     return tuple(r for write, r in joined if not write), tuple(r for write, r in joined if write)
 
 
+def _updated(block: Block, started: frozenset[str]) -> frozenset[tuple[str, tuple[Expr, ...]]]:
+    """The elements, as they are written, that the body of a block stores to in what its init has started."""
+    return frozenset((s.buffer, s.indices) for s in walk(block.body) if isinstance(s, Store) and s.buffer in started)
+
+
 def touched_by_data(block: Block) -> frozenset[str]:
     """The buffers that a block accesses at indices that depend on data, so that their regions cannot be inferred."""
     scope = _Scope(views={v.buffer.name: v.source for v in block.views})
     return frozenset(
         a.buffer
-        for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope))
+        for a in (*_accesses(block.body, scope, _declared), *_accesses(block.init or (), scope, _declared))
         if any(_depends_on_data(r.start) or _depends_on_data(r.extent) for r in (*a.box, *_running(a)))
     )
 
@@ -205,7 +210,10 @@ def stored(body: tuple[Stmt, ...]) -> frozenset[str]:
     return frozenset(found - own)
 
 
-def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
+def _accesses(
+    body: tuple[Stmt, ...], scope: _Scope, of_block: Callable[[Block, _Scope], Iterator[_Access]]
+) -> Iterator[_Access]:
+    """The accesses of statements; `of_block` gives those of a block among them."""
     for s in body:
         match s:
             case Store(buffer=b, indices=xs, value=v):
@@ -214,40 +222,70 @@ def _accesses(body: tuple[Stmt, ...], scope: _Scope) -> Iterator[_Access]:
                 yield scope.touch(b, tuple(point(x) for x in xs), True)
             case Let(name=n, value=v, body=inner):
                 yield from scope.reads(v)
-                yield from _accesses(inner, replace(scope, lets={**scope.lets, n: substitute(v, scope.lets)}))
+                yield from _accesses(inner, replace(scope, lets={**scope.lets, n: substitute(v, scope.lets)}), of_block)
             case For(var=n, start=a, extent=e, body=inner):
                 yield from (*scope.reads(a), *scope.reads(e))
                 over = Range(substitute(a, scope.lets), substitute(e, scope.lets))
-                yield from _accesses(inner, replace(scope, loops=(*scope.loops, (n, over))))
+                yield from _accesses(inner, replace(scope, loops=(*scope.loops, (n, over))), of_block)
             case If(condition=c, then=t, otherwise=o):
                 yield from scope.reads(c)
-                yield from _accesses((*t, *o), scope)
+                yield from _accesses((*t, *o), scope, of_block)
             case While(condition=c, body=inner):
                 yield from scope.reads(c)
-                yield from _accesses(inner, scope)
+                yield from _accesses(inner, scope, of_block)
             case Evaluate(value=v):
                 yield from scope.reads(v)
-            case Block(axes=axes, predicate=p):
-                bound = {a.name: a.binding for a in axes}
-                for e in (*bound.values(), substitute(p, bound)):
-                    yield from scope.reads(e)
-                for write, regions in ((False, s.reads), (True, s.writes)):
-                    for r in regions:
-                        if not write and scope.root(r.buffer) in scope.started:
-                            continue
-                        limits = scope.window(r.buffer)
-                        if p != TRUE and not any(_depends_on_data(d.start) for d in r.ranges):
-                            reached = relax(r.ranges, {a.name: Range(ZERO, a.extent) for a in axes})
-                            limits = (*limits, scope.touch(r.buffer, reached, write).box)
-                        yield replace(scope.touch(r.buffer, _substituted(r.ranges, bound), write), limits=limits)
+            case Block():
+                yield from _conditions(s, scope)
+                yield from of_block(s, scope)
+
+
+def _conditions(block: Block, scope: _Scope) -> Iterator[_Access]:
+    """What the bindings and the predicate of a block inside read."""
+    bound = {a.name: a.binding for a in block.axes}
+    for e in (*bound.values(), substitute(block.predicate, bound)):
+        yield from scope.reads(e)
+
+
+def _declared(block: Block, scope: _Scope) -> Iterator[_Access]:
+    """What a block inside declares to access."""
+    bound = {a.name: a.binding for a in block.axes}
+    for write, regions in ((False, block.reads), (True, block.writes)):
+        for r in regions:
+            if not write and scope.root(r.buffer) in scope.started:
+                continue
+            limits = scope.window(r.buffer)
+            if block.predicate != TRUE and not any(_depends_on_data(d.start) for d in r.ranges):
+                reached = relax(r.ranges, {a.name: Range(ZERO, a.extent) for a in block.axes})
+                limits = (*limits, scope.touch(r.buffer, reached, write).box)
+            yield replace(scope.touch(r.buffer, _substituted(r.ranges, bound), write), limits=limits)
+
+
+def _seen(block: Block, scope: _Scope) -> Iterator[_Access]:
+    """What the statements in a block inside access; what it declares where no statement shows an access."""
+    bound = {a.name: substitute(a.binding, scope.lets) for a in block.axes}
+    started = stored(block.init or ())
+    inner = replace(
+        scope,
+        lets={**scope.lets, **bound},
+        views={**scope.views, **{v.buffer.name: v.source for v in block.views}},
+        updated=_updated(block, started),
+        started=scope.started | started,
+    )
+    inside = (*_accesses(block.body, inner, _seen), *_accesses(block.init or (), inner, _seen))
+    own = {b.name for b in block.allocs}
+    yield from (a for a in inside if a.buffer not in own)
+    shown = {(a.write, a.buffer) for a in inside}
+    yield from (a for a in _declared(block, scope) if (a.write, a.buffer) not in shown)
 
 
 # ------------------------------------------------------------------ single accesses
 def boxes_at_ends(block: Block, buffer: str, *, write: bool) -> Iterator[Box]:
     """The boxes of the accesses of a block to a buffer, with each loop inside the block at its first or its last
-    iteration: each is accessed, where the hull that `infer_regions` gives may hold more."""
+    iteration: each is accessed, where the hull that `infer_regions` gives may hold more. What blocks inside declare may
+    hold more, too, so the statements in them are asked."""
     scope = _Scope(views={v.buffer.name: v.source for v in block.views})
-    for a in (*_accesses(block.body, scope), *_accesses(block.init or (), scope)):
+    for a in (*_accesses(block.body, scope, _seen), *_accesses(block.init or (), scope, _seen)):
         if a.buffer == buffer and a.write == write:
             yield from _at_ends(a.box, a.loops)
 

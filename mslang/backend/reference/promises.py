@@ -23,7 +23,7 @@ def promise_of(s: Store, level: Level) -> Promise | None:
     kinds = {a.kind for a in b.axes}
     if not kinds <= {"spatial", "reduce"}:
         return None
-    if kinds <= {"spatial"} and not level.once and _stored_plainly(s, b.body):
+    if kinds <= {"spatial"} and not level.once and _stored_plainly(s, (*(b.init or ()), *b.body)):
         return Promise.SAME
     named = {x.name for x in s.indices if isinstance(x, Var)}
     alone = all(a.name in named or a.extent == ONE for a in b.axes if a.kind == "spatial")
@@ -31,7 +31,7 @@ def promise_of(s: Store, level: Level) -> Promise | None:
 
 
 def _stored_plainly(s: Store, body: tuple[Stmt, ...]) -> bool:
-    """Whether one run of the body stores to the buffer of `s` once."""
+    """Whether one run of an instance, its init included, stores to the buffer of `s` once."""
     inside = tuple(walk(body))
     return (
         not any(isinstance(x, For | While | Block) for x in inside)

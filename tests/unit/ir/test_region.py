@@ -9,6 +9,7 @@ from mslang.ir.expr import Binary, Const, Expr, Var
 from mslang.ir.program import Program, Range
 from mslang.ir.region import infer_regions, range_between, stop_of
 from mslang.ir.text import region_text
+from mslang.ir.verify import verify
 from mslang.ir.visit import all_buffers, blocks_of
 from mslang.sema.program import parse_program
 
@@ -93,3 +94,22 @@ def test_ranges_are_read_back_as_they_were_written(start: Expr, extent: Expr):
 
 def test_ranges_of_another_form_are_subtracted():
     assert range_between(I, Binary("+", Const(4), I)) == Range(I, Const(4))
+
+
+@pytest.mark.parametrize(
+    ("declared", "index", "accepted"), [("0..3", "i % 2", True), ("0..2", "i", True), ("0..3", "i + 1", False)]
+)
+def test_what_an_inner_block_declares_may_hold_more_than_it_accesses(declared: str, index: str, accepted: bool):
+    """The regions of a block inside can be hulls; only an access proves that those of the outer block lack something.
+
+    Pair 8663 of the generator `instances`, seed 17: a hull over a sampled tile held an element too many.
+    """
+    text = f"""program p(x: f32[3], out y: f32[2]) {{ for o in 1 {{ block outer[a: 1 = o] {{
+        reads x[0..2]
+        writes y[0..2]
+        for k in 2 {{ block inner[i: 2 = a * 2 + k] {{
+            reads x[{declared}]
+            writes y[i]
+            y[i] = x[{index}] }} }} }} }} }}"""
+    found = verify(parse_program(text))
+    assert [d.code for d in found] == ([] if accepted else ["MS157"]), found

@@ -416,6 +416,17 @@ def test_an_instance_that_runs_twice_gives_one_value():
     assert same["y"].tolist() == [1, 1, 1, 1]
 
 
+def test_an_init_and_the_body_are_one_run_of_an_instance():
+    """Pair 41270 of the generator `instances`, seed 17: the init stores 0 and the body 1, which is no second run."""
+    text = """program p(inout x: f32[5]) { for a in 4, t in 1 {
+        block b[i: 5 = a + 1, u: 1 = t] {
+            reads []
+            writes x[i]
+            init { x[i] = 0.0 }
+            x[i] = max(x[i], 1.0) } } }"""
+    assert run(parse_program(text), {"x": np.zeros(5, F32)})["x"].tolist() == [0, 1, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("expr", "what"),
     [
